@@ -52,7 +52,7 @@ def trees() -> dict[str, bytes]:
                 lines = []
                 for file in made.plan.files:
                     if not file.template:
-                        lines.append(f"{file.path} < {file.copy or 'the config'}")
+                        lines.append(f"{file.path} < {file.copy or ' + '.join(file.joined) or 'the config'}")
                         continue
                     text = made.rendered[file.path]
                     own = f"{folder}/{file.path}"

@@ -20,9 +20,9 @@ PACKAGE = ROOT / "udogen"
 
 # Imports run downward in this list; modules on one line are one layer.
 LAYERS = (
-    {"__main__", "compat"},
+    {"__main__", "compat", "onnx"},
     {"cli"},
-    {"verify", "inspect", "doctor", "init", "fuse", "clients", "adopt"},
+    {"verify", "inspect", "doctor", "init", "clients", "adopt"},
     {"runtime"},
     {"generate"},
     {"build"},
@@ -30,10 +30,10 @@ LAYERS = (
     {"configs"},
     {"backends"},
     {"qnn"},
-    {"emulator"},
+    {"emulator", "documents"},
     {"opdef"},
     {"process", "python_files", "error_tables", "tables"},
-    {"errors", "public_names", "resources", "supervisor"},
+    {"errors", "plugins", "public_names", "resources", "supervisor"},
     {"__init__"},
 )
 
@@ -50,8 +50,6 @@ HEAVY = {
     "lxml",
     "mako",
     "xmlschema",
-    "fastjsonschema",
-    "jsonschema",
     "numpy",
     "cffi",
     "rich",

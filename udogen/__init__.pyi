@@ -2,7 +2,6 @@
 from udogen.build.make import build_package as build_package
 from udogen.build.package import PackageLibrary as PackageLibrary
 from udogen.build.package import open_packages as open_packages
-from udogen.clients.ort import session
 from udogen.configs.load import load
 from udogen.errors import BuildFailed as BuildFailed
 from udogen.errors import RunFailed as RunFailed
@@ -28,4 +27,3 @@ from udogen.verify.test_files.expand import load_examples as load_examples
 __version__: str
 generate_packages = generate
 load_configs = load
-onnx_session = session

@@ -69,7 +69,8 @@ def _total(widths: Sequence[int]) -> int:
 def _lines(row: Sequence[str], widths: Sequence[int]) -> Iterable[str]:
     """The lines of a row, whose cells may need several."""
     cells = [
-        textwrap.wrap(cell, width) if len(cell) > width else [cell] for cell, width in zip(row, widths, strict=True)
+        textwrap.wrap(cell, width, break_on_hyphens=False) if len(cell) > width else [cell]
+        for cell, width in zip(row, widths, strict=True)
     ]
     for parts in zip_longest(*cells, fillvalue=""):
         yield "  ".join(part.ljust(width) for part, width in zip(parts, widths, strict=True))

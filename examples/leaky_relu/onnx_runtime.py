@@ -14,7 +14,7 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 from reference import leaky_relu
 
-from udogen import onnx_session
+from udogen.onnx.ort import session
 
 SHAPE, BIAS, ALPHA = (2, 3, 4), np.float32([1, 2, 3, -4]), 0.25
 
@@ -37,7 +37,7 @@ def write_model(path: Path) -> None:
 def main(package: str, backend: str = "cpu") -> None:
     """Run the model, and compare the result with numpy."""
     write_model(Path("model.onnx"))
-    with_op = onnx_session("model.onnx", package, backend=backend)
+    with_op = session("model.onnx", package, backend=backend)
     x = np.random.default_rng(1).normal(size=SHAPE).astype(np.float32)
     [found] = with_op.run(None, {"x": x})
     error = np.abs(found - leaky_relu(x + BIAS, ALPHA) * BIAS).max()

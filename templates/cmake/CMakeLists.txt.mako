@@ -65,11 +65,12 @@ else()
   set(FOLDER ${X86_FOLDER})
 endif()
 
-option(UDO_PROVE "Write how often the ops were executed to the file that UDOGEN_PROVE names" OFF)
+set(UDO_PROVE "" CACHE FILEPATH "obj/prove.cpp of `udogen build --prove`: the ops' executions are written to a file")
 
 function(udogen_library NAME)
   if(UDO_PROVE)
     target_compile_definitions(${NAME} PRIVATE UDO_PROVE)
+    target_sources(${NAME} PRIVATE ${UDO_PROVE})
   endif()
   if(WIN32)
     set_target_properties(${NAME} PROPERTIES PREFIX "")

@@ -12,8 +12,6 @@ ${style}</style>
 </head>
 <body>
 <svg class="symbols" aria-hidden="true" width="0" height="0">
-<defs><pattern id="hatch" width="6" height="6" patternUnits="userSpaceOnUse"><path class="hatch" d="M-1 1l2-2M0 6l6-6M5 7l2-2"/></pattern>
-<pattern id="hatch-wrong" width="6" height="6" patternUnits="userSpaceOnUse"><rect class="under" width="6" height="6"/><path class="over-it" d="M-1 1l2-2M0 6l6-6M5 7l2-2"/></pattern></defs>
 <symbol id="i-passed" viewBox="0 0 16 16"><path d="M3 8.5l3.2 3.3L13 4.5"/></symbol>
 <symbol id="i-failed" viewBox="0 0 16 16"><path d="M4 4l8 8M12 4l-8 8"/></symbol>
 <symbol id="i-error" viewBox="0 0 16 16"><path d="M8 2.5v7M8 12.5v1.2"/></symbol>
@@ -25,27 +23,7 @@ ${style}</style>
 
 <header class="top">
 <p class="over"><b>udogen test</b> <span>${folder}</span></p>
-<h1 class="${summary.kind}"><svg class="icon" aria-hidden="true"><use href="#i-${summary.kind}"/></svg><span>${summary.sentence}</span></h1>
-% if story:
-<dl class="story">
-% for each in story:
-<div><dt>${each.name}</dt><dd>${each.value}</dd></div>
-% endfor
-</dl>
-% endif
-% for each in summary.more:
-<p class="more">${each}</p>
-% endfor
-<div class="share" aria-hidden="true">
-% for each in summary.tiles:
-<i class="${each.kind}" style="width:${each.percent}%"></i>
-% endfor
-</div>
-<ul class="tiles">
-% for each in summary.tiles:
-<li class="${each.kind}"><svg class="icon" aria-hidden="true"><use href="#i-${each.kind}"/></svg><b>${each.number}</b> ${each.label}</li>
-% endfor
-</ul>
+<h1 class="${kind}"><svg class="icon" aria-hidden="true"><use href="#i-${kind}"/></svg><span>${sentence}</span></h1>
 <nav aria-label="Sections">
 % if problems:
 <a href="#wrong">Failures</a>
@@ -57,7 +35,7 @@ ${style}</style>
 % if absent:
 <a href="#absent">Not tested</a>
 % endif
-% if costs.rows:
+% if costs:
 <a href="#costs">Cost</a>
 % endif
 % if compared:
@@ -121,21 +99,17 @@ ${each}
 % endif
 </div>
 % endfor
-% if card.panels:
-<div><h5>Where it is wrong</h5>
-<p>${card.where_slice}</p></div>
-<div class="panels">
-% for each in card.panels:
-<figure><figcaption>${each.title}</figcaption>${each.svg}</figure>
-% endfor
+% if card.first:
+<div>
+<h5>The first wrong elements</h5>
+${card.first}
 </div>
-<p class="quiet">${card.axes}</p>
 % endif
 <div class="columns">
-% if card.spread:
+% if card.histogram:
 <div>
-<h5>${card.spread.title}</h5>
-<figure>${card.spread.svg}<figcaption class="key"><span><svg class="swatch" aria-hidden="true"><rect class="right" width="100%" height="100%"/></svg> within tolerance</span> <span><svg class="swatch" aria-hidden="true"><rect class="wrong" width="100%" height="100%"/></svg> beyond tolerance</span></figcaption></figure>
+<h5>Errors by size</h5>
+${card.histogram}
 </div>
 % endif
 % if card.numbers:
@@ -146,12 +120,6 @@ ${each}
 <div><dt>${each.name}</dt><dd>${each.value}</dd></div>
 % endfor
 </dl>
-</div>
-% endif
-% if card.first:
-<div>
-<h5>The first wrong elements</h5>
-${card.first}
 </div>
 % endif
 <div>
@@ -227,16 +195,11 @@ ${problem.rows}
 % endif
 <summary><h3>${network.title}</h3> <span class="chip ${network.kind}">${network.label}</span></summary>
 <div class="full">
-<p class="sentence">${network.sentence}</p>
-% if network.hint:
-<p class="hint"><b>What to do:</b> ${network.hint}</p>
-% endif
-% for each in network.notes:
-<p class="quiet">${each}</p>
+<pre tabindex="0" role="group" aria-label="Layers">
+% for each in network.lines:
+${each}
 % endfor
-% if network.layers:
-${network.layers}
-% endif
+</pre>
 </div>
 </details>
 % endfor
@@ -271,72 +234,11 @@ ${line}
 </section>
 % endif
 
-% if costs.rows:
+% if costs:
 <section class="card" aria-labelledby="costs">
 <h2 id="costs">Cost</h2>
-<p class="quiet">One execution of the case that moves the most bytes: the bar is the median, the line above it goes from the 10th to the 90th percentile. Bars are logarithmic, ${costs.axis}, a mark for each power of ten. Times are this machine's; those of a stand-in for a device can be compared with each other, not with the device.</p>
-<div class="scroll" tabindex="0" role="group" aria-labelledby="costs">
-<table class="costs stack" role="table" style="--decades:${costs.decades}">
-<thead role="rowgroup"><tr role="row"><th scope="col" role="columnheader">op</th><th scope="col" role="columnheader">on</th>
-% if costs.times:
-<th scope="col" role="columnheader">time</th>
-% endif
-% if costs.numpy:
-<th scope="col" role="columnheader">against numpy</th>
-% endif
-% if costs.builtin:
-<th scope="col" role="columnheader">against the built-in op</th>
-% endif
-% if costs.packets:
-<th scope="col" role="columnheader">packets</th>
-% endif
-<th scope="col" role="columnheader">bytes moved</th>
-% if costs.intensity:
-<th scope="col" role="columnheader">operations per byte</th>
-% endif
-</tr></thead>
-<tbody role="rowgroup">
-% for row in costs.rows:
-<tr role="row"><th scope="row" role="rowheader">${row.op}<small>${row.dtype}, ${row.case}</small></th><td role="cell" class="on">${row.backend}</td>
-% if row.time:
-<td role="cell" class="time"><b>${row.time}</b><span class="track" aria-hidden="true"><i style="width:${row.percent}%"></i><u style="left:${row.low}%;width:${row.band}%"></u></span><small>${row.spread}</small></td>
-% elif costs.times:
-<td role="cell"></td>
-% endif
-% if row.numpy.note:
-<td role="cell" class="numpy">${row.numpy.speed}<small>${row.numpy.note}</small></td>
-% elif costs.numpy:
-<td role="cell"></td>
-% endif
-% if row.builtin.note:
-<td role="cell" class="builtin">${row.builtin.speed}<small>${row.builtin.note}</small></td>
-% elif costs.builtin:
-<td role="cell"></td>
-% endif
-% if row.packets:
-<td role="cell" class="packets">${row.packets}
-% if row.functions:
-<details><summary>by function</summary><dl>
-% for each in row.functions:
-<div><dt>${each.name}</dt><dd>${each.value}</dd></div>
-% endfor
-</dl></details>
-% endif
-</td>
-% elif costs.packets:
-<td role="cell"></td>
-% endif
-<td role="cell" class="moved">${row.moved}</td>
-% if row.intensity:
-<td role="cell" class="intensity">${row.intensity}</td>
-% elif costs.intensity:
-<td role="cell"></td>
-% endif
-</tr>
-% endfor
-</tbody>
-</table>
-</div>
+<p class="quiet">One execution of the case that moves the most bytes: the median, and the 10th to the 90th percentile. Times are this machine's; those of a stand-in for a device can be compared with each other, not with the device.</p>
+${costs}
 </section>
 % endif
 
@@ -352,15 +254,7 @@ ${line}
 % endfor
 </dl>
 % endif
-% if compared.worse:
-${compared.worse}
-% endif
-% if compared.others:
-<details class="case">
-<summary><h3>Costs that are not worse</h3></summary>
-${compared.others}
-</details>
-% endif
+${compared.table}
 </section>
 % endif
 
@@ -378,14 +272,13 @@ ${runtimes}
 
 <section class="card" aria-labelledby="cases">
 <h2 id="cases">All other cases</h2>
-% for each in cases:
+% if cases:
 <details class="case">
-<summary><h3>${each.title}</h3></summary>
-${each.table}
+<summary><h3>Cases that passed, were skipped, or have no reference</h3></summary>
+${cases}
 </details>
-% endfor
-% if not passed:
-<p>None passed.</p>
+% else:
+<p>None.</p>
 % endif
 </section>
 </main>

@@ -23,7 +23,7 @@ def test_the_counter_costs_next_to_nothing(tmp_path: Path) -> None:
     counting = cpu_package(example / "LeakyRelu.xml", tmp_path / "counting", example / "kernels")
     assert counting.folder is not None
     plain = shutil.copytree(counting.folder.path, tmp_path / "plain", ignore=shutil.ignore_patterns("obj", "libs"))
-    header = plain / "src/utils/CPU/CpuBackendUtils.hpp"
+    header = plain / "include/udogen.hpp"
     assert COUNT in header.read_text("utf-8")
     header.write_text(header.read_text("utf-8").replace(COUNT, ""), "utf-8")
     assert make(plain, "cpu_x86").returncode == 0

@@ -57,11 +57,11 @@ def ndk_clang(work: Path) -> Recorded:
     return Recorded(folder, log, sdk, Path(), done)
 
 
-def ndk_build(work: Path) -> Recorded:
-    """Build `gpu_android` with the NDK and a device's OpenCL: records arguments and environment of ndk-build."""
+def ndk_clang_gpu(work: Path) -> Recorded:
+    """Build `gpu_android` with the NDK and a device's OpenCL."""
     [made] = make_packages([EXAMPLE / "LeakyRelu.xml"], work / "it's here", chosen=["gpu"], kernels=EXAMPLE / "kernels")
     log, sdk, opencl = work / "log", work / "ndk", work / "cl libs"
-    stand_ins.ndk_build(sdk, log)
+    stand_ins.ndk(sdk, log)
     opencl.mkdir()
     (opencl / "libOpenCL.so").touch()
     done = build(made.folder, "gpu_android", ANDROID_NDK_ROOT=str(sdk), CL_LIBRARY_PATH=str(opencl))
@@ -104,7 +104,7 @@ RECORDINGS: dict[str, Callable[[Path], Recorded]] = {
     "hexagon-clang.txt": hexagon_clang,
     "hexagon-clang-v66.txt": hexagon_clang_v66,
     "ndk-clang.txt": ndk_clang,
-    "ndk-build-gpu.txt": ndk_build,
+    "ndk-clang-gpu.txt": ndk_clang_gpu,
 }
 
 

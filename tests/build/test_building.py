@@ -29,8 +29,7 @@ from udogen.errors import BuildFailed, ToolMissing, UsageError
 LIBRARY = "libs/x86_64-linux-clang/libLeakyReluPackage.so"
 KERNEL = "src/ops/LeakyRelu.cpp"
 OURS = (
-    KERNEL, "src/CpuCustomOpPackage.cpp", "src/LeakyReluPackageInterface.cpp", "src/utils/BackendUtils.cpp",
-    "src/utils/CPU/CpuBackendUtils.cpp", "src/utils/Executions.cpp", "src/utils/Validation.cpp",
+    KERNEL, "src/CpuCustomOpPackage.cpp", "src/LeakyReluPackageInterface.cpp", "src/udogen_cpu.cpp"
 )  # fmt: skip
 EMPTY = {name.upper(): "" for name in tools.Environment.__dataclass_fields__}
 
@@ -242,25 +241,7 @@ def test_android_without_an_ndk(folder: Path) -> None:
 def test_android_with_a_wrong_ndk(folder: Path, tmp_path: Path) -> None:
     done = build(folder, "cpu_android", ANDROID_NDK_ROOT=str(tmp_path))
     assert done.returncode == 3
-    assert "which has no ndk-build" in done.stderr
-
-
-def test_the_command_line_of_ndk_build(folder: Path, tmp_path: Path) -> None:
-    """A stand-in records how it is called; a real NDK is not available here."""
-    names = "PACKAGE_NAME SOURCES QNN_SDK_ROOT ANDROID_NDK_ROOT EXTRA_CXXFLAGS"
-    script(
-        tmp_path / "ndk" / "ndk-build",
-        f'{{ for each in "$@"; do echo "$each"; done\n'
-        f'for name in {names}; do eval "echo $name=\\$$name"; done; }} > called\n'
-        "mkdir -p libs/arm64-v8a && echo stand-in > libs/arm64-v8a/libLeakyReluPackage.so\n",
-    )
-    root = qnn_sdk(tmp_path / "sdk")
-    env = {"ANDROID_NDK_ROOT": str(tmp_path / "ndk"), "QNN_SDK_ROOT": str(root), "EXTRA_CXXFLAGS": "-O0"}
-    done = build(folder, "cpu_android", **env)
-    assert done.returncode == 0, done.stderr
-    assert "sdk toolchain: ndk-build of" in done.stderr
-    called = (folder / "called").read_text().replace(str(tmp_path), "TMP")
-    assert called == (EXPLANATIONS / "ndk-build.txt").read_text()
+    assert "which has no toolchains/llvm/prebuilt/linux-x86_64/bin/clang++" in done.stderr
 
 
 def test_aarch64_linux_by_zig(folder: Path) -> None:
@@ -293,7 +274,7 @@ def test_what_compilers_say_is_made_short() -> None:
 def test_a_compile_error_is_short_with_the_users_file_first(folder: Path, name: str) -> None:
     text = (folder / KERNEL).read_text().replace("return x > 0.0f ? x : alpha * x;", "return x > 0.0f ? x : beta * x;")
     (folder / KERNEL).write_text(text)
-    utils = folder / "src/utils/CustomOpUtils.hpp"
+    utils = folder / "include/udogen.hpp"
     utils.write_text(utils.read_text() + "\nint of_ours = missing_of_ours;\n")
     done = build(folder, X86_CXX=compiler(name))
     assert done.returncode == 4

@@ -92,11 +92,10 @@ def test_libraries_of_udo_packages_too(tmp_path: Path, launcher: Path, target: s
     assert called(launcher) == ["clang++"] * len(compiled(done))
 
 
-@pytest.mark.parametrize("layout", ["qnn", "snpe"])
-def test_ndk_build_has_it_as_ndk_ccache(tmp_path: Path, launcher: Path, layout: str) -> None:
+def test_ndk_build_has_it_as_ndk_ccache(tmp_path: Path, launcher: Path) -> None:
     log = tmp_path / "log"
     ndk = stand_ins.ndk_build(tmp_path / "ndk", log)
-    folder = cpu_package(tmp_path) if layout == "qnn" else udo.softmax(tmp_path / "package")
+    folder = udo.softmax(tmp_path / "package")
     done = build(folder, "cpu_android", "--launcher", f"{launcher} -v", ANDROID_NDK_ROOT=str(ndk))
     assert done.returncode == 0, done.stderr
     assert f"NDK_CCACHE='{launcher}' '-v'" in log.read_text().splitlines()

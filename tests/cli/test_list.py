@@ -7,16 +7,10 @@ import json
 import pytest
 
 from tests.command_line import udogen
-from udogen import backends
 from udogen.backends import architectures, targets
-from udogen.build import toolchains
-from udogen.generate import layouts
 
 KEYS = {
     "targets": ("target", {*targets.ALL, *targets.UDO}),
-    "backends": ("backend", set(backends.ALL)),
-    "layouts": ("layout", set(layouts.ALL)),
-    "toolchains": ("toolchain", set(toolchains.ALL)),
     "archs": ("arch", set(architectures.ALL)),
 }
 

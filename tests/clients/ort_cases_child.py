@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import onnxruntime
 
-from udogen.clients.ort import session
 from udogen.errors import UdogenError
+from udogen.onnx.ort import session
 
 
 def run(case: dict[str, Any]) -> list[str]:

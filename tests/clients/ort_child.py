@@ -15,8 +15,8 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper
 
-from udogen.clients.ort import session
 from udogen.errors import UdogenError
+from udogen.onnx.ort import session
 
 FOLDER, CPU, HTP, BROKEN = Path(sys.argv[1]), *map(str, sys.argv[2:5])
 X = np.random.default_rng(3).normal(size=(2, 3, 4)).astype(np.float32)

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from udogen.clients.ort import session
 from udogen.errors import UdogenError
+from udogen.onnx.ort import session
 
 replies: dict[str, Any] = {}
 for name, case in json.loads(Path(sys.argv[1]).read_text()).items():

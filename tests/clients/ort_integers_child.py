@@ -9,8 +9,8 @@ from typing import Any
 
 from tests.clients.test_ort_integers import X
 from tests.hostile.random_graphs import plain_session
-from udogen.clients.ort import session
 from udogen.errors import UdogenError
+from udogen.onnx.ort import session
 
 way, backend, library, *models = sys.argv[1:]
 replies: list[Any] = []

@@ -1,4 +1,4 @@
-"""udogen.clients.ort with the real ONNX Runtime, libQnnCpu and libQnnHtp; schemas, versions, refusals."""
+"""udogen.onnx.ort with the real ONNX Runtime, libQnnCpu and libQnnHtp; schemas, versions, refusals."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ import pytest
 
 from tests.clients.laying import lay
 from tests.command_line import udogen
-from tests.making import LONG, ROOT, make, make_packages, need_runtime
+from tests.making import LONG, ROOT, make_packages, need_runtime
 from udogen import resources
 from udogen.clients import explain
 from udogen.clients.client import Refused
-from udogen.clients.ort import schema, session, versions
-from udogen.clients.ort.open_session import captured
 from udogen.errors import ToolMissing, UdogenError, UsageError
+from udogen.onnx.ort import schema, session, versions
+from udogen.onnx.ort.open_session import captured
 from udogen.runtime import find_runtime
 from udogen.runtime.built import find_built
 
@@ -43,7 +43,7 @@ def packages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         [made] = make_packages(
             [EXAMPLE / "LeakyRelu.xml"], out, chosen=[backend], kernels=EXAMPLE / "kernels", layout="qnn"
         )
-        assert make(made.folder, f"{backend}_x86", UDO_PROVE="1").returncode == 0
+        assert udogen("build", "--prove", "-C", made.folder, f"{backend}_x86").returncode == 0
         found[backend] = made.folder
     return found
 

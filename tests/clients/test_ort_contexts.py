@@ -21,9 +21,9 @@ from tests.command_line import udogen
 from tests.contexts.storing import QUANT, store
 from tests.making import LONG, ROOT, htp_package
 from udogen.build import elf
-from udogen.clients.ort import context_model, contexts, placement_reasons, session
 from udogen.clients.package import Package, PackageOptions, find_packages
 from udogen.errors import UdogenError, UsageError
+from udogen.onnx.ort import context_model, contexts, placement_reasons, session
 from udogen.qnn.quantization import AxisScaleOffset, ScaleOffset
 from udogen.qnn.system import BinaryInfo, GraphInfo, TensorInfo
 from udogen.runtime import find_runtime
@@ -184,7 +184,7 @@ def test_a_qnn_library_before_onnxruntime(load: str, printed: str) -> None:
     code = (
         "import ctypes\n"
         "from udogen import runtime\n"
-        "from udogen.clients.ort import open_session\n"
+        "from udogen.onnx.ort import open_session\n"
         "from udogen.errors import UdogenError\n"
         f"opened = {load}\n"
         "try: open_session._modules()[0].InferenceSession(b'no model')\n"

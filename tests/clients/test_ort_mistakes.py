@@ -1,4 +1,4 @@
-"""Silent failures of the real ONNX Runtime, each with the error that udogen.clients.ort raises for it.
+"""Silent failures of the real ONNX Runtime, each with the error that udogen.onnx.ort raises for it.
 
 Mistakes that are found before a session is opened are in test_ort.py.
 """
@@ -167,7 +167,7 @@ def test_an_op_that_fails_is_not_computed_elsewhere(replies: dict[str, Any]) -> 
             "no fallback", "SessionFailed",
             "ONNX Runtime could not make the session: QNN's CPU backend does not start in a session with "
             "session.disable_cpu_ep_fallback",
-            "omit it with this backend; udogen.clients.ort checks where nodes run",
+            "omit it with this backend; udogen.onnx.ort checks where nodes run",
         ),
         (
             "options again", "SessionFailed",
@@ -205,7 +205,7 @@ def test_a_package_with_undefined_symbols(replies: dict[str, Any]) -> None:
 THREADS = """
 import sys, threading
 import numpy as np
-from udogen.clients.ort import session
+from udogen.onnx.ort import session
 from udogen.errors import UsageError
 
 model, package = sys.argv[1:]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import struct
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
@@ -141,26 +142,25 @@ def test_zeros(kind: str, expected: str, zero: float) -> None:
     assert not dequantize_blocks(blocks, kind).any()
 
 
-def test_the_first_of_two_peaks_gives_the_sign_of_q4_0() -> None:
-    # The peak becomes -8; its opposite would be +8, which does not exist, so it becomes 7.
-    np.testing.assert_array_equal(dequantize_blocks(quantize_blocks(block(8, -8, 4), "Q4_0"), "Q4_0")[:3], [8, -7, 4])
-    np.testing.assert_array_equal(dequantize_blocks(quantize_blocks(block(-8, 8, 4), "Q4_0"), "Q4_0")[:3], [-8, 7, 4])
+E2M1_NUMBERS = (6, -6, 4, -4, 3, 2, 1.5, 1, 0.5, -0.5)
+BELOW_HALF = np.nextafter(np.float32(0.5), np.float32(0))
+EDGES: Sequence[tuple[str, Sequence[float], Sequence[float]]] = (
+    # The first of two peaks becomes -8; its opposite would be +8, which does not exist, so it becomes 7.
+    ("Q4_0", (8, -8, 4), (8, -7, 4)),
+    ("Q4_0", (-8, 8, 4), (-8, 7, 4)),
+    ("Q8_0", (127, 0.5, -0.5, 1.5, BELOW_HALF), (127, 1, -1, 2, 0)),  # halves go away from zero
+    ("MXFP4", E2M1_NUMBERS, E2M1_NUMBERS),
+    ("MXFP4", (6, 5, -5, 3.5, 2.5, 1.75, 0.25, -0.25), (6, 4, -4, 3, 2, 1.5, 0, 0)),  # between two: the smaller
+    ("MXFP4", (2.0**-127,), (2.0**-127,)),
+    # Scales that are too small for float16.
+    *((kind, (tiny, -tiny / 2), (0, 0)) for kind in ("Q4_0", "Q8_0") for tiny in (1e-45, 1e-39, 1e-12)),
+)
 
 
-def test_halves_go_away_from_zero_in_q8_0() -> None:
-    found = dequantize_blocks(
-        quantize_blocks(block(127, 0.5, -0.5, 1.5, np.nextafter(np.float32(0.5), np.float32(0))), "Q8_0"), "Q8_0"
-    )
-    np.testing.assert_array_equal(found[:5], [127, 1, -1, 2, 0])
-
-
-def test_every_number_of_e2m1_and_between_two_the_smaller() -> None:
-    exact = [6, -6, 4, -4, 3, 2, 1.5, 1, 0.5, -0.5]
-    np.testing.assert_array_equal(
-        dequantize_blocks(quantize_blocks(block(*exact), "MXFP4"), "MXFP4")[: len(exact)], exact
-    )
-    between = dequantize_blocks(quantize_blocks(block(6, 5, -5, 3.5, 2.5, 1.75, 0.25, -0.25), "MXFP4"), "MXFP4")
-    np.testing.assert_array_equal(between[:8], [6, 4, -4, 3, 2, 1.5, 0, 0])
+@pytest.mark.parametrize(("kind", "numbers", "expected"), EDGES)
+def test_numbers_at_the_edges_of_a_format(kind: str, numbers: Sequence[float], expected: Sequence[float]) -> None:
+    found = dequantize_blocks(quantize_blocks(block(*numbers), kind), kind)
+    np.testing.assert_array_equal(found[: len(numbers)], np.array(expected, np.float32))
 
 
 @pytest.mark.parametrize(("exponent", "one"), [(0, 2.0**-127), (1, 2.0**-126), (127, 1.0), (254, 2.0**127)])
@@ -180,13 +180,6 @@ def test_the_largest_and_the_smallest_numbers_of_mxfp4() -> None:
     assert np.isfinite(found).all() and found[0] == 0.75 * 2.0**128
     smallest = float(np.finfo(np.float32).smallest_subnormal)
     assert quantize_blocks(block(smallest), "MXFP4")[0] == 0
-    assert dequantize_blocks(quantize_blocks(block(2.0**-127), "MXFP4"), "MXFP4")[0] == np.float32(2.0**-127)
-
-
-@pytest.mark.parametrize("kind", ["Q4_0", "Q8_0"])
-def test_numbers_whose_scale_is_too_small_for_float16_become_zero(kind: str) -> None:
-    for tiny in (1e-45, 1e-39, 1e-12):
-        assert not dequantize_blocks(quantize_blocks(block(tiny, -tiny / 2), kind), kind).any()
 
 
 @pytest.mark.parametrize("kind", FORMATS)

@@ -28,12 +28,10 @@ from udogen.errors import UdogenError
 from udogen.qnn.interface import QnnError
 from udogen.runtime.buffers import buffer as buffer_module
 from udogen.runtime.buffers.memory import allocate
-from udogen.runtime.buffers.planning import BufferOptions, ExecutionStep, PlannedBuffers, plan_buffers
+from udogen.runtime.buffers.plan import PlannedBuffers, plan_buffers
 from udogen.runtime.buffers.pools import FileRange, open_pool
 from udogen.runtime.contexts.context import Context
 from udogen.runtime.contexts.runtime import Runtime
-
-SHARED = BufferOptions(shared=True, packed=True)
 
 
 @dataclass
@@ -46,8 +44,8 @@ class World:
     patch: pytest.MonkeyPatch
     folder: Path
 
-    def plan(self, options: BufferOptions = SHARED) -> Any:
-        return plan_buffers([ExecutionStep(0, graph) for graph in self.context.info.graphs], options)
+    def plan(self) -> Any:
+        return plan_buffers(0, self.context.info.graphs, shared=True, packed=True)
 
     def error(self, call: Callable[[], object]) -> UdogenError:
         """Return the error that a call raises."""
@@ -87,7 +85,7 @@ def test_file_without_a_name_any_more(world: World) -> None:
         pool = open_pool("mmap_fd", X.nbytes, file=FileRange(file.fileno()))
     path.unlink()
     with pool, allocate("client", X.nbytes) as made:
-        world.context.graph("one").bind({"x": pool.buffer, "y": made})
+        world.context.graph("one").bind({"x": pool, "y": made})
         world.context.graph("one").execute()
         np.testing.assert_array_equal(world.context.graph("one").array("y"), expected(X))
         world.context.close()
@@ -222,43 +220,39 @@ def child(program: str, *, limit: tuple[int, int] | None = None, **named: Any) -
     )
 
 
-def test_out_of_address_space(world: World) -> None:
-    done = child(
+LIMITS = {  # limit -> program, the lines that it prints
+    (resource.RLIMIT_AS, 2**30): (
         "for kind in ('client', 'memfd'): report(lambda: allocate(kind, 2**31, name='b'))\n"
         "report(lambda: open_pool('ashmem', 2**31, name='p'))\n"
         "print(len(allocate('memfd', 4096).view), len(os.listdir('/proc/self/fd')))",
-        limit=(resource.RLIMIT_AS, 2**30),
-    )
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines() == [
-        "buffer `b` cannot be allocated: 2147483648 bytes of client memory: Cannot allocate memory",
-        "buffer `b` cannot be allocated: 2147483648 bytes of memfd memory: Cannot allocate memory",
-        "buffer `p` cannot be allocated: 2147483648 bytes of memfd memory: Cannot allocate memory",
-        "4096 4",
-    ]
-
-
-def test_out_of_descriptors(world: World) -> None:
-    done = child(
+        [
+            "buffer `b` cannot be allocated: 2147483648 bytes of client memory: Cannot allocate memory",
+            "buffer `b` cannot be allocated: 2147483648 bytes of memfd memory: Cannot allocate memory",
+            "buffer `p` cannot be allocated: 2147483648 bytes of memfd memory: Cannot allocate memory",
+            "4096 4",
+        ],
+    ),
+    (resource.RLIMIT_NOFILE, 32): (
         "kept = []\n"
         "report(lambda: [kept.append(allocate('memfd', 64, name='b')) for _ in range(100)])\n"
         "print(0 < len(kept) < 32)\n"
         "kept.clear()\n"
         "print(allocate('memfd', 64).size)",
-        limit=(resource.RLIMIT_NOFILE, 32),
-    )
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines() == [
-        "buffer `b` cannot be allocated: 64 bytes of memfd memory: Too many open files",
-        "True",
-        "64",
-    ]
+        ["buffer `b` cannot be allocated: 64 bytes of memfd memory: Too many open files", "True", "64"],
+    ),
+    (resource.RLIMIT_FSIZE, 4096): (
+        "report(lambda: allocate('memfd', 2**20, name='b'))",
+        ["buffer `b` cannot be allocated: 1048576 bytes of memfd memory: File too large"],
+    ),
+}
 
 
-def test_files_may_not_be_so_large(world: World) -> None:
-    done = child("report(lambda: allocate('memfd', 2**20, name='b'))", limit=(resource.RLIMIT_FSIZE, 4096))
+@pytest.mark.parametrize("limit", LIMITS)
+def test_out_of_memory(limit: tuple[int, int]) -> None:
+    program, lines = LIMITS[limit]
+    done = child(program, limit=limit)
     assert done.returncode == 0, done.stderr
-    assert done.stdout == "buffer `b` cannot be allocated: 1048576 bytes of memfd memory: File too large\n"
+    assert done.stdout.splitlines() == lines
 
 
 # --- a second process -------------------------------------------------------------------------------------------------
@@ -268,12 +262,12 @@ def test_a_second_process_writes(world: World) -> None:
     with PlannedBuffers(world.plan()) as buffers:
         graph = world.context.graph("one")
         buffers.bind(graph)
-        place = buffers.part(0, "one", "x")
-        fd = place.buffer.descriptor()
+        place, [buffer] = buffers.plan.of(0, "one")[0], buffers.buffers.values()
+        fd = buffer.descriptor()
         done = child(
             f"import numpy as np\n"
             f"with open_pool('mmap_fd', 192, file=FileRange({fd}, offset={place.offset})) as pool:\n"
-            f"    np.frombuffer(pool.buffer.view, np.float32)[:] = range(48)\n",
+            f"    np.frombuffer(pool.view, np.float32)[:] = range(48)\n",
             pass_fds=(fd,),
         )
         assert done.returncode == 0, done.stderr
@@ -301,7 +295,7 @@ def test_a_child_is_killed_while_it_writes(world: World) -> None:
     with PlannedBuffers(world.plan()) as buffers:
         graph = world.context.graph("one")
         buffers.bind(graph)
-        fd = buffers.part(0, "one", "x").buffer.descriptor()
+        fd = next(iter(buffers.buffers.values())).descriptor()
         writing = subprocess.Popen(
             [
                 sys.executable,

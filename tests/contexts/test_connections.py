@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import pytest
+from collections.abc import Collection
+from typing import Any
 
-from tests.contexts.conftest import refused
-from udogen.errors import UsageError
 from udogen.qnn.quantization import ScaleOffset
-from udogen.qnn.system import BinaryInfo, GraphInfo, HtpGraph, TensorInfo
-from udogen.runtime.sessions.connections import find_connections
-from udogen.runtime.sessions.placement import Activation, SizedShard, layers_of
+from udogen.qnn.system import GraphInfo, TensorInfo
+from udogen.runtime.models.connections import Connection, LinkFault, connect
 
 
 def tensor(name: str, shape: tuple[int, ...] = (1, 4), dtype: str = "FLOAT_32", scale: float = 0) -> TensorInfo:
@@ -20,8 +18,16 @@ def graph(inputs: str, outputs: str, name: str = "g") -> GraphInfo:
     return GraphInfo(name, tuple(map(tensor, inputs.split())), tuple(map(tensor, outputs.split())))
 
 
-def wires(*stages: GraphInfo, links: dict[str, str] | None = None, **more: object) -> dict[str, list[str]]:
-    found = find_connections(stages, links=links, **more)  # type: ignore[arg-type]
+def connected(
+    *stages: GraphInfo, links: dict[str, str] | None = None, apart: Collection[tuple[int, str]] = ()
+) -> tuple[tuple[Connection, ...], list[LinkFault]]:
+    places = [f"stage {number}" for number in range(len(stages))]
+    return connect(stages, links=links or {}, apart=apart, places=places)
+
+
+def wires(*stages: GraphInfo, **more: Any) -> dict[str, list[str]]:
+    found, faults = connected(*stages, **more)
+    assert not faults
     return {wire.name: [f"{stage}.{each.name}" for stage, each in wire.targets] for wire in found}
 
 
@@ -64,57 +70,12 @@ def test_tensors_that_cannot_be_one_piece_of_memory() -> None:
         ),
         (tensor("h", scale=0.5), f"{output} and input `h` of stage 1 (graph `b`) have different quantizations"),
     ):
-        with refused(f"the graphs cannot be connected: {fault}", error=UsageError):
-            find_connections([writes, GraphInfo("b", (other,), ())])
+        assert [each.text for each in connected(writes, GraphInfo("b", (other,), ()))[1]] == [fault]
 
 
 def test_links_that_lead_nowhere_are_reported_together() -> None:
-    with pytest.raises(UsageError) as caught:
-        find_connections([graph("x", "y"), graph("x", "z")], links={"x": "nothing", "other": "y"})
-    assert caught.value.message == "the graphs cannot be connected: 2 links are wrong"
-    assert list(caught.value.details) == [
+    _, faults = connected(graph("x", "y"), graph("x", "z"), links={"x": "nothing", "other": "y"})
+    assert [each.text for each in faults] == [
         "input `x` of stage 1: nothing before it has an output `nothing`",
         "there is no input `other`",
     ]
-
-
-# --- what shards map --------------------------------------------------------------------------------------------------
-
-
-def binary(*graphs: GraphInfo) -> BinaryInfo:
-    return BinaryInfo(6, "b", "2.0.0", "1.0.0", "s", graphs)
-
-
-def shard(number: int) -> BinaryInfo:
-    def made(name: str, tokens: int, spill: int) -> GraphInfo:
-        cache = (1, 32, 64)
-        return GraphInfo(
-            name,
-            (tensor("hidden", (tokens, 64)), tensor("mask", (tokens, 32)), tensor("past_key", cache)),
-            (tensor("hidden_out", (tokens, 64)), tensor("key", cache)),
-            htp=HtpGraph(spill_fill=spill),
-        )
-
-    return binary(made("prefill", 16, 500), made("kv", 1, 300))
-
-
-def test_what_a_context_maps_is_read_from_its_binary() -> None:
-    links = {"hidden": "hidden_out"}
-    shards = [SizedShard(f"s{number}", shard(number), size=1000) for number in range(3)]
-    first, middle, last = layers_of(shards, links=links, states=("past_*", "key"))
-    assert (middle.name, middle.weights, middle.spill_fill) == ("s1", 1000, 500)
-    assert middle.cache == 2 * 32 * 64 * 4
-    assert middle.compute == 16 * 32 * 4  # the mask of prefill, which is larger than that of kv
-    assert middle.activations == (
-        Activation("kv:0.hidden_out", 256),
-        Activation("kv:1.hidden_out", 256),
-        Activation("prefill:0.hidden_out", 4096),
-        Activation("prefill:1.hidden_out", 4096),
-    )
-    assert first.compute == middle.compute + 4096 == last.compute  # plus the input or output of the model
-    assert [len(each.activations) for each in (first, last)] == [2, 2]
-
-
-def test_what_the_runtime_reports_counts_more() -> None:
-    [layer] = layers_of([SizedShard("s", shard(0), size=1000, weights=700, spill_fill=9)])
-    assert (layer.weights, layer.spill_fill) == (700, 9)

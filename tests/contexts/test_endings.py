@@ -24,8 +24,9 @@ PRELUDE = """
 import atexit, gc, os, sys, threading, time
 import numpy as np
 from udogen.errors import RunFailed
-from udogen.runtime import MemoryDomain, Pipeline, Role, Runtime, Session, allocate
+from udogen.runtime import MemoryDomain, Role, Runtime, allocate
 from udogen.runtime.sessions.placement import Layer, SessionSpec
+from udogen.runtime.sessions.session import Session
 
 BACKEND, KIND, PACKAGE, BINARY = sys.argv[1:]
 
@@ -130,14 +131,15 @@ making = opened().new_context()
 making.new_graph("unfinished")
 gc.collect()
 """,
-    "sessions, domains, pipelines, buffers": """
+    "sessions, domains, buffers": """
 runtime = opened()
 session = Session(runtime, SessionSpec("one", 0))
 first, second = (session.open(Layer(name, 1), BINARY).graph("step") for name in "ab")
 domain = MemoryDomain(session)
 state = domain.pair([Role(second, "state", "input"), Role(second, "next", "output")])
-pipeline = Pipeline([first, second], domain, links={"1.x": "next"})
-pipeline(**{name: np.ones((1, 4, 8), "f4") for name in pipeline.inputs})
+state.bind(second, reads="state", writes="next")
+state.copy_from(np.ones((1, 4, 8), "f4"))
+second(x=np.ones((1, 4, 8), "f4"))
 buffer = allocate("client", 4096)
 session.open(Layer("c", 1), BINARY).graph("step").bind({"x": buffer})
 """,

@@ -163,7 +163,7 @@ def test_parts_of_one_descriptor(deferred: Deferred, buffer: Buffer) -> None:
     register_weights(first, buffer, offset=3 * PAGE)
     # The file's second page through another mapping: its first byte is at 4096 of the descriptor.
     with open_pool("mmap_fd", PAGE, file=FileRange(buffer.descriptor(), offset=PAGE), name="p") as pool:
-        register_weights(second, pool.buffer)
+        register_weights(second, pool)
         for context in (first, second):
             context.finalize()
             np.testing.assert_array_equal(run(context, "one"), expected(X))
@@ -315,7 +315,7 @@ def test_descriptor_and_offset_together_are_aligned(
 ) -> None:
     with open_pool("mmap_fd", PAGE, file=FileRange(buffer.descriptor(), offset=64), name="p") as pool:
         refused(
-            lambda: GIVE[kind](deferred(), pool.buffer),
+            lambda: GIVE[kind](deferred(), pool),
             UNALIGNED.format(NAMES[kind]) % 64,
         )
 
@@ -402,7 +402,7 @@ def test_every_context_has_weights_of_its_own(deferred: Deferred, buffer: Buffer
     message = "buffer `{}` holds the external weights of context first: each context needs its own"
     refused(lambda: register_weights(second, buffer), message.format("b"))
     with open_pool("mmap_fd", PAGE, file=FileRange(buffer.descriptor(), offset=PAGE), name="again") as pool:
-        refused(lambda: register_weights(second, pool.buffer), message.format("again"))
+        refused(lambda: register_weights(second, pool), message.format("again"))
     refused(
         lambda: allocate_external([first, second], WEIGHTS),
         "2 contexts cannot share an external weights buffer: each context needs its own",
@@ -430,8 +430,8 @@ def test_a_descriptor_is_for_one_purpose(deferred: Deferred, buffer: Buffer, ref
     refused(lambda: graph.bind({"x": buffer}), f"buffer `b` belongs to QNN: it is the {NAMES[kind]} of context m")
     with open_pool("mmap_fd", PAGE, file=FileRange(buffer.descriptor(), offset=0), name="again") as pool:
         for place, what in (
-            (pool.buffer, "the buffer of one tensor (ION)"),
-            (pool.buffer.part(0), "a buffer of several tensors (SHARED_BUFFER)"),
+            (pool, "the buffer of one tensor (ION)"),
+            (pool.part(0), "a buffer of several tensors (SHARED_BUFFER)"),
         ):
             refused(
                 lambda place=place: graph.bind({"x": place}),
@@ -447,7 +447,7 @@ def test_a_buffer_of_tensors_is_for_nothing_else(
         tensors.graph("one").bind({"x": buffer})
         with open_pool("mmap_fd", 4 * PAGE, file=FileRange(buffer.descriptor()), name="again") as pool:
             refused(
-                lambda: GIVE[kind](deferred(), pool.buffer),
+                lambda: GIVE[kind](deferred(), pool),
                 "buffer `again` is registered as the buffer of one tensor (ION) with context tensors: "
                 f"it cannot also be an {NAMES[kind]}",
             )

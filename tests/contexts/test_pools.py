@@ -48,26 +48,26 @@ def test_the_names_are_those_of_nnapi() -> None:
 
 def test_ashmem_is_a_memfd_where_there_is_none(tidy: None) -> None:
     with open_pool("ashmem", 5000, name="kv") as pool:
-        assert (pool.kind.name, pool.buffer.kind, pool.buffer.size) == ("ashmem", "memfd", 5000)
-        pool.buffer.view[4999] = 1
-        assert os.pread(pool.buffer.descriptor(), 1, 4999) == b"\1"
+        assert (pool.kind, pool.size) == ("ashmem", 5000)
+        pool.view[4999] = 1
+        assert os.pread(pool.descriptor(), 1, 4999) == b"\1"
 
 
 def test_a_file_is_mapped_from_any_offset(tidy: None) -> None:
     with file(3 * PAGE) as fd:
         os.pwrite(fd, b"before|inside|after", PAGE + 93)
         with open_pool("mmap_fd", 6, file=FileRange(fd, offset=PAGE + 100)) as pool:
-            assert bytes(pool.buffer.view) == b"inside"
-            assert pool.buffer.fd_offset == PAGE + 100 and pool.buffer.descriptor() != fd
-            pool.buffer.view[:] = b"INSIDE"
-            assert np.frombuffer(pool.buffer.view, np.uint8).__array_interface__["data"][0] == pool.buffer.address
+            assert bytes(pool.view) == b"inside"
+            assert pool.fd_offset == PAGE + 100 and pool.descriptor() != fd
+            pool.view[:] = b"INSIDE"
+            assert np.frombuffer(pool.view, np.uint8).__array_interface__["data"][0] == pool.address
         assert os.pread(fd, 19, PAGE + 93) == b"before|INSIDE|after"
 
 
 def test_a_file_may_be_for_reading_alone(tidy: None) -> None:
     with file(PAGE, os.O_RDONLY) as fd:
         with open_pool("mmap_fd", PAGE, file=FileRange(fd, writable=False)) as pool:
-            assert pool.buffer.view.readonly
+            assert pool.view.readonly
         with refused(f"pool `w`: the file of descriptor {fd} is not open for writing"):
             open_pool("mmap_fd", PAGE, file=FileRange(fd), name="w")
 
@@ -77,7 +77,7 @@ def test_the_file_may_be_closed_when_the_pool_is_open(tidy: None) -> None:
         os.pwrite(fd, b"x", 0)
         pool = open_pool("mmap_fd", PAGE, file=FileRange(fd))
     with pool:
-        assert pool.buffer.view[0] == ord("x") and os.pread(pool.buffer.descriptor(), 1, 0) == b"x"
+        assert pool.view[0] == ord("x") and os.pread(pool.descriptor(), 1, 0) == b"x"
 
 
 @pytest.mark.parametrize(
@@ -108,7 +108,7 @@ def test_a_file_that_was_made_shorter(tidy: None) -> None:
     with file(2 * PAGE) as fd, open_pool("mmap_fd", PAGE, file=FileRange(fd, offset=PAGE), name="p") as pool:
         os.ftruncate(fd, PAGE)
         with pytest.raises(RunFailed) as caught:
-            pool.buffer.descriptor()
+            pool.descriptor()
     assert caught.value.message == (
         "the file of buffer `p` has 4096 bytes now, less than the buffer, which ends at 8192"
     )
@@ -184,9 +184,9 @@ def lines_of(device: ctypes.CDLL) -> list[str]:
 
 def test_ashmem_of_android(tidy: None, device: ctypes.CDLL) -> None:
     with open_pool("ashmem", 5000, name="kv") as pool:
-        assert pool.buffer.kind == "ashmem"
-        pool.buffer.view[4999] = 7
-        assert os.pread(pool.buffer.descriptor(), 1, 4999) == b"\7"
+        assert pool.kind == "ashmem"
+        pool.view[4999] = 7
+        assert os.pread(pool.descriptor(), 1, 4999) == b"\7"
     assert lines_of(device) == ["ASharedMemory_create(kv, 5000)"]
     device.stand_in_refuse(1)
     with refused("ASharedMemory_create cannot allocate 5000 bytes (it returned -12)"):
@@ -195,11 +195,11 @@ def test_ashmem_of_android(tidy: None, device: ctypes.CDLL) -> None:
 
 def test_a_blob_is_locked_while_it_is_open(tidy: None, device: ctypes.CDLL) -> None:
     with open_pool("hardware_buffer_blob", 5000, name="b") as pool:
-        pool.buffer.view[4999] = 7
+        pool.view[4999] = 7
         if hasattr(device, "AHardwareBuffer_getNativeHandle"):
-            assert os.pread(pool.buffer.descriptor(), 1, 4999) == b"\7"
+            assert os.pread(pool.descriptor(), 1, 4999) == b"\7"
         else:
-            assert pool.buffer.fd is None
+            assert pool.fd is None
     assert lines_of(device) == [
         "allocate(5000 x 1 x 1, format 0x21, usage 0x1000033)",
         "lock(0x33, -1, all)",
@@ -210,7 +210,7 @@ def test_a_blob_is_locked_while_it_is_open(tidy: None, device: ctypes.CDLL) -> N
 
 def test_a_buffer_of_pixels_has_rows_as_long_as_the_device_needs(tidy: None, device: ctypes.CDLL) -> None:
     with open_pool("hardware_buffer", image=ImageLayout(10, 3, 1, 4)) as pool:
-        assert pool.buffer.size == 16 * 3 * 4
+        assert pool.size == 16 * 3 * 4
 
 
 def test_hardware_buffers_that_there_are_not(tidy: None, device: ctypes.CDLL) -> None:
@@ -254,9 +254,9 @@ def test_small_values_are_copied_and_large_ones_referred_to(tidy: None) -> None:
         ]
         small[0] = 9  # the copy is unaffected
         assert data_of(copied)[0] == 0 and data_of(referred)[32] == 32
-        np.frombuffer(pool.buffer.view, np.float32)[0] = 5  # and the reference sees the change
+        np.frombuffer(pool.view, np.float32)[0] = 5  # and the reference sees the change
         assert data_of(referred)[0] == 5 and large[0] == 0
-        assert address_of(referred) == pool.buffer.address
+        assert address_of(referred) == pool.address
         with refused("buffer `pool` cannot be closed: it is in use by constant `l`"):
             pool.close()
         del copied, referred
@@ -265,14 +265,14 @@ def test_small_values_are_copied_and_large_ones_referred_to(tidy: None) -> None:
 def test_values_that_lie_in_the_pool_are_not_moved(tidy: None) -> None:
     with open_pool("ashmem", PAGE) as pool, Constants(pool, threshold=16) as constants:
         offset = pool.take(64)
-        inside = np.frombuffer(pool.buffer.view, np.float32)[16 : 16 + 8]
+        inside = np.frombuffer(pool.view, np.float32)[16 : 16 + 8]
         inside[:] = range(8)
         used = pool.free
-        tensor = constants.tensor("w", dtype="FLOAT_32", shape=(8,), data=inside)
+        tensor = constants.refer("w", dtype="FLOAT_32", shape=(8,), offset=64)
         other = constants.refer("v", dtype="FLOAT_32", shape=(2, 8), offset=offset)
         assert pool.free == used
         assert [row.offset for row in constants.rows] == [64, 0]
-        assert address_of(tensor) == pool.buffer.address + 64 and address_of(other) == pool.buffer.address
+        assert address_of(tensor) == pool.address + 64 and address_of(other) == pool.address
         del inside, tensor, other
 
 
@@ -374,9 +374,9 @@ def test_a_part_is_client_memory_where_the_runtime_registers_none() -> None:
         graph = context.graph("step")
         x = graph.binding("x").info
         with pytest.raises(RunFailed, match="registers no shared memory on this machine") as caught:
-            graph.bind({"x": pool.buffer.part(0, x.nbytes)})
+            graph.bind({"x": pool.part(0, x.nbytes)})
         assert "BufferPart(buffer, offset, size, RAW)" in caught.value.hint
-        graph.bind({"x": BufferPart(pool.buffer, 0, x.nbytes, RAW)})
+        graph.bind({"x": BufferPart(pool, 0, x.nbytes, RAW)})
         graph.array("x")[:] = 3
         assert (graph(state=array(1))["next"] == 4).all() and graph.copied == 0
         graph.unbind()

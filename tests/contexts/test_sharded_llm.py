@@ -116,7 +116,6 @@ def test_nothing_inside_the_model_is_copied(sharded_llm: Callable[[str], Path], 
     used = report["plan"]["sessions"]
     assert [row["device"] for row in used] == list(range(sessions))
     assert [layer for row in used for layer in row["layers"]] == [f"forward_{shard}" for shard in range(8)]
-    assert len(report["plan"]["handovers"]) == 2 * (sessions - 1)
 
 
 def test_what_the_buffers_hold_is_what_the_shards_have_made(sharded_llm: Callable[[str], Path]) -> None:
@@ -141,12 +140,12 @@ with Model.open(Path(sys.argv[1]), memory="shared", sessions=3) as model:
         model.step(hidden=hidden, mask=mask(sizes, len(tokens), position), position=position)
         logits = numpy_model.forward(tokens, position)
         row = len(prompt) - 1 if step == 0 else 0
-        pipeline = model.pipelines["kv_forward" if step else "prefill_forward"]
-        assert len(pipeline.connections) == sizes.shards - 1
-        for connection in pipeline.connections:
-            buffer = pipeline.buffers[connection.name]
-            grid = connection.output.quant
-            held, made = dequantize(buffer.copy_to(), grid), numpy_model.made[connection.source]["hidden_out"]
+        name = "kv_forward" if step else "prefill_forward"
+        passed, connections = model.tensors(name), model.wiring.chain(name).connections
+        assert len(connections) == sizes.shards - 1
+        for connection in connections:
+            grid, written = connection.output.quant, passed[f"forward_{connection.source}.hidden_out"]
+            held, made = dequantize(written, grid), numpy_model.made[connection.source]["hidden_out"]
             assert np.abs(held - made)[0, : row + 1].max() <= 256 * grid.scale
         for pair, both in zip(model.state.values(), places):
             assert {pair.reading.address, pair.writing.address} == both

@@ -20,28 +20,12 @@ from udogen.qnn.handles import DMA_BUF, ION
 from udogen.qnn.interface import QnnError
 from udogen.qnn.tensors import APP_READ, APP_WRITE, OpConfig, QnnTensor
 from udogen.runtime.buffers import buffer as buffer_module
-from udogen.runtime.buffers.buffer import Buffer, BufferPart
+from udogen.runtime.buffers.buffer import BufferPart
 from udogen.runtime.buffers.memory import allocate
-from udogen.runtime.buffers.planning import (
-    BufferOptions,
-    ExecutionStep,
-    PlannedBuffers,
-    chain_links,
-    plan_buffers,
-    state_links,
-)
+from udogen.runtime.buffers.plan import BufferPlan, PlannedBuffers, plan_buffers
 from udogen.runtime.buffers.pools import FileRange, open_pool
 from udogen.runtime.contexts.context import Context
 from udogen.runtime.contexts.runtime import Runtime
-
-ALL_OPTIONS = [
-    BufferOptions(),
-    BufferOptions(packed=True),
-    BufferOptions(shared=True),
-    BufferOptions(shared=True, packed=True),
-    BufferOptions(shared=True, packed=True, reuse=True, stepwise=True),
-    BufferOptions(shared=True, reuse=True, stepwise=True),
-]
 
 
 @pytest.fixture(scope="module")
@@ -62,16 +46,17 @@ def nothing_stays_registered() -> Iterator[None]:
     assert not buffer_module._entries
 
 
-def steps_of(*contexts: Context) -> list[ExecutionStep]:
-    return [ExecutionStep(shard, graph) for shard, context in enumerate(contexts) for graph in context.info.graphs]
+def plan_of(context: Context, *, shared: bool = True, packed: bool = False) -> BufferPlan:
+    return plan_buffers(0, context.info.graphs, shared=shared, packed=packed)
 
 
 # --- correct use ----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("options", ALL_OPTIONS)
-def test_graphs_run_in_the_buffers_of_any_plan(context: Context, options: BufferOptions) -> None:
-    with PlannedBuffers(plan_buffers(steps_of(context), options)) as buffers:
+@pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.parametrize("shared", [False, True])
+def test_graphs_run_in_the_buffers_of_any_plan(context: Context, shared: bool, packed: bool) -> None:
+    with PlannedBuffers(plan_of(context, shared=shared, packed=packed)) as buffers:
         for name in ("one", "two"):
             buffers.bind(context.graph(name))
         for factor in (1, 2):
@@ -81,41 +66,25 @@ def test_graphs_run_in_the_buffers_of_any_plan(context: Context, options: Buffer
                 graph.execute()
                 np.testing.assert_array_equal(graph.array("y"), expected(factor * X))
         assert all(context.graph(name).copied == 0 for name in ("one", "two"))
-        places = {(row.buffer, row.offset) for row in buffers.plan.tensors}
-        assert len(context.registrations) == (len(places) if options.shared else 0)
+        assert len(context.registrations) == (4 if shared else 0)
 
 
-@pytest.mark.parametrize("options", ALL_OPTIONS)
-def test_an_output_is_the_input_of_the_next_shard(htp: Runtime, stored: bytes, options: BufferOptions) -> None:
-    with htp.restore(stored) as first, htp.restore(stored) as second:
-        steps = steps_of(first, second)
-        plan = plan_buffers(steps, options, chain_links(steps, {"y": "x"}))
-        with PlannedBuffers(plan) as buffers:
-            for shard, context in enumerate((first, second)):
-                for graph in context.graphs.values():
-                    buffers.bind(graph, shard=shard)
-            for name in ("one", "two"):
-                first.graph(name).array("x")[:] = X
-                first.graph(name).execute()
-                second.graph(name).execute()
-                np.testing.assert_array_equal(second.graph(name).array("y"), expected(expected(X)))
-
-
-@pytest.mark.parametrize("options", ALL_OPTIONS)
-def test_a_state_goes_from_execution_to_execution(context: Context, options: BufferOptions) -> None:
-    steps = steps_of(context)
-    with PlannedBuffers(plan_buffers(steps, options, state_links(steps, {"y": "x"}))) as buffers:
-        graphs = [context.graph(name) for name in ("one", "two")]
-        for graph in graphs:
-            buffers.bind(graph)
-        graphs[0].array("x")[:] = X
-        wanted = X
+def test_graphs_of_two_contexts_share_bytes(htp: Runtime, stored: bytes) -> None:
+    """An output is the input of the next context, and a graph writes what it read."""
+    with htp.restore(stored) as one, htp.restore(stored) as two, allocate("memfd", 4096) as buffer:
+        first, second = one.graph("one"), two.graph("two")
+        first.bind({"x": buffer.part(1024), "y": buffer.part(0)})
+        second.bind({"x": buffer.part(0), "y": buffer.part(0)})
+        first.array("x")[:] = X
+        first.execute()
+        wanted = expected(X)
         for _ in range(5):
-            for graph in graphs:
-                graph.execute()
-                wanted = expected(wanted)
-        np.testing.assert_array_equal(graphs[1].array("y"), wanted)
-        assert len(context.registrations) == (1 if options.shared else 0)
+            second.execute()
+            wanted = expected(wanted)
+        np.testing.assert_array_equal(second.array("y"), wanted)
+        assert (len(one.registrations), len(two.registrations)) == (2, 1)
+        first.unbind()
+        second.unbind()
 
 
 def test_buffers_bind_without_a_plan(context: Context) -> None:
@@ -149,7 +118,7 @@ def test_a_part_of_a_file_is_registered_from_where_it_begins(context: Context) -
         allocate("memfd", 3 * 4096) as file,
         open_pool("mmap_fd", 4096, file=FileRange(file.descriptor(), offset=4096)) as pool,
     ):
-        context.graph("one").bind({"x": pool.buffer, "y": pool.buffer.part(1024)})
+        context.graph("one").bind({"x": pool, "y": pool.part(1024)})
         inside = np.frombuffer(file.view, np.float32)[1024:2048]
         inside[:48] = X.ravel()
         context.graph("one").execute()
@@ -159,7 +128,7 @@ def test_a_part_of_a_file_is_registered_from_where_it_begins(context: Context) -
 
 
 def test_a_call_with_arrays_works_beside_bound_memory(context: Context) -> None:
-    with PlannedBuffers(plan_buffers(steps_of(context), BufferOptions(shared=True))) as buffers:
+    with PlannedBuffers(plan_of(context)) as buffers:
         buffers.bind(context.graph("one"))
         out = np.empty(SHAPE, np.float32)
         context.graph("one")({"x": X}, out={"y": out})
@@ -205,7 +174,7 @@ def test_the_last_registration_is_the_first_to_end(
     htp: Runtime, stored: bytes, calls: list[str], packed: bool, first: str
 ) -> None:
     context = htp.restore(stored)
-    buffers = PlannedBuffers(plan_buffers(steps_of(context), BufferOptions(shared=True, packed=packed)))
+    buffers = PlannedBuffers(plan_of(context, packed=packed))
     for graph in context.graphs.values():
         buffers.bind(graph)
     for each in (buffers, context) if first == "buffers" else (context, buffers):
@@ -221,7 +190,7 @@ def test_a_registration_that_fails_takes_back_those_before_it(
 ) -> None:
     """Graph `one` has the first two, graph `two` the others: buffers that were bound before stay bound."""
     failing.append(fails)
-    with PlannedBuffers(plan_buffers(steps_of(context), BufferOptions(shared=True, packed=packed))) as buffers:
+    with PlannedBuffers(plan_of(context, packed=packed)) as buffers:
         with pytest.raises(QnnError) as caught:
             for name in ("one", "two"):
                 buffers.bind(context.graph(name))
@@ -241,7 +210,7 @@ def test_an_error_inside_leaves_nothing(htp: Runtime, stored: bytes) -> None:
     with (
         pytest.raises(ZeroDivisionError),
         htp.restore(stored) as context,
-        PlannedBuffers(plan_buffers(steps_of(context), BufferOptions(shared=True))) as buffers,
+        PlannedBuffers(plan_of(context)) as buffers,
     ):
         buffers.bind(context.graph("one"))
         raise ZeroDivisionError
@@ -249,10 +218,10 @@ def test_an_error_inside_leaves_nothing(htp: Runtime, stored: bytes) -> None:
 
 
 def test_a_plan_that_cannot_be_allocated_leaves_nothing(context: Context) -> None:
-    plan = plan_buffers(steps_of(context), BufferOptions(shared=True))
+    plan = plan_of(context)
     large = plan.buffers[-1].__class__("huge", 2**62, 64, "memfd")
     with pytest.raises(RunFailed) as caught:
-        PlannedBuffers(plan.__class__(plan.steps, (*plan.buffers, large), plan.tensors, plan.why))
+        PlannedBuffers(plan.__class__((*plan.buffers, large), plan.tensors, plan.why))
     assert caught.value.message.startswith(f"buffer `huge` cannot be allocated: {2**62} bytes of memfd memory: ")
 
 
@@ -396,7 +365,7 @@ def test_one_descriptor_is_not_registered_in_two_ways(context: Context) -> None:
         again = os.dup(buffer.descriptor())  # another number for the same memory
         with open_pool("mmap_fd", 4096, file=FileRange(again), name="again") as pool:
             refused(
-                lambda: graph.bind({"y": pool.buffer.part(1024)}),
+                lambda: graph.bind({"y": pool.part(1024)}),
                 "buffer `again` is registered as the buffer of one tensor (ION) with context adds: "
                 "it cannot also be a buffer of several tensors (SHARED_BUFFER)",
             )
@@ -431,7 +400,7 @@ def test_the_same_memory_by_another_descriptor(context: Context, offset: int | N
     ):
         graph.bind({"x": buffer if offset is None else buffer.part(offset)})
         refused(
-            lambda: graph.bind({"y": pool.buffer if offset is None else pool.buffer.part(offset)}),
+            lambda: graph.bind({"y": pool if offset is None else pool.part(offset)}),
             f"byte {offset or 0} of buffer `again` is registered with context adds already, as buffer `kv`",
         )
         context.close()
@@ -470,7 +439,7 @@ def test_an_output_does_not_lie_in_memory_for_reading(context: Context) -> None:
         given = FileRange(file.descriptor(), writable=False)
         with open_pool("mmap_fd", 4096, file=given, name="constants") as pool:
             refused(
-                lambda: context.graph("one").bind({"y": pool.buffer}),
+                lambda: context.graph("one").bind({"y": pool}),
                 "output `y` cannot be bound to buffer `constants`, which is read-only",
             )
 
@@ -478,7 +447,7 @@ def test_an_output_does_not_lie_in_memory_for_reading(context: Context) -> None:
 def test_a_closed_context_registers_nothing(htp: Runtime, stored: bytes) -> None:
     context = htp.restore(stored, name="adds")
     graph = context.graph("one")
-    with PlannedBuffers(plan_buffers(steps_of(context), BufferOptions(shared=True))) as buffers:
+    with PlannedBuffers(plan_of(context)) as buffers:
         context.close()
         refused(lambda: buffers.bind(graph), "context adds is closed")
 
@@ -492,13 +461,10 @@ def test_a_closed_buffer_is_bound_to_nothing(context: Context) -> None:
 
 
 def test_a_plan_of_other_graphs(context: Context) -> None:
-    steps = steps_of(context)
-    with PlannedBuffers(plan_buffers(steps[:1], BufferOptions())) as buffers:
+    with PlannedBuffers(plan_buffers(0, context.info.graphs[:1])) as buffers:
         refused(
             lambda: buffers.bind(context.graph("two")), "the plan has no buffer for `x`, `y` of graph `two` (shard 0)"
         )
-        refused(lambda: buffers.part(0, "one", "z"), "the plan has no tensor `z` of graph `one` (shard 0)")
-        assert isinstance(buffers.part(0, "one", "x").buffer, Buffer)
 
 
 def test_ion_memory_begins_with_its_descriptor(context: Context) -> None:
@@ -520,11 +486,11 @@ def real(request: pytest.FixtureRequest) -> Iterator[Runtime]:
 def test_libraries_of_a_pc_register_nothing_and_report_it(real: Runtime) -> None:
     """The real libQnnCpu.so and libQnnHtp.so; they run the same plan with raw buffers."""
     with real.restore(relu(real)) as context:
-        with PlannedBuffers(plan_buffers(steps_of(context), BufferOptions(shared=True))) as buffers:
+        with PlannedBuffers(plan_of(context)) as buffers:
             message = f"{real.path.name} registers no shared memory on this machine: it returned 1000 (not supported)"
             refused(lambda: buffers.bind(context.graph("relu")), message)
             assert not buffer_module._entries
-        with PlannedBuffers(plan_buffers(steps_of(context), BufferOptions(packed=True))) as buffers:
+        with PlannedBuffers(plan_of(context, shared=False, packed=True)) as buffers:
             graph = context.graph("relu")
             buffers.bind(graph)
             graph.array("x")[:] = X - 20

@@ -17,12 +17,8 @@ from udogen.qnn.handles import ContextOptions
 from udogen.qnn.interface import QnnError
 from udogen.runtime import (
     MemoryDomain,
-    Pipeline,
     Role,
     Runtime,
-    Session,
-    SessionPlan,
-    Sessions,
     StoredContext,
     add_op_package,
     allocate,
@@ -32,7 +28,8 @@ from udogen.runtime import (
     read_registration,
 )
 from udogen.runtime.contexts import manifest
-from udogen.runtime.sessions.placement import Layer, SessionSpec, place_layers, session_specs
+from udogen.runtime.sessions.placement import Layer, SessionSpec
+from udogen.runtime.sessions.session import Session
 
 WRONG: list[Any] = [
     None,
@@ -58,10 +55,12 @@ INTERNAL = {
     "Runtime": {"forget", "disown", "check_process", "device", "register_file", "validate"},
     "Context": {"disown", "idle", "on_close", "keep"},
     "Graph": {"release", "disown", "idle"},
-    "MemoryDomain": {"forget", "drop", "check_owner"},
+    "MemoryDomain": {"forget", "check_owner"},
     "Buffer": {"attach", "attached", "hold", "reserve"},
-    "ManagedBuffer": {"attach", "give_up", "announce"},
-    "Session": {"charge", "charge_buffer"},
+    "ManagedBuffer": {
+        *("attach", "attached", "hold", "reserve", "announce"),
+        *("begin_reading", "end_reading", "begin_writing", "end_writing"),
+    },
 }
 
 
@@ -72,22 +71,17 @@ class World:
         self.runtime, blob = runtime, binary("cpu", "emulator")
         self.file = folder / "forward_0.bin"
         manifest.save(self.file, blob)
-        self.session = Session(runtime, SessionSpec("one", 0))
-        self.context = self.session.open(Layer("a", 1), blob, name="a")
+        self.context = runtime.restore(blob, name="a")
         self.graph = self.context.graph("step")
         self.domain = MemoryDomain(runtime)
         self.roles = [Role(self.graph, "state", "input"), Role(self.graph, "next", "output")]
         self.managed, self.pair = self.domain.allocate(self.roles), self.domain.pair(self.roles)
         self.buffer = allocate("memfd", 4096)
-        self.plan: SessionPlan = place_layers([Layer("b", 1)], session_specs(1))
-        self.sessions = Sessions(runtime, self.plan, {"b": blob})
-        self.pipeline = Pipeline([self.sessions.context("b").graph("look")], self.domain)
         self.stored = StoredContext(self.file, guarded=False)
 
     def objects(self) -> list[Any]:
         return [
-            *(self.runtime, self.context, self.graph, self.domain, self.managed, self.pair, self.buffer),
-            *(self.session, self.sessions, self.pipeline, self.stored),
+            *(self.runtime, self.context, self.graph, self.domain, self.managed, self.pair, self.buffer, self.stored),
         ]
 
     def calls(self) -> dict[str, Callable[..., Any]]:
@@ -96,11 +90,11 @@ class World:
         for each in self.objects():
             kind = type(each).__name__
             for name in dir(type(each)):
-                left_out = name.startswith("_") or name in {*INTERNAL.get(kind, ()), "close", "free"}
+                left_out = name.startswith("_") or name in {*INTERNAL.get(kind, ()), "close"}
                 if inspect.isfunction(getattr(type(each), name)) and not left_out:
                     found[f"{kind}.{name}"] = getattr(each, name)
-        found["Graph.__call__"], found["Pipeline.__call__"] = self.graph.__call__, self.pipeline.__call__
-        makers = (Runtime, MemoryDomain, Session, Sessions, Pipeline, StoredContext)
+        found["Graph.__call__"] = self.graph.__call__
+        makers = (Runtime, MemoryDomain, StoredContext)
         functions = (allocate, find_runtime, interface_providers, executions, read_registration, add_op_package)
         found |= {each.__name__: each for each in (*makers, *functions)}
         return found
@@ -114,13 +108,7 @@ class World:
             "binary": self.file,
             "library": self.file,
             "runtime": self.runtime,
-            "spec": SessionSpec("two", 0),
-            "plan": self.plan,
             "owner": self.runtime,
-            "binaries": {"b": self.file},
-            "graphs": [self.graph],
-            "domain": self.domain,
-            "layer": "b",
             "roles": self.roles,
             "token": self.managed.token,
             "source": array(1),
@@ -139,7 +127,6 @@ class World:
             "backend": "cpu",
         }
         return known | {
-            "Session.open": {"layer": Layer("c", 1)},
             "Runtime": {"kind": "emulator"},
             "find_runtime": {"kind": "emulator"},
             "StoredContext": {"guarded": False},
@@ -150,7 +137,7 @@ class World:
 def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     with open_runtime("cpu", "emulator") as runtime:
         made = World(runtime, tmp_path_factory.mktemp("world"))
-        with made.domain, made.sessions, made.session, made.buffer:
+        with made.domain, made.buffer:
             yield made
 
 
@@ -196,7 +183,7 @@ def test_every_call_on_closed_objects(tmp_path: Path) -> None:
             closed = World(runtime, tmp_path)
             objects = closed.objects() if turn else closed.objects()[::-1]
             for each in (*objects, *objects):
-                each.free() if hasattr(each, "free") and callable(each.free) else each.close()
+                each.close()
                 assert repr(each)
             found = []
             for name, call in closed.calls().items():
@@ -210,7 +197,7 @@ def test_every_call_on_closed_objects(tmp_path: Path) -> None:
                     found.append(f"{name}: {problem}")
             assert not found, "\n" + "\n".join(found)
             for entered in objects:
-                if hasattr(entered, "__enter__") and not isinstance(entered, (Session, Sessions)):
+                if hasattr(entered, "__enter__"):
                     with pytest.raises(RunFailed):
                         entered.__enter__()
 
@@ -246,7 +233,7 @@ def test_a_folder_without_a_package(world: World, tmp_path: Path) -> None:
         (lambda it: it.runtime.restore("no.bin"), "no.bin cannot be read: No such file", "give the path of a context"),
         (lambda it: it.runtime.register(None), "the op package is None", "give a path (a str or a pathlib.Path)"),
         (lambda it: it.context.graph(None), "the name of a graph of context a is None", "it has: look, step"),
-        (lambda it: it.domain.use("abc"), "the token is a str: 'abc'", "give the `token` of a buffer, or int(token)"),
+        (lambda it: it.domain.use("abc"), "the token is a str: 'abc'", "give the `token` of a buffer"),
         (lambda it: it.domain.use(-1), "the token is -1", "give the `token` of a buffer"),
         (lambda it: it.graph.bind(None), "what graph `step` is to be bound to is None", "give a dict"),
         (lambda it: it.graph.bind({"x": None}), "tensor `x` cannot lie in this NoneType", "give a contiguous array"),

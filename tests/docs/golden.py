@@ -6,13 +6,13 @@ from pathlib import Path
 
 from udogen.backends import targets
 from udogen.build import toolchains
-from udogen.fuse import ops
+from udogen.onnx.fuse import ops
 
 ROOT = Path(__file__).resolve().parents[2]
 README = ROOT / "README.md"
 VERIFIED = ROOT / "docs" / "verified.md"
 FUSE = ROOT / "docs" / "fuse.md"
-_OPS = "<!-- ops: written by `make golden` from udogen/fuse/ops.py; a test holds it to them -->\n"
+_OPS = "<!-- ops: written by `make golden` from udogen/onnx/fuse/ops.py; a test holds it to them -->\n"
 _OPS_END = "<!-- /ops -->"
 _BEGIN = "<!-- matrix: written by `make golden` from the registries; a test holds it to them -->\n"
 _END = "<!-- /matrix -->"

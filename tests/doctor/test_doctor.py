@@ -16,12 +16,12 @@ import pytest
 
 from tests.command_line import udogen
 from tests.doctor import fake
-from tests.making import ONE_OP, ROOT, make, make_packages, need_runtime
+from tests.making import ROOT, need_runtime
 from udogen.backends import architectures
 from udogen.build import sdks, tools
 from udogen.doctor.checks import ALL
 from udogen.doctor.examination import examine
-from udogen.doctor.model import FOUND, MISSING, UNSET, WRONG
+from udogen.doctor.model import FOUND, WRONG
 
 
 def states(root: Path, **variables: str) -> dict[str, tuple[str, str]]:
@@ -38,7 +38,9 @@ def test_report_of_a_machine(name: str, tmp_path: Path) -> None:
 
 
 def test_every_documented_variable_has_a_row() -> None:
-    assert set(tools.VARIABLES) <= {check.id for check in ALL}
+    of_one_version = ("HEXAGON_SDK_ROOT_V", "HEXAGON_TOOLS_VERSION_V")
+    variables = {name for name in tools.VARIABLES if not name.startswith(of_one_version)}
+    assert variables <= {check.id for check in ALL}
     assert len({check.id for check in ALL}) == len(ALL)
 
 
@@ -69,7 +71,7 @@ def test_the_udo_headers_of_every_release_are_found(place_of_headers: str, tmp_p
 def test_an_sdk_3_is_none_for_v68(tmp_path: Path) -> None:
     fake.sdks(tmp_path)
     three, five = str(tmp_path / "Hexagon_SDK/3.5.4"), str(tmp_path / "Hexagon_SDK/5.5.5.0")
-    assert states(tmp_path, hexagon_sdk4_root=three)["HEXAGON_SDK4_ROOT"] == (WRONG, "3.5.4")
+    assert states(tmp_path, hexagon_sdk4_root=three)["HEXAGON_SDK4_ROOT"] == (WRONG, "")
     assert states(tmp_path, hexagon_sdk4_root=five)["HEXAGON_SDK4_ROOT"] == (FOUND, "5.5.5.0")
     assert states(tmp_path, hexagon_sdk_root=three)["HEXAGON_SDK_ROOT"] == (FOUND, "3.5.4")
 
@@ -79,16 +81,6 @@ def test_the_releases_of_each_version_of_hexagon_know_it() -> None:
         known = [sdks.known_to(release.tools) for release in arch.releases]
         assert all(arch.name in each for each in known if each), arch.name
         assert any(known) or not arch.open, "the documentation of the tools ends with V81"
-
-
-def test_variables_of_one_version_are_shown_only_where_they_are_set(tmp_path: Path) -> None:
-    assert not any(name.endswith("_V73") for name in states(tmp_path))
-    found = examine(fake.machine(tmp_path))
-    assert all(row.outcome.state == UNSET for row in found.rows if row.check.id.startswith("HEXAGON_"))
-    machine = fake.machine(fake.sdks(tmp_path))
-    env = tools.Environment(hexagon_tools_versions={"v73": "latest"})
-    rows = {row.check.id: row for row in examine(replace(machine, env=env)).rows}
-    assert rows["HEXAGON_TOOLS_VERSION_V73"].outcome.state == WRONG
 
 
 @pytest.mark.parametrize(
@@ -115,7 +107,7 @@ def test_this_machine_works(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
     reply = json.loads(done.stdout)
     rows = {row["id"]: row for row in reply["rows"]}
-    assert reply["ok"] and reply["works"]
+    assert reply["ok"]
     assert rows["make"]["version"] and Path(rows["make"]["where"]).is_file()
     assert rows["cpu runtime"]["version"].startswith("2.47.")
     assert {row["group"] for row in reply["rows"]} == {check.group for check in ALL}
@@ -135,7 +127,7 @@ def test_programs_are_asked_side_by_side(tmp_path: Path) -> None:
 def test_what_does_not_work_here_is_exit_code_3() -> None:
     done = udogen("doctor", env={"X86_CXX": "no-such-compiler"})
     assert done.returncode == 3
-    assert "names `no-such-compiler`, which is not a program" in done.stdout
+    assert "is no-such-compiler: `no-such-compiler` is not a program" in " ".join(done.stdout.split())
     assert "The open path does not work: see build cpu_x86 above." in done.stdout
     assert "\033[" not in done.stdout
 
@@ -167,44 +159,3 @@ def on_a_terminal(**variables: str) -> str:
 def test_colours_are_for_terminals_and_can_be_turned_off() -> None:
     assert "\033[32m+" in on_a_terminal()
     assert "\033[" not in on_a_terminal(NO_COLOR="1")
-
-
-# --- packages -----------------------------------------------------------------------------------------------
-
-
-def packages(folder: Path) -> tuple[int, dict[str, dict[str, str]]]:
-    done = udogen("doctor", folder, "--json")
-    assert "Traceback" not in done.stderr
-    return done.returncode, {row["id"]: row for row in json.loads(done.stdout)["packages"]}
-
-
-def test_a_package_that_is_right(tmp_path: Path) -> None:
-    need_runtime("cpu")
-    [made] = make_packages([ONE_OP], tmp_path)
-    code, rows = packages(tmp_path)
-    assert code == 0 and rows["not built"]["state"] == MISSING
-    assert make(made.folder, "cpu_x86").returncode == 0
-    code, rows = packages(tmp_path)
-    assert code == 0 and rows["cpu_x86"]["state"] == FOUND and rows["cpu_x86"]["version"] == "x86_64"
-
-
-def test_a_folder_of_another_name_is_reported(tmp_path: Path) -> None:
-    need_runtime("cpu")
-    [made] = make_packages([ONE_OP], tmp_path)
-    made.folder.rename(tmp_path / "Renamed")
-    code, rows = packages(tmp_path)
-    assert code == 5
-    assert "the folder is called Renamed, the package LeakyReluPackage" in rows["LeakyReluPackage"]["message"]
-
-
-def test_the_vendors_package_in_a_folder_of_another_name(tmp_path: Path) -> None:
-    need_runtime("cpu")
-    folder = tmp_path / "Renamed"
-    (folder / "src").mkdir(parents=True)
-    (folder / "Makefile").write_text("export PACKAGE_NAME := $(notdir $(shell pwd))\n")
-    (folder / "src" / "ReluPackageInterface.cpp").write_text("Qnn_ErrorHandle_t ReluPackageInterfaceProvider(void*);\n")
-    (tmp_path / "lib.so").write_text("no library")
-    code, rows = packages(tmp_path)
-    assert code == 5
-    assert "PACKAGE_NAME is Renamed, but its provider is ReluPackage" in rows["ReluPackage"]["message"]
-    assert rows["lib.so"]["state"] == WRONG

@@ -4,7 +4,7 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "DSP/Dsp.hpp"
+#include "udogen.hpp"
 #include "DSP/QnnDspOpPackage.h"
 
 extern "C" Qnn_ErrorHandle_t SeveralInterfaceProvider(QnnOpPackage_Interface_t*);

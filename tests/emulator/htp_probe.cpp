@@ -1,5 +1,5 @@
-// A QHPI package that udogen did not generate.  Its ops record the properties of their tensors; FAULT breaks one
-// field of its records.  Built and run by test_htp_probe.py.
+// A QHPI package that udogen did not generate.  Its ops record the properties of their tensors.  Built and run by
+// test_htp_probe.py.
 #include <atomic>
 #include <chrono>
 #include <cstdio>
@@ -8,10 +8,6 @@
 
 #include "HTP/core/qhpi.h"
 #include "QnnOpPackage.h"
-
-#ifndef FAULT
-#define FAULT 0
-#endif
 
 namespace {
 
@@ -61,27 +57,19 @@ std::uint32_t meet(QHPI_RuntimeHandle* handle, std::uint32_t, QHPI_Tensor** outp
   return QHPI_Success;
 }
 
-std::uint32_t overrun(QHPI_RuntimeHandle*, std::uint32_t, QHPI_Tensor** output, std::uint32_t, const QHPI_Tensor* const*) {
-  static_cast<float*>(qhpi_tensor_raw_data(output[0]))[256] = 1.0f;
-  return QHPI_Success;
-}
-
 std::uint32_t slow(QHPI_RuntimeHandle*, std::uint32_t, QHPI_Tensor** output, std::uint32_t, const QHPI_Tensor* const*) {
   std::this_thread::sleep_for(std::chrono::milliseconds(400));
   static_cast<float*>(qhpi_tensor_raw_data(output[0]))[0] = 1.0f;
   return QHPI_Success;
 }
 
-// The input unchanged, flat or block by block.
+// The input unchanged.
 std::uint32_t copied(QHPI_RuntimeHandle*, std::uint32_t, QHPI_Tensor** output, std::uint32_t,
                      const QHPI_Tensor* const* input) {
   const QHPI_Shape shape = qhpi_tensor_shape(input[0]);
   std::size_t bytes = qhpi_element_type_size(qhpi_tensor_type(input[0]));
   for (std::uint32_t i = 0; i < shape.rank; ++i) bytes *= shape.dims[i];
-  if (qhpi_tensor_layout(input[0]) != QHPI_Layout_Flat4) bytes = 2048;  // a crouton
-  for (std::uint32_t i = 0; i < qhpi_tensor_block_table_length(input[0]); ++i) {
-    std::memcpy(qhpi_tensor_block_table(output[0])[i], qhpi_tensor_block_table(input[0])[i], bytes);
-  }
+  std::memcpy(qhpi_tensor_raw_data(output[0]), qhpi_tensor_raw_data(input[0]), bytes);
   return QHPI_Success;
 }
 
@@ -106,6 +94,17 @@ const QHPI_Op* stranger(const QHPI_Op* op) {
   return qhpi_op_create(op, "Probe::Nobody", 1, &input, 1, &output);
 }
 
+const QHPI_Op* other(const QHPI_Op* op) {
+  const QHPI_OpRef input = qhpi_op_input(op, 0);
+  const QHPI_OutputDef output = qhpi_op_output(op, 0);
+  return qhpi_op_create(op, "Probe::Flat4", 1, &input, 1, &output);
+}
+
+const QHPI_Op* sliced(const QHPI_Op* op) {
+  const QHPI_Shape shape = qhpi_op_output(op, 0).shape;
+  return qhpi_op_slice(qhpi_op_input(op, 0), &shape, &shape).op;
+}
+
 struct Row {
   const char* name;
   std::uint32_t layout;
@@ -121,19 +120,15 @@ const Row rows[] = {
     {"Probe::Tcm", QHPI_Layout_Flat4, QHPI_Storage_Direct, QHPI_MemLoc_TCM_Only, tell, nullptr},
     {"Probe::Either", QHPI_Layout_Flat4, QHPI_Storage_Direct_OR_Indirect, QHPI_MemLoc_DDR_OR_TCM, tell, nullptr},
     {"Probe::Crouton8", QHPI_Layout_Crouton_8, QHPI_Storage_Indirect, QHPI_MemLoc_DDR_OR_TCM, tell, nullptr},
-    {"Probe::Crouton8Direct", QHPI_Layout_Crouton_8, QHPI_Storage_Direct, QHPI_MemLoc_DDR_OR_TCM, tell, nullptr},
-    {"Probe::Crouton16", QHPI_Layout_Crouton_16, QHPI_Storage_Indirect, QHPI_MemLoc_DDR_OR_TCM, tell, nullptr},
-    {"Probe::Wide8", QHPI_Layout_WideCrouton_8, QHPI_Storage_Indirect, QHPI_MemLoc_DDR_OR_TCM, tell, nullptr},
-    {"Probe::Depth32", QHPI_Layout_Depth32, QHPI_Storage_Direct, QHPI_MemLoc_DDR_OR_TCM, tell, nullptr},
     {"Probe::Meet", QHPI_Layout_Flat4, QHPI_Storage_Direct, QHPI_MemLoc_DDR_OR_TCM, meet, nullptr},
-    {"Probe::Overrun", QHPI_Layout_Flat4, QHPI_Storage_Direct, QHPI_MemLoc_DDR_OR_TCM, overrun, nullptr},
     {"Probe::Slow", QHPI_Layout_Flat4, QHPI_Storage_Direct, QHPI_MemLoc_DDR_OR_TCM, slow, nullptr},
     {"Probe::Copied", QHPI_Layout_Flat4, QHPI_Storage_Direct, QHPI_MemLoc_DDR_OR_TCM, copied, nullptr},
-    {"Probe::CopiedBlocks", QHPI_Layout_Crouton_16, QHPI_Storage_Indirect, QHPI_MemLoc_TCM_Only, copied, nullptr},
     {"Probe::Endless", QHPI_Layout_Flat4, QHPI_Storage_Direct, QHPI_MemLoc_DDR_OR_TCM, tell, endless},
     {"Probe::Nothing", QHPI_Layout_Flat4, QHPI_Storage_Direct, QHPI_MemLoc_DDR_OR_TCM, tell, nothing},
     {"Probe::Reshaped", QHPI_Layout_Flat4, QHPI_Storage_Direct, QHPI_MemLoc_DDR_OR_TCM, tell, reshaped},
     {"Probe::Stranger", QHPI_Layout_Flat4, QHPI_Storage_Direct, QHPI_MemLoc_DDR_OR_TCM, tell, stranger},
+    {"Probe::Other", QHPI_Layout_Flat4, QHPI_Storage_Direct, QHPI_MemLoc_DDR_OR_TCM, tell, other},
+    {"Probe::Sliced", QHPI_Layout_Flat4, QHPI_Storage_Direct, QHPI_MemLoc_DDR_OR_TCM, tell, sliced},
 };
 constexpr int count = sizeof rows / sizeof *rows;
 constexpr int params = 3;  // kernels for 0, 1, 2 parameters
@@ -143,33 +138,6 @@ QHPI_OpInfo_v1 infos[count];
 QHPI_Kernel_v1 kernels[count][params];
 char titles[count][params][64];
 QHPI_Tensor_Signature_v1 inputs[count][params], outputs[count];
-
-std::uint32_t prepare(QHPI_RuntimeHandle*, void*, std::uint32_t, QHPI_Tensor**, std::uint32_t, const QHPI_Tensor* const*) {
-  return 0;
-}
-std::uint32_t runPrepared(QHPI_RuntimeHandle*, const void*) { return 0; }
-
-void spoil() {
-  QHPI_Kernel_v1& kernel = kernels[0][0];
-  switch (FAULT) {
-    case 1: kernel.reserved[2] = &kernel; break;
-    case 2: infos[0].reserved[0] = &kernel; break;
-    case 3: kernels[0][1].function_name = kernel.function_name; break;
-    case 4: infos[1].name = infos[0].name; break;
-    case 5: kernel.function = nullptr; break;
-    case 6: kernel.function_with_precomputed_data = runPrepared; break;
-    case 7:
-      kernel.function = nullptr;
-      kernel.function_with_precomputed_data = runPrepared;
-      kernel.do_precomputation_function = prepare;  // without a size
-      break;
-    case 8: inputs[0][0].layout = QHPI_Layout_Any; break;
-    case 9: kernel.input_signature = nullptr; break;
-    case 10: kernel.function_name = nullptr; break;
-    case 11: infos[0].name = nullptr; break;
-    default: break;
-  }
-}
 
 }  // namespace
 
@@ -202,8 +170,7 @@ extern "C" __attribute__((visibility("default"))) const char* qhpi_init() {
     infos[i].early_rewrite = rows[i].rewrite;
     names[i] = std::strrchr(rows[i].name, ':') + 1;
   }
-  spoil();
-  return qhpi_register_ops_v1(count, infos, FAULT == 12 ? nullptr : "Probe") == QHPI_Success ? "Probe" : nullptr;
+  return qhpi_register_ops_v1(count, infos, "Probe") == QHPI_Success ? "Probe" : nullptr;
 }
 
 extern "C" __attribute__((visibility("default"))) Qnn_ErrorHandle_t ProbeInterfaceProvider(

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import threading
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -102,44 +100,6 @@ def test_only_enabled_graphs_are_made_ready(cpu: BackendHandle, cpu_leaky: Built
                 continue
             with pytest.raises(QnnError, match=str(code)):
                 run(graph, {x: X}, y)
-
-
-def test_a_list_of_contexts_is_restored_while_the_client_goes_on(cpu: BackendHandle, cpu_leaky: Built) -> None:
-    register(cpu, cpu_leaky)
-    binary, table, output = two_graphs(cpu, cpu_leaky.package), cpu.interface._table, threading.Condition()
-    heard: list[tuple[int, str, int, int]] = []
-    contexts = []
-
-    def hear(context: Any, graph: Any, name: Any, kind: int, param: Any, status: int) -> None:
-        with output:
-            heard.append((int(FFI.cast("uintptr_t", param)), FFI.string(name).decode() if name else "", kind, status))
-            if kind == 1 and context:
-                contexts.append(context)
-            assert bool(graph) is (kind == 0)
-            output.notify_all()
-
-    notify = FFI.callback("QnnContext_createFromBinaryNotifyFn_t", hear)
-    kept, rows = FFI.new("char[]", binary), FFI.new("QnnContext_Params_t[2]")
-    for number, row in enumerate(rows):
-        row.version, row.v1.binaryBuffer, row.v1.binaryBufferSize = 1, kept, len(binary)
-        row.v1.notifyFunc, row.v1.notifyParam = notify, FFI.cast("void *", number)
-    listed = FFI.new("QnnContext_Params_t const *[]", [rows, rows + 1, NULL])
-    assert table.contextCreateFromBinaryListAsync(cpu.raw, NULL, listed, NULL, NULL) == 0
-    with output:
-        assert output.wait_for(lambda: len(heard) == 6, timeout=60)
-    assert heard == [(number, *each, 0) for number in (0, 1) for each in (("one", 0), ("two", 0), ("", 1))]
-    info = binary_info(find_runtime("cpu", kind="emulator").system, binary)
-    for raw in contexts:
-        with ContextHandle(cpu.interface, raw) as context:
-            x, y = edges()
-            x.struct.v1.id, y.struct.v1.id = info.graphs[0].inputs[0].id, info.graphs[0].outputs[0].id
-            assert np.abs(run(context.retrieve("two"), {x: X}, y) - mixed_in_numpy(X)).max() <= 1e-6
-    kept[60] = bytes([kept[60][0] ^ 1])
-    assert table.contextCreateFromBinaryListAsync(cpu.raw, NULL, listed, NULL, NULL) == 5005
-    rows[1].v1.notifyFunc = NULL
-    rows[0].version = 2
-    assert table.contextCreateFromBinaryListAsync(cpu.raw, NULL, listed, NULL, NULL) == 5000
-    assert len(heard) == 6  # there is no callback for a list that was refused
 
 
 def test_a_profile_has_the_nodes(cpu: BackendHandle, cpu_leaky: Built) -> None:

@@ -10,7 +10,7 @@ import pytest
 from composing import register
 
 from udogen.errors import RunFailed
-from udogen.qnn.handles import BackendHandle, ContextHandle, GraphHandle, ProfileHandle
+from udogen.qnn.handles import BackendHandle, ContextHandle, GraphHandle
 from udogen.qnn.interface import QnnError
 from udogen.qnn.quantization import ScaleOffset
 from udogen.qnn.tensors import APP_READ, APP_WRITE, NATIVE, OpConfig, QnnTensor, Scalar
@@ -130,20 +130,6 @@ def test_a_context_binary_is_restored(backend: BackendHandle, leaky: Built) -> N
     for spoilt in (binary[:-1], binary[:60] + b"?" + binary[61:], b"x" + binary[1:], binary[:10]):
         with pytest.raises(QnnError, match="5005"):
             backend.restore(spoilt)
-
-
-def test_a_profile_has_the_nodes(backend: BackendHandle, leaky: Built) -> None:
-    register(backend, leaky)
-    with backend.context() as context, ProfileHandle(backend, detailed=True) as profile:
-        graph, x, y = chain(context, leaky.package, "LeakyRelu")
-        graph.finalize(profile)
-        assert [event.name for event in profile.events()] == ["finalize"]
-        x.bind(bytearray(X.tobytes()))
-        y.bind(bytearray(y.nbytes))
-        graph.execute([x], [y], profile)
-        [event] = profile.events()
-        assert event.name == "execute" and len(event.below) == 3
-        assert sum(below.value for below in event.below) <= event.value
 
 
 def test_a_tensor_that_nobody_wrote(backend: BackendHandle, leaky: Built, log_lines: list[str]) -> None:

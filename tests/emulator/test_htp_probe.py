@@ -1,7 +1,4 @@
-"""A handwritten QHPI package, in libQnnHtp and in the emulator: its arguments, and what is refused.
-
-The real library runs in a child: it prints, and crashes for some input that the emulator refuses.
-"""
+"""A handwritten QHPI package: its arguments, the same in libQnnHtp (in a child) and in the emulator; refusals."""
 
 from __future__ import annotations
 
@@ -33,10 +30,10 @@ SOURCE = ROOT / "tests/emulator/htp_probe.cpp"
 def build(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
     room = tmp_path_factory.mktemp("probe")
 
-    def made(fault: int = 0) -> Path:
-        library = room / f"libQnnProbe{fault}.so"
+    def made() -> Path:
+        library = room / "libQnnProbe.so"
         if not library.exists():
-            flags = ["-std=c++17", "-O1", "-fPIC", "-shared", f"-I{resources.qnn_headers()}", f"-DFAULT={fault}"]
+            flags = ["-std=c++17", "-O1", "-fPIC", "-shared", f"-I{resources.qnn_headers()}"]
             command = [*compiler("g++").split(), *flags, str(SOURCE), "-o", str(library)]
             done = subprocess.run(command, capture_output=True, text=True)
             assert done.returncode == 0, done.stderr
@@ -67,22 +64,15 @@ def backend(interface: Interface, log_lines: list[str], build: Callable[..., Pat
 
 # --- the same as in libQnnHtp -------------------------------------------------------------------------------------
 
-EIGHT, SIXTEEN = [0.1, -10], [0.01, -300]
-BLOCKS = {"shape": [1, 9, 9, 33]}
+EIGHT = [0.1, -10]
 ROWS: list[dict[str, Any]] = [
     *({"op": "Flat4", "shape": shape} for shape in ([24], [6, 4], [2, 3, 4], [1, 2, 3, 4], [1, 1, 2, 3, 4])),
     *({"op": "Flat5", "shape": shape} for shape in ([1, 2, 3, 2, 2], [2, 3, 4])),
     *({"op": op} for op in ("Ddr", "Tcm", "Either", "Nope")),
     *({"op": "Flat4", "dtype": dtype} for dtype in htp_drive.NUMPY),
     *({"op": "Flat4", "dtype": f"{sign}FIXED_POINT_{bits}", "quant": EIGHT} for sign in "SU" for bits in (8, 16, 32)),
-    *({"op": op, "dtype": "UFIXED_POINT_8", "quant": EIGHT, **BLOCKS} for op in ("Crouton8", "Crouton8Direct")),
-    {"op": "Wide8", "dtype": "UFIXED_POINT_8", "quant": EIGHT, **BLOCKS},
-    {"op": "Crouton16", "dtype": "UFIXED_POINT_16", "quant": SIXTEEN, **BLOCKS},
-    {"op": "Crouton8", "dtype": "UFIXED_POINT_16", "quant": SIXTEEN, **BLOCKS},
-    {"op": "Depth32", "dtype": "UFIXED_POINT_8", "quant": EIGHT, **BLOCKS},
     *({"op": "Flat4", "params": [[dtype, 1]]} for dtype in ("FLOAT_32", "INT_32", "UINT_32", "UINT_8", "INT_8")),
-    *({"op": "Flat4", "params": [[dtype, 1]]} for dtype in ("INT_16", "UINT_16", "BOOL_8", "INT_64", "FLOAT_64")),
-    {"op": "Flat4", "params": [["STRING", "text"]]},
+    *({"op": "Flat4", "params": [[dtype, 1]]} for dtype in ("INT_16", "UINT_16", "BOOL_8")),
     {"op": "Flat4", "params": [["FLOAT_32", [1, 2, 3]]]},
     {"op": "Flat4", "params": [["INT_32", [[1], [2]]]]},
     {"op": "Flat4", "params": [["FLOAT_32", 1.0], ["FLOAT_32", 2.0]]},
@@ -110,13 +100,6 @@ ROWS: list[dict[str, Any]] = [
         "shape": [1, 4, 4, 8],
         "out": [[1, 4, 4, 8], "UFIXED_POINT_8"],
     },
-    {
-        "op": "CopiedBlocks",
-        "dtype": "UFIXED_POINT_16",
-        "quant": SIXTEEN,
-        "out": [[1, 9, 9, 33], "UFIXED_POINT_16"],
-        **BLOCKS,
-    },
 ]  # fmt: skip
 
 
@@ -140,41 +123,6 @@ def test_a_kernel_sees_the_same_as_in_libqnnhtp(build: Callable[..., Path], tmp_
 
 # --- registration -------------------------------------------------------------------------------------------------
 
-FAULTS = dict(
-    enumerate(
-        (
-            "a reserved pointer of its record is not NULL",
-            "a reserved pointer of its record is not NULL",
-            "two kernels are called Flat4_0",
-            "op Probe::Flat4 is registered already",
-            "it needs either function or function_with_precomputed_data",
-            "it needs either function or function_with_precomputed_data",
-            "needs do_precomputation_function and precomputed_data_size",
-            "takes any layout, with which libQnnHtp crashes",
-            "it has no input_signature",
-            "it has no function_name",
-            "op 0 of package Probe has no name",
-            "was called without a package",
-        ),
-        start=1,
-    )
-)
-
-
-@pytest.mark.parametrize("fault", FAULTS)
-def test_a_wrong_record_is_refused_at_registration(
-    interface: Interface, log_lines: list[str], build: Callable[..., Path], fault: int
-) -> None:
-    with (
-        LogHandle(interface, lambda _level, text: log_lines.append(text)) as log,
-        BackendHandle(interface, log) as backend,
-    ):
-        for _ in range(2):  # refused again, without another query
-            with pytest.raises(QnnError) as refused:
-                backend.register(build(fault), "ProbeInterfaceProvider")
-            assert refused.value.code == 4007
-        assert any(FAULTS[fault] in line for line in log_lines), log_lines
-
 
 def test_other_libraries_are_no_packages(backend: BackendHandle, log_lines: list[str], tmp_path: Path) -> None:
     libc = Path("/lib/x86_64-linux-gnu/libm.so.6")
@@ -186,7 +134,7 @@ def test_other_libraries_are_no_packages(backend: BackendHandle, log_lines: list
         with pytest.raises(QnnError) as refused:
             backend.register(path, provider, target)
         assert refused.value.code == code
-    assert any("Unable to find the op package initialization function" in line for line in log_lines)
+    assert any("has no function qhpi_init" in line for line in log_lines)
 
 
 def test_two_backends_have_the_package(
@@ -247,60 +195,31 @@ def test_slices_run_at_once_on_threads_of_their_own(
         assert found[:wanted].tolist() == [wanted] * wanted
 
 
-@pytest.mark.parametrize("fields", [{"option": 99}, {"option": 6, "numHvxThreads": 0}])
-def test_an_option_of_a_graph_that_does_not_exist(
-    backend: BackendHandle, interface: Interface, fields: dict[str, int]
-) -> None:
+def test_a_kernel_has_at_least_one_thread(backend: BackendHandle, interface: Interface) -> None:
     with backend.context() as context:
         graph, _, _ = one_op(context, "Copied", finalize=False)
         with pytest.raises(QnnError) as refused:
-            interface.call("graphSetConfig", graph.raw, custom("QnnHtpGraph_CustomConfig_t", **fields)[0])
+            held = custom("QnnHtpGraph_CustomConfig_t", option=6, numHvxThreads=0)
+            interface.call("graphSetConfig", graph.raw, held[0])
         assert refused.value.code == 6000
 
 
 @pytest.mark.parametrize(
     ("op", "sentence"),
     [
-        ("Endless", "makes new nodes without end"),
-        ("Nothing", "its early rewrite returned NULL"),
-        ("Reshaped", "shape 1x1x1x128; it is type 4, shape 1x1x1x256"),
+        *((op, "makes other nodes, which only libQnnHtp runs") for op in ("Endless", "Nothing", "Reshaped", "Other")),
+        ("Sliced", "only libQnnHtp rewrites graphs"),
         ("Stranger", "no package has registered an op `Probe::Nobody`"),
         ("Nope", "has registered no op of this name"),
-        ("Wide8", "none of its 3 kernels takes these tensors"),
+        ("Crouton8", "none of its 3 kernels takes these tensors"),
     ],
 )
-def test_what_a_rewrite_does_wrong(backend: BackendHandle, log_lines: list[str], op: str, sentence: str) -> None:
+def test_nodes_that_only_libqnnhtp_runs(backend: BackendHandle, log_lines: list[str], op: str, sentence: str) -> None:
     with backend.context() as context:
         with pytest.raises(QnnError) as refused:
             one_op(context, op)
         assert refused.value.code == 1002
         assert any(sentence in line for line in log_lines), log_lines
-
-
-def test_writing_past_the_end_is_reported(backend: BackendHandle, log_lines: list[str]) -> None:
-    with backend.context() as context:
-        made = one_op(context, "Overrun")
-        with pytest.raises(QnnError) as refused:
-            execute(*made)
-        assert refused.value.code == 1100
-        sentence = "kernel Overrun_0 wrote past the end of its output `y` (1024 bytes): at byte "
-        assert any(sentence in line for line in log_lines)
-
-
-def test_a_graph_is_written_down_after_each_stage(
-    backend: BackendHandle, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    file = tmp_path / "graphs.jsonl"
-    monkeypatch.setenv("UDOGEN_HTP_GRAPH", str(file))
-    with backend.context() as context:
-        one_op(context, "Copied")
-        one_op(context, "Flat4", name='second "graph"')
-    rows = [json.loads(line) for line in file.read_text().splitlines()]
-    assert [row["graph"] for row in rows] == ["g", 'second "graph"']
-    stages = [stage["stage"] for stage in rows[0]["stages"]]
-    assert stages == ["composed", "early rewrites", "late rewrites", "kernels"]
-    kernels = [op["kernel"] for op in rows[1]["stages"][-1]["ops"] if "kernel" in op]
-    assert kernels == ["Flat4_0"]
 
 
 # --- contexts, time, devices ----------------------------------------------------------------------------------------

@@ -1,10 +1,9 @@
-"""Asynchronous executions, signals, and several threads."""
+"""Asynchronous executions, and several threads."""
 
 from __future__ import annotations
 
 import os
 import threading
-import time
 from contextlib import ExitStack
 from typing import Any
 
@@ -51,24 +50,16 @@ class Waiting:
             self.heard.append((int(FFI.cast("uintptr_t", param)), status.error))
             self._done.notify_all()
 
-    def start(self, number: int, x: QnnTensor, y: QnnTensor, signal: Any = NULL, profile: Any = NULL) -> int:
+    def start(self, number: int, x: QnnTensor, y: QnnTensor, profile: Any = NULL) -> int:
         self._arrays = inputs, outputs = tensor_array([x]), tensor_array([y])
         call = self.graph.interface._table.graphExecuteAsync
         param = FFI.cast("void *", number)
-        return int(call(self.graph.raw, inputs, 1, outputs, 1, profile, signal, self._notify, param))
+        return int(call(self.graph.raw, inputs, 1, outputs, 1, profile, NULL, self._notify, param))
 
     def wait(self, count: int) -> list[tuple[int, int]]:
         with self._done:
             assert self._done.wait_for(lambda: len(self.heard) >= count, timeout=60)
             return self.heard
-
-
-def signal_of(backend: BackendHandle, option: int, microseconds: int = 0) -> Any:
-    config = FFI.new("QnnSignal_Config_t *", {"option": option, "timeoutDurationUs": microseconds})
-    made = FFI.new("void **")
-    configs = FFI.new("QnnSignal_Config_t const *[]", [config, NULL])
-    assert backend.interface._table.signalCreate(backend.raw, configs, made) == 0
-    return made[0]
 
 
 def test_executions_wait_for_their_turn(cpu: BackendHandle) -> None:
@@ -127,39 +118,6 @@ def test_memory_cannot_be_let_go_of_while_it_is_used(cpu: BackendHandle, log_lin
             assert waiting.wait(1) == [(1, 0)]
         os.close(fd)
     assert any("is in use" in line for line in log_lines)
-
-
-def test_a_signal_aborts(cpu: BackendHandle) -> None:
-    table = cpu.interface._table
-    signal = signal_of(cpu, 1)
-    assert table.signalTrigger(signal) == 9001  # idle
-    with cpu.context() as context:
-        graph, x, y = slow(context)
-        waiting = Waiting(graph)
-        assert waiting.start(1, x, y, signal) == 0
-        assert waiting.start(2, x, y, signal) == 6030  # another call already uses it
-        assert table.signalFree(signal) == 9000
-        assert table.signalSetConfig(signal, NULL) == 9000
-        time.sleep(0.05)
-        assert table.signalTrigger(signal) == 0
-        assert waiting.wait(1) == [(1, 6031)]
-        graph.execute([x], [y])  # the graph still works
-    assert table.signalSetConfig(signal, NULL) == 0
-    assert table.signalTrigger(signal) == 9005  # it is no longer in use
-    assert table.signalFree(signal) == 0
-
-
-def test_a_signal_ends_what_takes_too_long(cpu: BackendHandle) -> None:
-    table = cpu.interface._table
-    late, early = signal_of(cpu, 2, 10_000), signal_of(cpu, 2, 600_000_000)
-    with cpu.context() as context:
-        graph, x, y = slow(context)
-        inputs, outputs = tensor_array([x]), tensor_array([y])
-        for signal, code in ((late, 6033), (early, 0), (late, 6033)):
-            assert table.graphExecute(graph.raw, inputs, 1, outputs, 1, NULL, signal) == code
-        assert table.signalTrigger(late) == 9005
-        assert Waiting(graph).start(1, x, y, FFI.cast("void *", 9)) == 6000
-        assert table.graphExecute(graph.raw, inputs, 1, outputs, 1, NULL, FFI.cast("void *", 9)) == 6000
 
 
 def test_two_graphs_run_at_the_same_time(cpu: BackendHandle) -> None:

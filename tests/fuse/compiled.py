@@ -13,10 +13,10 @@ import numpy as np
 from onnx import helper, numpy_helper
 
 from udogen.build import elf
-from udogen.fuse.subgraph import SourceModel
-from udogen.fuse.write import FusedOp, fused_op, kernel_text, reference_model
 from udogen.kernels import worker
 from udogen.kernels.request import MACHINES, KernelVariant, Request, TensorPort
+from udogen.onnx.fuse.subgraph import SourceModel
+from udogen.onnx.fuse.write import FusedOp, fused_op, kernel_text, reference_model
 
 MACHINE = MACHINES["x86_64-linux-clang"]
 _STORED = {"float32": "f32", "int32": "i32", "uint8": "u8"}

@@ -20,7 +20,7 @@ from tests.command_line import udogen
 from tests.fuse.models import attention, node, save
 from tests.making import need_runtime
 from udogen.errors import RunFailed
-from udogen.verify.network import execute
+from udogen.onnx.network import execute
 
 INT64, BOOL = TensorProto.INT64, TensorProto.BOOL
 

@@ -17,7 +17,7 @@ from onnx.backend.test.case.node import collect_testcases
 
 from tests.fuse.compiled import Compiled, Node, call, compile_node, link
 from udogen.errors import UdogenError
-from udogen.fuse.ops import TABLE
+from udogen.onnx.fuse.ops import TABLE
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of numpy and Halide, caused by the numbers in the cases
 _EACH = 7  # of about 900 cases; a prime, so that each op has some

@@ -17,9 +17,9 @@ from onnx.reference import ReferenceEvaluator
 
 from tests.fuse.compiled import Compiled, Node, call, compile_node, compile_nodes, link
 from tests.fuse.models import node, save
-from udogen.fuse.ops import TABLE
-from udogen.fuse.subgraph import read_source
-from udogen.kernels import onnx_ops
+from udogen.onnx import kernels as onnx_ops
+from udogen.onnx.fuse.ops import TABLE
+from udogen.onnx.fuse.subgraph import read_source
 
 pytestmark = pytest.mark.filterwarnings("ignore:The floating-point value")  # Halide warns about Python's floats
 _NUMBERS = np.random.default_rng(16)

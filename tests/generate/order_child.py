@@ -248,6 +248,5 @@ answers["integers"] = kinds(sorted(EVERY))[:8]
 answers["threads"] = threads()
 answers["memory"] = memory()
 print("\n" + json.dumps(answers))
-left_open = BackendHandle(INTERFACE, LOG)  # a client that ends after the error, without freeing anything
-left_open.register(LIBRARY, "OrderPackageInterfaceProvider", None)
-run_with(left_open, [poly("ab", a=21, b=22), poly("ba", a=22, b=21)])
+with registered() as backend:  # an error, and then an end without another step
+    run_with(backend, [poly("ab", a=21, b=22), poly("ba", a=22, b=21)])

@@ -16,7 +16,7 @@ from tests.making import ROOT, make_packages
 STORED = """
 #include <cstdio>
 #include <cstdlib>
-#include "Values.hpp"
+#include "udogen.hpp"
 
 int main(int argc, char** argv) {
   for (int i = 1; i + 4 < argc; i += 5) {
@@ -126,7 +126,7 @@ def run(argv: Sequence[str], folder: Path) -> None:
 
 def test_what_is_stored_is_the_nearest_value_in_the_range(package: Path, tmp_path: Path) -> None:
     shutil.copytree(package, tmp_path, dirs_exist_ok=True)
-    program = compiled(tmp_path, STORED, "src/utils")
+    program = compiled(tmp_path, STORED, "include include/QNN")
     rows = []
     for (low, high), scale, offset in itertools.product(
         [(0, 255), (-128, 127), (0, 65535), (-32768, 32767)], [1.0, 0.25], [0, -7]
@@ -152,7 +152,7 @@ def test_what_is_stored_is_the_nearest_value_in_the_range(package: Path, tmp_pat
 def test_a_compiler_that_looks_for_the_kernel_too_early_refuses_it(package: Path, early: bool, tmp_path: Path) -> None:
     """A precompiled header, which Clang can instantiate at once: before it reads the file of the kernel."""
     clang = shutil.which("clang++") or pytest.skip("clang++ is not installed")
-    flags = [clang, "-std=c++17", *(f"-I{package / each}" for each in ("include", "include/QNN", "src/utils"))]
+    flags = [clang, "-std=c++17", *(f"-I{package / each}" for each in ("include", "include/QNN"))]
     header = [*flags, "-x", "c++-header", *(["-fpch-instantiate-templates"] if early else [])]
     compiled_first = tmp_path / "op.pch"
     done = subprocess.run(
@@ -168,8 +168,7 @@ def test_a_compiler_that_looks_for_the_kernel_too_early_refuses_it(package: Path
 def test_nodes_may_be_validated_and_made_in_several_threads(package: Path, tmp_path: Path) -> None:
     shutil.copytree(package, tmp_path, dirs_exist_ok=True)
     sources = sorted(str(path.relative_to(tmp_path)) for path in (tmp_path / "src").rglob("*.cpp"))
-    include = "include include/QNN src/utils src/utils/CPU"
-    program = compiled(tmp_path, NODES, include, sources, "-fsanitize=thread")
+    program = compiled(tmp_path, NODES, "include include/QNN", sources, "-fsanitize=thread")
     done = subprocess.run([program], capture_output=True, text=True, timeout=120)
     assert "data race" not in done.stderr, done.stderr[:3000]
     assert (done.returncode, done.stdout) == (0, "0 failed\n"), done.stderr[:3000]

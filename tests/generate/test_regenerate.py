@@ -19,7 +19,7 @@ from udogen.resources import content_key
 FIRST = ONE_OP
 KERNEL = "src/ops/LeakyRelu.cpp"
 HEADER = "include/ops/LeakyRelu.hpp"
-SUPPORT = "src/utils/BackendUtils.hpp"
+SUPPORT = "include/udogen.hpp"
 
 OPENS = """
 import json, os, sys

@@ -33,7 +33,7 @@ def host(tmp_path_factory: pytest.TempPathFactory) -> Path:
     [made] = make_packages([HERE / "Unvalidated.xml"], root / "out", kernels=root / "kernels")
     sources = sorted(str(path.relative_to(made.folder)) for path in (made.folder / "src").rglob("*.cpp"))
     text = (HERE / "unvalidated.cpp").read_text()
-    return compiled(made.folder, text, "include include/QNN src/utils", sources, "-fsanitize=thread")
+    return compiled(made.folder, text, "include include/QNN", sources, "-fsanitize=thread")
 
 
 @pytest.mark.parametrize("how", ["never", "many", "asked", "threads"])

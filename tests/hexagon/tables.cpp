@@ -5,11 +5,7 @@
 #include <cstring>
 #include <vector>
 
-#include "BackendUtils.hpp"
-#include "Executions.hpp"
-#include "HTP/core/qhpi.h"
-#include "HtpRegistration.hpp"
-#include "QnnOpPackage.h"
+#include "udogen.hpp"
 #ifdef __hexagon__
 #include <hexagon_protos.h>
 #include <hexagon_types.h>

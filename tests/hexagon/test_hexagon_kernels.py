@@ -13,28 +13,9 @@ from udogen.backends import architectures
 from udogen.errors import RunFailed
 from udogen.runtime import OpFailed, OpRefused
 from udogen.runtime.built import Built, find_source
-from udogen.runtime.hexagon.session import HexagonSession
 from udogen.runtime.hexagon.wire import KernelChoice
 from udogen.runtime.op.calls import OpCall, ParamArg
 from udogen.runtime.op.request import CallOptions, make_call
-
-
-def test_hvx_equals_scalar_at_every_length(raw: Built) -> None:
-    assert raw.folder is not None
-    random = np.random.default_rng(68)
-    with (
-        HexagonSession(raw.folder, kernel=KernelChoice("hvx"), timeout=60) as hvx,
-        HexagonSession(raw.folder, kernel=KernelChoice("main"), timeout=60) as scalar,
-    ):
-        for size in [1, 2, 127, 128, 129, 130, 255, 256, 257, 1000, 4095, 4097]:
-            a, b = (random.integers(0, 256, size).astype(np.uint8) for _ in range(2))
-            call = called(raw, "Add", a, b)
-            expected = np.minimum(a.astype(int) + b, 255).astype(np.uint8)
-            vector, plain = hvx.run(call), scalar.run(call)
-            assert (vector.kernel, plain.kernel) == ("Add_hvx on hvx", "Add_main on main")
-            np.testing.assert_array_equal(vector.outputs["y"], expected)
-            np.testing.assert_array_equal(plain.outputs["y"], expected)
-    np.testing.assert_array_equal(on_x86(raw, call).outputs["y"], expected)
 
 
 def test_the_first_record_that_fits_is_taken_unless_another_is_named(raw: Built) -> None:

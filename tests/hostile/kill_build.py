@@ -81,7 +81,7 @@ def _turn(folder: Path, turn: int, after: float, everything: bool) -> Counter[st
     kernel.write_text(_KERNEL.replace("ROUND", f"{turn}.0f"))
     os.utime(kernel, (978307200, 978307200))
     if everything:  # otherwise only one file and the library
-        header = folder / "src/utils/BackendUtils.hpp"
+        header = folder / "include/udogen.hpp"
         header.write_text(header.read_text() + f"// {turn}\n")
     found = end(_build(folder, turn), after)
     time.sleep(0.2)

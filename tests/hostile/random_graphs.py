@@ -7,7 +7,7 @@ two inputs, parameters that are given, omitted or lists, reals, integers of seve
 change.  No graph declares the shapes between its nodes.  With --quantized, QuantizeLinear and DequantizeLinear are
 between the nodes, some of which are ONNX's own; several nodes, or the graph's outputs, may share one.
 
-Each graph runs in its own process, in a session of `udogen.clients.ort`, and in one of ONNX Runtime alone with the
+Each graph runs in its own process, in a session of `udogen.onnx.ort`, and in one of ONNX Runtime alone with the
 model that `udogen onnx schema` writes.  Prints figures; exits with 1 if a number is wrong or a graph does not run.
 """
 
@@ -212,15 +212,15 @@ _BY_NAME = {op.name: op for op in OPS}
 _KNOWN = (*_BY_NAME, *EXAMPLES)
 
 
-def draw(random: np.random.Generator, names: Sequence[str] = ()) -> Graph:
-    """Draw a graph of two to five nodes of these ops, or of all; tensors that no node uses are its outputs."""
+def draw(random: np.random.Generator) -> Graph:
+    """Draw a graph of two to five nodes; tensors that no node uses are its outputs."""
     shape = (int(random.integers(1, 6)), int(random.integers(1, 9)))
     feeds = {name: random.normal(size=shape).astype(np.float32) for name in ("a", "b")}
     values = dict(feeds)
     steps: list[Step] = []
     wanted = int(random.integers(2, 6))
     while len(steps) < wanted:
-        name = str(random.choice(names or _KNOWN))
+        name = str(random.choice(_KNOWN))
         taken = _choose(values, steps, len(_BY_NAME[name].inputs) if name in _BY_NAME else 1, random)
         if taken is None:
             continue
@@ -365,14 +365,13 @@ class _Quantized:
         )
 
 
-def draw_quantized(random: np.random.Generator, names: Sequence[str] = ()) -> Graph:
+def draw_quantized(random: np.random.Generator) -> Graph:
     """Draw a graph of two to six nodes with 8 bits; at least one is custom."""
-    custom = [name for name in QUANTIZED if not names or name in names]
     drawn = _Quantized(random)
     wanted = int(random.integers(2, 7))
     added = 0
     while added < wanted:
-        op = str(random.choice(custom if added == 0 else [*custom, *BUILT_IN]))
+        op = str(random.choice(QUANTIZED if added == 0 else [*QUANTIZED, *BUILT_IN]))
         added += drawn.add(op)
     return drawn.graph()
 
@@ -407,9 +406,9 @@ def plain_session(model: Path, packages: Sequence[Path | str], *, backend: str, 
     import onnxruntime
     import onnxruntime_qnn
 
-    from udogen.clients.ort import schema
     from udogen.clients.package import PackageOptions, find_packages
-    from udogen.clients.programs import ort as ort_client
+    from udogen.onnx.ort import client as ort_client
+    from udogen.onnx.ort import schema
 
     found = find_packages([Path(each) for each in packages], PackageOptions(backend))
     made = model.with_suffix(".schema.onnx")
@@ -426,8 +425,8 @@ def plain_session(model: Path, packages: Sequence[Path | str], *, backend: str, 
 
 
 def _faults(graph: Graph, model: Path, packages: Sequence[Path], backend: str, rules: Path | None) -> list[str]:
-    """Run a graph both ways; return what is wrong."""
-    from udogen.clients.ort import session
+    """Run a graph both ways; return the errors."""
+    from udogen.onnx.ort import session
 
     found = []
     for way in (session, plain_session):
@@ -461,9 +460,7 @@ def _forked(function: Callable[[], list[str]]) -> list[str]:
     return answer
 
 
-def run(
-    folder: Path, backend: str, count: int, seed: int, names: Sequence[str] = (), *, quantized: bool = False
-) -> dict[str, Any]:
+def run(folder: Path, backend: str, count: int, seed: int, *, quantized: bool) -> dict[str, Any]:
     """Run graphs, each in a forked process, and count the right ones."""
     import onnxruntime  # noqa: F401 - once, before the forks
 
@@ -473,7 +470,7 @@ def run(
     stems = {**{op.name: op.name for op in OPS}, **{name: Path(row[0]).stem for name, row in EXAMPLES.items()}}
     begun = time.perf_counter()
     for number in range(count):
-        graph = draw_quantized(random, names) if quantized else draw(random, names)
+        graph = draw_quantized(random) if quantized else draw(random)
         model = write(graph, folder / f"{backend}.onnx")
         chosen = [next((folder / backend / stems[op]).iterdir()) for op in graph.ops]
         rules = folder / "rules.py" if any(_BY_NAME[op].rules for op in graph.ops if op in _BY_NAME) else None
@@ -492,12 +489,10 @@ def run(
     return {**found, "ops": dict(ops), "seconds": round(time.perf_counter() - begun, 1)}
 
 
-def run_apart(
-    folder: Path, backend: str, count: int, seed: int, names: Sequence[str] = (), *, quantized: bool = False
-) -> dict[str, Any]:
+def run_apart(folder: Path, backend: str, count: int, seed: int, *, quantized: bool) -> dict[str, Any]:
     """Do the same in a separate process, whose libraries are not those of this one."""
     argv = [sys.executable, "-m", "tests.hostile.random_graphs", "--child", str(folder), "--backend", backend]
-    argv += ["--count", str(count), "--seed", str(seed), *(f"--op={name}" for name in names)]
+    argv += ["--count", str(count), "--seed", str(seed)]
     argv += ["--quantized"] * quantized
     done = subprocess.run(argv, capture_output=True, text=True, cwd=ROOT, timeout=LONG + 10 * count)
     if done.returncode not in (0, 1) or not done.stdout:
@@ -512,20 +507,19 @@ def main() -> int:
     parser.add_argument("--count", type=int, default=300)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--backend", action="append", choices=BACKENDS)
-    parser.add_argument("--op", action="append", choices=_KNOWN, help="only these; may repeat")
     parser.add_argument("--quantized", action="store_true", help="graphs with 8 bits")
     parser.add_argument("--child", type=Path, help=argparse.SUPPRESS)
     asked = parser.parse_args()
     backends = asked.backend or list(BACKENDS)
     if asked.child is not None:
-        answer = run(asked.child, backends[0], asked.count, asked.seed, asked.op or (), quantized=asked.quantized)
+        answer = run(asked.child, backends[0], asked.count, asked.seed, quantized=asked.quantized)
         print(json.dumps(answer))
         return 1 if answer["wrong"] else 0
     bad = 0
     with tempfile.TemporaryDirectory(prefix="random-graphs-") as scratch:
-        folder = packages(Path(scratch), backends, asked.op or (QUANTIZED if asked.quantized else ()))
+        folder = packages(Path(scratch), backends, QUANTIZED if asked.quantized else ())
         for backend in backends:
-            answer = run_apart(folder, backend, asked.count, asked.seed, asked.op or (), quantized=asked.quantized)
+            answer = run_apart(folder, backend, asked.count, asked.seed, quantized=asked.quantized)
             wrong = answer.pop("wrong")
             bad += len(wrong)
             print(f"{backend}: {len(wrong)} wrong; {answer}")

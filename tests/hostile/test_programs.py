@@ -11,13 +11,13 @@ import pytest
 
 from tests.making import ROOT, need_runtime
 
-PROGRAMS = {
-    "fuzz_configs": "--count 1500 --every 100 --compile 4",
-    "kill_generate": "--kills 25",
-    "kill_build": "--kills 12",
-    "flip_binaries": "--flips 80",
-    "random_graphs": "--count 40",
-}
+PROGRAMS = (
+    "fuzz_configs --count 1500 --every 100 --compile 4",
+    "kill_generate --kills 25",
+    "kill_build --kills 12",
+    "random_graphs --count 40",
+    "random_graphs --count 40 --quantized",
+)
 # The progress messages of libQnnHtp.so.
 _HTP_SAYS = re.compile(r"^((Starting|Completed) stage: .*|=+ DDR .*|\w+_bytes=\d+|)\n", re.MULTILINE)
 
@@ -26,7 +26,7 @@ _HTP_SAYS = re.compile(r"^((Starting|Completed) stage: .*|=+ DDR .*|\w+_bytes=\d
 def test_nothing_is_wrong(program: str, print_figures: Callable[[str], None]) -> None:
     for backend in ("cpu", "htp"):
         need_runtime(backend)
-    argv = [sys.executable, "-m", f"tests.hostile.{program}", *PROGRAMS[program].split()]
+    argv = [sys.executable, "-m", *f"tests.hostile.{program}".split()]
     done = subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, timeout=1800)
     print_figures(_HTP_SAYS.sub("", f"{program}: {done.stdout}"))
     assert done.returncode == 0, done.stdout + done.stderr

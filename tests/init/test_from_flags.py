@@ -1,18 +1,12 @@
-"""`udogen new NAME`: an op from flags, or from an interview; all mistakes at once."""
+"""`udogen new NAME`: an op from flags; all mistakes at once."""
 
 from __future__ import annotations
 
-import os
-import pty
-import subprocess
-import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.command_line import udogen
-from tests.making import ROOT
 from udogen import backends
 from udogen.configs.load import load
 from udogen.errors import UsageError
@@ -106,7 +100,7 @@ def test_mistakes_of_the_whole(inputs: list[str], params: list[str], sentence: s
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["new"], "error: the project has no name, and no terminal is open for questions\n"),
+        (["new"], "error: the project has no name\n"),
         (["new", "--from-onnx", "m.onnx"], "error: the project has no name\n  = udogen new NAME --from-onnx m.onnx\n"),
         (["new", "p", "--input", "x", "--from-onnx", "m.onnx"], "error: --input means nothing with --from-onnx\n"),
         (["new", "p", "--from-config", "a", "--from-onnx", "b"], "error: --from-onnx and --from-config exclude"),
@@ -118,56 +112,3 @@ def test_mistakes_of_the_whole(inputs: list[str], params: list[str], sentence: s
 def test_misuse(arguments: list[str], message: str, tmp_path: Path) -> None:
     done = udogen(*arguments, cwd=tmp_path)
     assert done.returncode == 2 and done.stderr.startswith(message), done.stderr
-
-
-# --- questions---------------------------------------------------------------------------------------------------------
-
-
-def test_an_interview() -> None:
-    """Each wrong answer gets a reason, and the question is repeated."""
-    replies = iter(
-        ["1st", "First", "x:FLOT", "x:FLOAT_32:4D", "", "y", "", "axis:INT_32=a", "axis:INT_32=1", "", "cpu tpu", "cpu"]
-    )
-    shown: list[str] = []
-    requested: list[str] = []
-
-    def ask(question: str, usual: str) -> str:
-        requested.append(question)
-        return next(replies) or ("" if "Enter" in question else usual)
-
-    found = from_flags.interview(ask=ask, log=shown.append)
-    assert found == from_flags.Answers("First", ("x:FLOAT_32:4D",), ("y",), ("axis:INT_32=1",), ("cpu",))
-    assert [each for each in shown if each.startswith("  ")] == [
-        "  `1st` must begin with a letter; try `t_1st`",
-        "  `FLOT` is neither a data type nor a rank; did you mean FLOAT_64?",
-        "  `a` is not a value of type INT_32",
-        "  `tpu` is none of them",
-    ]
-    assert requested[2:5] == ["Input 1", "Input 1", "Input 2 (Enter: no more)"]
-
-
-def test_on_a_terminal(tmp_path: Path) -> None:
-    """With a real terminal and keys."""
-    own, other = pty.openpty()
-    child = subprocess.Popen(
-        [sys.executable, "-m", "udogen", "new"],
-        cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(ROOT), "NO_COLOR": "1"},
-        stdin=other, stdout=other, stderr=other, start_new_session=True,
-    )  # fmt: skip
-    os.close(other)
-    os.write(own, b"Blur\nx:FLOAT_32:4D\n\n\n\nsigma:FLOAT_32=1.5\n\n\n")
-    text = b"".join(_until_closed(own)).decode()
-    assert child.wait(timeout=60) == 0, text
-    os.close(own)
-    [package], _ = load([tmp_path / "Blur" / "Blur.xml"])
-    [op] = package.ops
-    assert [each.name for each in op.tensors] == ["x", "y", "sigma"] and op.backends == ("CPU", "HTP")
-    assert "Input 1 [x:FLOAT_32]:" in text and "Blur/Blur.xml: created" in text
-
-
-def _until_closed(terminal: int) -> Iterator[bytes]:
-    try:
-        while chunk := os.read(terminal, 4096):
-            yield chunk
-    except OSError:  # how Linux reports a closed other end
-        return

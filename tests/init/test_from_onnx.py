@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -17,10 +15,11 @@ from tests import making
 from tests.command_line import udogen
 from tests.init import models
 from udogen.errors import UsageError
-from udogen.init import from_onnx, project
+from udogen.init import project
 from udogen.init.draft import Draft
-from udogen.opdef.model import Rank, Tensor
-from udogen.opdef.onnx.load import load_model
+from udogen.onnx.draft import from_onnx
+from udogen.onnx.models.load import load_model
+from udogen.opdef.model import Tensor
 
 IMPORTS = [helper.make_opsetid("", 17), helper.make_opsetid("acme", 1)]
 
@@ -56,61 +55,16 @@ def words(draft: Draft, *about: str, decide: bool | None = None) -> list[str]:
 # --- shapes and types -------------------------------------------------------------------------------------------------
 
 
-def test_shapes_behind_a_custom_op_are_concluded_from_what_the_model_declares(tmp_path: Path) -> None:
-    draft = from_onnx.draft(models.save("torch_style", tmp_path))
-    assert tensor(draft, "output").rank == Rank((4,))
-    assert [each.text for each in tensor(draft, "output").constraints] == ["Same shape as input_0"]
-    assert words(draft, "ScaledNorm", "output") == [
-        "in the model: [batch, 8, 16, 16] (2 times)",
-        "not in the model, inferred: with the shape of input 0 the rest of the model has its declared shapes",
-    ]
-    assert [each.name for each in draft.package.ops[0].inputs] == ["input_0", "weight", "bias"]
-    assert [each.static for each in draft.package.ops[0].inputs] == [False, True, True]
-
-
-def test_one_custom_op_after_another_is_confirmed_together(tmp_path: Path) -> None:
-    """No rule for a single op leads from the input to the declared output."""
+def test_an_output_that_the_model_leaves_open_is_assumed_to_be_like_the_first_input(tmp_path: Path) -> None:
     text = "g (float[N, 3, 8] x, float[3] w) => (float[N, 3, 8] y) { h = acme.Mish (x)  y = acme.Gate (h, w) }"
     draft = of_text(text, tmp_path)
-    why = "not in the model, inferred: with the shape of input 0 the rest of the model has its declared shapes"
-    assert words(draft, "Mish", "output")[-1:] == words(draft, "Gate", "input_0")[-1:] == [why]
+    why = "the model does not define it: assumed to be like the first input"
+    assert words(draft, "Mish", "output", decide=True) == [why] and why not in words(
+        draft, "Gate", "output", decide=True
+    )
     assert [{name: each.shape for name, each in case.inputs.items()} for case in draft.cases] == [
         {"x": (1, 3, 8)}, {"input_0": (1, 3, 8), "w": (3,)}
     ]  # fmt: skip
-
-
-def test_what_the_model_contradicts_is_not_supposed(tmp_path: Path) -> None:
-    """The op halves the last axis: the model's output shows that its shape differs from that of its input."""
-    draft = of_text("g (float[2, 8] x) => (float[2, 4] y) { h = acme.Halve (x)  y = acme.Other (h) }", tmp_path)
-    assert words(draft, "Halve", "output", decide=True) == [
-        "the model does not name its data type; FLOAT_32 is a guess",
-        "its rank is not known in 1 of 1 uses, so any rank is allowed here",
-    ]
-    assert tensor(draft, "output").rank == Rank()
-
-
-def test_what_nothing_confirms_is_not_supposed(tmp_path: Path) -> None:
-    nodes = [helper.make_node("Blur", ["x"], ["y"], domain="acme")]
-    draft = of_nodes(nodes, tmp_path, inputs={"x": [1, 4]}, outputs={"y": None})
-    assert words(draft, "Blur", "y", decide=True) == [
-        "its rank is not known in 1 of 1 uses, so any rank is allowed here"
-    ]
-    assert draft.cases[0].outputs == {}
-
-
-def test_consumers_of_a_value_define_its_type_and_shape(tmp_path: Path) -> None:
-    text = """g (float[3, 5] x, float[5, 7] w) => (float[3, 5] y, float[5] z) {
-      a = acme.First (x)   y = Relu (a)
-      b = acme.Second (x)  z = Gather (w2, b)  w2 = ReduceSum (w)
-    }"""
-    text = text.replace("z = Gather (w2, b)  w2 = ReduceSum (w)", "z = Reshape (x, b)")
-    draft = of_text(text, tmp_path)
-    assert [each.name for each in tensor(draft, "output").datatypes] == ["FLOAT_32"]
-    assert tensor(draft, "output").rank == Rank((2,))
-    assert [each.name for each in tensor(draft, "output", 1).datatypes] == ["INT_32"]
-    assert "INT64 in the model, INT_32 here: converters make it so: no backend hands 64 bits to a custom op" in words(
-        draft, "Second", "output"
-    )
 
 
 @pytest.mark.parametrize(
@@ -429,23 +383,14 @@ def test_comments_name_open_points(tmp_path: Path) -> None:
 # --- large and broken -------------------------------------------------------------------------------------------------
 
 
-def test_weights_are_not_read(tmp_path: Path) -> None:
-    """A model of 200 MB does not take 200 MB of memory; the values of its weights are unknown, the shapes are known."""
-    path = tmp_path / "large.onnx"
-    weights = np.zeros((50 << 20,), np.float32)
+def test_the_values_of_large_weights_are_not_kept(tmp_path: Path) -> None:
     nodes = [helper.make_node("Op", ["x", "a.weight"], ["y"], domain="acme")]
     rows = [[helper.make_tensor_value_info(name, TensorProto.FLOAT, [3])] for name in "xy"]
-    graph = helper.make_graph(nodes, "g", *rows, [numpy_helper.from_array(weights, "a.weight")])
-    onnx.save(helper.make_model(graph, opset_imports=IMPORTS), path)
-    script = (
-        "import sys\nfrom pathlib import Path\nfrom udogen.init import from_onnx\n"
-        "draft = from_onnx.draft(Path(sys.argv[1]))\n"
-        "peak = Path('/proc/self/status').read_text().partition('VmHWM:')[2].split()[0]\n"
-        "print(draft.cases[0].inputs['weight'].shape, peak)"
-    )
-    done = subprocess.run([sys.executable, "-c", script, path], capture_output=True, text=True, check=True)
-    assert done.stdout.startswith(f"({50 << 20},)")
-    assert int(done.stdout.split()[-1]) < 150_000, "kilobytes"
+    weights = numpy_helper.from_array(np.zeros((50, 50), np.float32), "a.weight")
+    graph = helper.make_graph(nodes, "g", *rows, [weights])
+    onnx.save(helper.make_model(graph, opset_imports=IMPORTS), tmp_path / "large.onnx")
+    weight = from_onnx.draft(tmp_path / "large.onnx").cases[0].inputs["weight"]
+    assert (weight.shape, weight.values) == ((50, 50), None)
 
 
 def test_external_data_is_not_looked_for(tmp_path: Path) -> None:
@@ -467,8 +412,8 @@ def test_external_data_is_not_looked_for(tmp_path: Path) -> None:
         (b"\x08\x00\x00\x00ORTM", "is not an ONNX model"),
         (b"<html>", "is not an ONNX model: it is a text of XML or HTML"),
         (b"\x08\x0a", "is not an ONNX model that can be read: it contains no graph"),
-        (b"\x08\x0a\x3a\x7f\x0a", "is not an ONNX model that can be read: it is cut off"),
-        (b"\xff" * 40, "is not an ONNX model that can be read: it holds a number of more than 64 bits"),
+        (b"\x08\x0a\x3a\x7f\x0a", "is not an ONNX model that can be read: protobuf cannot read it"),
+        (b"\xff" * 40, "is not an ONNX model that can be read: protobuf cannot read it"),
     ],
 )
 def test_broken_models_give_a_sentence(data: bytes, sentence: str, tmp_path: Path) -> None:
@@ -476,7 +421,7 @@ def test_broken_models_give_a_sentence(data: bytes, sentence: str, tmp_path: Pat
     path.write_bytes(data)
     for arguments in (
         ("new", tmp_path / "p", "--from-onnx", path),
-        ("inspect", path, "--svg", tmp_path / "m.svg", "--json"),
+        ("inspect", path, "--mermaid", "--json"),
     ):
         done = udogen(*arguments)
         assert done.returncode == 2

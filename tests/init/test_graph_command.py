@@ -16,8 +16,8 @@ from tests.contexts import storing
 from tests.init import models
 from tests.making import ROOT
 from udogen.inspect.graph import Edge, GraphView, Node, Section
-from udogen.inspect.onnx_graph import onnx_view
-from udogen.opdef.onnx.load import load_model
+from udogen.onnx.models.load import load_model
+from udogen.onnx.models.view import onnx_view
 
 SOFTMAX = ROOT / "examples" / "softmax" / "SoftmaxAxis.xml"
 

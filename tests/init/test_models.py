@@ -11,8 +11,9 @@ from tests.init import models, smoking
 from tests.making import need_runtime
 from udogen.configs import json_write
 from udogen.configs.load import load
-from udogen.init import from_onnx, project
+from udogen.init import project
 from udogen.init.draft import Draft
+from udogen.onnx.draft import from_onnx
 from udogen.opdef.problems import Problems
 
 RUNS = {

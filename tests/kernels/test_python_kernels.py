@@ -193,7 +193,7 @@ def test_a_sanitizer_checks_functions_of_halide(tmp_path: Path) -> None:
     built = find_source(folder, backend="cpu")
     inputs = {"input": np.zeros((5, 13), np.float32)}
     call = make_call(built.op("LeakyRelu", "cpu"), built, "LeakyRelu", CallOptions(inputs=inputs))
-    safety = SafetyOptions.parse(heap=False, guard=False, leaks=False, sanitize=["address"])
+    safety = SafetyOptions.parse(heap=False, guard=False, sanitize=["address"])
     with SafetyChecks(built, TestOptions(safety=safety)) as checks:
         [found] = checks.check(call)
     assert found.sentence == (
@@ -308,7 +308,7 @@ def test_what_a_kernel_cannot_take(tmp_path: Path, source: str, repeated: str, m
 def test_explain_in_80_columns(machine: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     kernel, config = EXAMPLE / "kernels" / "LeakyRelu.py", EXAMPLE / "PythonKernels.xml"
-    done = udogen("inspect", kernel, "--config", config, "--machine", machine, "--loops")
+    done = udogen("inspect", kernel, "--config", config, "--machine", machine)
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
     assert max(map(len, lines)) <= 80
@@ -330,15 +330,11 @@ def test_explain_in_80_columns(machine: str, monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_explain() -> None:
-    need_packets()
     kernel, config = EXAMPLE / "kernels" / "AddSatU8.py", EXAMPLE / "PythonKernels.xml"
-    shapes = ("--shape", "a=4x1024", "--shape", "b=4x1024")
-    done = udogen("inspect", kernel, "--config", config, "--machine", "emulated-v68", "--json", *shapes)
+    done = udogen("inspect", kernel, "--config", config, "--machine", "emulated-v68", "--json")
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
     [one, aligned] = found["functions"]
-    [packets] = found["packets"]
-    assert packets["functions"].keys() == {aligned["name"]} and 32 < packets["functions"][aligned["name"]] < 200
     assert aligned["name"] == "PythonKernels_AddSatU8_u8_aligned" and aligned["scalar"] == ""
     assert one["instructions"]["add and subtract"] > 0 and any("for (sum" in line for line in one["loops"])
     refused = udogen("inspect", kernel, "--config", EXAMPLE / "IndexKernels.xml")

@@ -6,12 +6,11 @@ import dataclasses
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-import fastjsonschema
 import jsonschema
 import pytest
 from hypothesis import given
@@ -176,9 +175,66 @@ def test_another_library_reads_the_schema_alike() -> None:
             assert other.is_valid(etree.tostring(root, encoding="unicode")) == xsd().validate(root), path.name
 
 
-def test_the_json_schema_is_one() -> None:
+RICH = {
+    "UdoPackage_0": {
+        "UDO_PACKAGE_NAME": "Demo",
+        "UDO_PACKAGE_PATH": "out",
+        "SNPE_UDO_ROOT": "udo",
+        "Operators": [
+            {
+                "type": "Scale",
+                "inputs": [
+                    {"name": "x", "per_core_data_types": {"CPU": "FLOAT_32"}, "static": False, "repeated": True}
+                ],
+                "outputs": [{"tensor_layout": "NHWC", "quantization_mode": "TF", "data_type": "FIXED_8"}],
+                "scalar_params": [{"name": "a", "data_type": "INT_32", "default_value": [1, [2]]}],
+                "tensor_params": [{"name": "t", "per_core_data_type": {"DSP": "UINT_8"}}],
+                "core_types": ["CPU", "DSP"],
+                "dsp_arch_types": ["v68"],
+            }
+        ],
+    }
+}
+
+
+def changed(value: Any) -> Iterator[Any]:
+    """The value with one part left out or of another kind."""
+    if isinstance(value, dict | list):
+        keys = range(len(value)) if isinstance(value, list) else value
+        for key in keys:
+            rest = value[:key] + value[key + 1 :] if isinstance(value, list) else {**value}
+            if isinstance(rest, dict):
+                del rest[key]
+            yield rest
+            for other in changed(value[key]):
+                yield [*value[:key], other, *value[key + 1 :]] if isinstance(value, list) else {**value, key: other}
+    yield from (None, 3, True, "x", [], {}, ["x"], [3], {"x": 3}, {"x": "FLOAT_32"})
+
+
+def test_the_json_schema_agrees_with_the_reader() -> None:
     jsonschema.Draft7Validator.check_schema(json_schema())
-    fastjsonschema.compile(json_schema())
+    validator = jsonschema.Draft7Validator(json_schema())
+    accepted = 0
+    for body in changed(RICH):
+        text = json.dumps(body)
+        packages = json_read.read(text.encode(), "a.json", Problems())
+        assert validator.is_valid(body) == bool(packages), text
+        accepted += bool(packages)
+    assert accepted > 50
+    assert json_schema()["definitions"]["tensor"]["properties"]["tensor_layout"]["enum"] == list(json_read._LAYOUTS)
+
+
+@pytest.mark.parametrize(
+    ("what", "keys"),
+    [
+        ("package", json_read._PACKAGE),
+        ("operator", json_read._OPERATOR),
+        ("tensor", json_read._TENSOR),
+        ("scalar_param", json_read._SCALAR),
+    ],
+)
+def test_the_json_schema_has_the_keys_of_the_reader(what: str, keys: Mapping[str, object]) -> None:
+    assert json_schema()["definitions"][what]["properties"].keys() == keys.keys()
 
 
 def test_the_schemas_know_every_data_type() -> None:

@@ -123,7 +123,7 @@ WARNINGS = {
         inputs=[{"name": "x", "data_type": "FLOAT_32", "per_core_data_types": {"CPU": "FLOAT_32"}}]
     ),
     "parameter `a` has no data type": udo(scalar_params=[{"name": "a"}]),
-    "`tensor_layuot` is not a key of a tensor": udo(inputs=[{"data_type": "FLOAT_32", "tensor_layuot": "NHWC"}]),
+    "`tensor_layuot` is not a known key": udo(inputs=[{"data_type": "FLOAT_32", "tensor_layuot": "NHWC"}]),
     "the default of `a` is not a value: `[null]`": udo(
         scalar_params=[{"name": "a", "data_type": "INT_32", "default_value": "[null]"}]
     ),

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import replace
 from pathlib import Path
-from random import Random
-from typing import TypeVar
 
 import pytest
 
@@ -14,16 +11,11 @@ from tests import vendor_generators
 from tests.command_line import udogen
 from tests.making import CORPUS
 from tests.opdef.texts import collection
-from udogen.configs import json_write, vendor, xml_write
+from udogen.configs import vendor
 from udogen.configs.load import load
 from udogen.errors import UdogenError
-from udogen.opdef.datatypes import BACKEND_SPECIFIC, BY_NAME, DataType
-from udogen.opdef.model import Op, OpPackage, OpSupplement, Rank, Supplement, Tensor, TensorSupplement, Value
-from udogen.opdef.problems import Problems
 
 ROOT = Path(__file__).parents[2]
-RANDOM = int(os.environ.get("UDOGEN_VENDOR_RANDOM", "25"))  # packages, each in XML and JSON
-_Choice = TypeVar("_Choice")
 
 REFUSED = (
     ("<Description></Description>", "", "<OpDef> has no <Description>"),
@@ -106,20 +98,6 @@ def test_the_rules_say_what_the_generators_do_with_every_config() -> None:
     assert sum(map(bool, taken.values())) > 25
 
 
-def test_the_rules_say_what_the_generators_do_with_what_is_written(tmp_path: Path) -> None:
-    paths = []
-    for number in range(RANDOM):
-        package = random_package(Random(number))
-        for suffix, text in (
-            ("xml", xml_write.write(package, Problems())),
-            ("json", json_write.write([package], Problems())),
-        ):
-            path = tmp_path / f"{number}.{suffix}"
-            path.write_text(text)
-            paths.append(path)
-    assert sum(map(bool, agree(paths).values())) > RANDOM // 2
-
-
 def test_what_the_commands_write_is_taken(tmp_path: Path) -> None:
     """Also conversions of the SDK's own JSON, there and back."""
     root = vendor_generators.sdk()
@@ -136,59 +114,3 @@ def test_what_the_commands_write_is_taken(tmp_path: Path) -> None:
         assert not udogen("new", tmp_path / backend, *flags, "--backend", backend).returncode
         paths += (tmp_path / backend).glob("*.xml")
     assert all(agree(paths).values())
-
-
-def random_package(random: Random) -> OpPackage:
-    """Return a typical package that rarely has a feature that the generators refuse."""
-    choices = (("CPU",), ("CPU",), ("HTP",), ("HTP",), ("GPU",), ("DSP",), ("CPU", "DSP"), ("CPU", "HTP"))
-    backends = random.choice(choices)
-    archs = random.choice([(), ("v68",), ("v68", "v73"), ("v65", "v68")]) if "DSP" in backends else ()
-    ops = tuple(
-        Op(
-            name,
-            (_tensor(random, "input", "in[0]"),),
-            (_tensor(random, "output", "out[0]"),),
-            tuple(_tensor(random, "param", each) for each in ("alpha", "axis")[: random.randrange(3)]),
-            backends=backends,
-            dsp_archs=archs,
-        )
-        for name in ("Scale", "Shift")[: random.randint(1, 2)]
-    )
-    supplements = []
-    for backend in backends if random.random() < 0.7 else ():
-        entries = {op.name: tuple(_entry(random, each) for each in op.tensors if each.backend_specific) for op in ops}
-        listed = tuple(OpSupplement(name, found) for name, found in entries.items() if found)
-        supplements.append(Supplement(backend, listed, supported=("Scale",)))
-    return OpPackage("Pack", ops, domain="aisw", version="1.0.0", supplements=tuple(supplements))
-
-
-def _tensor(random: Random, role: str, name: str) -> Tensor:
-    scalar = role == "param" and random.random() < 0.8
-    types = ["FLOAT_32"] * 8 + ["UINT_32", "INT_32", "BOOL_8", "UFIXED_POINT_8", "STRING", "INT_64"]
-    datatypes: tuple[DataType, ...] = (BY_NAME[random.choice(types)],)
-    if not scalar and random.random() < 0.2:
-        datatypes = (BACKEND_SPECIFIC,)
-    default: Value | None = None
-    if role == "param" and random.random() < 0.4:
-        default = _rarely(random, 1 if scalar else (1, 2), 1.5)
-    return Tensor(
-        name,
-        role,
-        datatypes,
-        Rank(scalar=True) if scalar else random.choice([Rank((4,)), Rank(), Rank((1,))]),
-        layout="" if scalar else _rarely(random, "", random.choice(["NHWC", "NCHW", "NONTRIVIAL"])),
-        mandatory=default is None and _rarely(random, True, False),
-        default=default,
-        repeated=role != "param" and _rarely(random, False, True),
-        enum=("A", "B") if scalar and datatypes == (BY_NAME["UINT_32"],) else (),
-    )
-
-
-def _rarely(random: Random, usual: _Choice, other: _Choice) -> _Choice:
-    return other if random.random() < 0.08 else usual
-
-
-def _entry(random: Random, tensor: Tensor) -> TensorSupplement:
-    datatype = BY_NAME[random.choice(["FLOAT_32", "UFIXED_POINT_8", "UINT_8"])]
-    entry = TensorSupplement(tensor.name, tensor.role, (datatype,))
-    return replace(entry, layouts=_rarely(random, (), ("NHWC",)))

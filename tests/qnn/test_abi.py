@@ -32,13 +32,6 @@ def test_without_a_writable_cache_the_headers_are_parsed_in_memory(
     assert abi.ffi.__wrapped__().sizeof("Qnn_OpConfig_t") == 80
 
 
-def test_declarations_hold_no_preprocessor_but_plain_numbers() -> None:
-    rest = [line for line in abi.declarations().splitlines() if line.startswith("#")]
-    assert rest
-    assert all(len(line.split()) == 3 for line in rest)
-    assert "static_assert" not in abi.declarations()
-
-
 def test_blocks_inside_a_hidden_block_are_hidden_too_and_end_with_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -6,7 +6,6 @@ import struct
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -15,7 +14,6 @@ from udogen.errors import RunFailed
 from udogen.qnn import system
 from udogen.qnn.handles import BackendHandle, ContextHandle, GraphHandle, LogHandle, ProfileHandle
 from udogen.qnn.interface import VERBOSE, Interface, QnnError
-from udogen.qnn.quantization import AxisScaleOffset, ScaleOffset
 from udogen.qnn.tensors import (
     APP_READ,
     APP_WRITE,
@@ -74,32 +72,6 @@ def test_a_graph_runs_is_stored_described_and_restored(interface: Interface, cpu
 def test_a_damaged_binary_is_an_error(cpu_runtime: RuntimeLibrary) -> None:
     with pytest.raises(RunFailed, match="the context binary is not a context binary that libQnnSystem"):
         system.binary_info(cpu_runtime.system, b"not a context binary, but long enough to be looked at" * 4)
-
-
-def test_what_the_system_library_makes_is_freed(cpu_runtime: RuntimeLibrary, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also if it cannot read the binary."""
-    table, freed = system._table(cpu_runtime.system), []
-
-    class Watched:
-        def __getattr__(self, name: str) -> Any:
-            return getattr(table, name)
-
-        def systemContextFree(self, handle: Any) -> int:
-            freed.append(handle)
-            return int(table.systemContextFree(handle))
-
-    monkeypatch.setattr(system, "_table", lambda _library: Watched())
-    with pytest.raises(RunFailed, match="is not a context binary"):
-        system.binary_info(cpu_runtime.system, b"not a context binary, but long enough to be looked at" * 4)
-    assert len(freed) == 1
-
-
-def test_a_binary_that_is_refused_is_let_go_of(interface: Interface) -> None:
-    data = bytearray(b"not a context binary, but long enough to be looked at" * 4)
-    with BackendHandle(interface) as backend, pytest.raises(QnnError) as output:
-        backend.restore(data)
-    assert output.value.function == "contextCreateFromBinary"
-    data.clear()  # a BufferError if something still refers to it
 
 
 def test_the_log_arrives_formatted(interface: Interface) -> None:
@@ -176,21 +148,6 @@ def test_a_scalar_that_qnn_has_no_field_for() -> None:
     with pytest.raises(RunFailed, match="param `p`: QNN's API has no scalars of FLOAT_16") as caught:
         OpConfig("n", package="P", op_type="Op", params=[Scalar("p", "FLOAT_16", 1.0)])
     assert "declare it as FLOAT_32" in caught.value.hint
-
-
-def test_quantization_encodings() -> None:
-    whole = QnnTensor("a", dtype="UFIXED_POINT_8", shape=(2,), role=APP_WRITE, quant=ScaleOffset(0.5, -3))
-    params = whole.struct.v1.quantizeParams
-    assert (params.scaleOffsetEncoding.scale, params.scaleOffsetEncoding.offset) == (0.5, -3)
-    pairs = (ScaleOffset(0.5), ScaleOffset(0.25, 1))
-    axis = QnnTensor("b", dtype="SFIXED_POINT_8", shape=(2,), role=APP_WRITE, quant=AxisScaleOffset(0, pairs))
-    encoding = axis.struct.v1.quantizeParams.axisScaleOffsetEncoding
-    assert (encoding.numScaleOffsets, encoding.scaleOffset[1].scale, encoding.scaleOffset[1].offset) == (
-        2,
-        0.25,
-        1,
-    )
-    assert axis.struct.v1.quantizeParams.quantizationEncoding == 1
 
 
 @pytest.mark.parametrize("backend", ["cpu", "htp"])

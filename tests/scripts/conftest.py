@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from tests.command_line import udogen
-from tests.making import LONG, ROOT, compiler, make, make_packages, need_runtime
+from tests.making import LONG, ROOT, compiler, make_packages, need_runtime
 from udogen import resources
 from udogen.build import emulator
 
@@ -49,7 +49,7 @@ def make_made(base: Path, *backends: str) -> Made:
             [EXAMPLE / "LeakyRelu.xml"], made.folder / backend, chosen=[backend], kernels=EXAMPLE / "kernels",
             layout="qnn",
         )  # fmt: skip
-        assert make(package.folder, f"{backend}_x86", UDO_PROVE="1").returncode == 0
+        assert udogen("build", "--prove", "-C", package.folder, f"{backend}_x86").returncode == 0
     np.save(made.file("x.npy"), X)
     np.save(made.file("y.npy"), Y)
     return made
@@ -81,7 +81,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     import onnx
     from onnx import TensorProto, helper
 
-    from udogen.clients.ort import schema
+    from udogen.onnx.ort import schema
 
     folder = tmp_path_factory.mktemp("models")
     node = helper.make_node("LeakyRelu", ["in/x"], ["y"], domain="udogen", alpha=0.5)

@@ -11,8 +11,6 @@ from tests.command_line import udogen
 from tests.making import CONFIGS, ROOT, make_packages
 from tests.snpe.packages import SOFTMAX, by_name, config, op, package, shown, softmax
 from udogen.build.package import open_packages
-from udogen.configs.load import load
-from udogen.generate.pipeline import GenerateOptions, generate
 
 DOCUMENTED = Path(__file__).with_name("documented.txt")
 
@@ -128,20 +126,6 @@ def test_a_config_that_leads_outside_the_current_folder_is_announced(tmp_path: P
     [warning] = [each for each in output["warnings"] if leads in each["message"]]
     assert str(tmp_path / "there") in warning["message"] and "-o" in warning["hint"]
     assert leads not in udogen("generate", file, "-o", tmp_path / "reported", cwd=here).stderr
-
-
-def test_the_announcement_comes_before_the_first_byte(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "here").mkdir()
-    monkeypatch.chdir(tmp_path / "here")
-    packages, problems = load([config(tmp_path, package("Named", op("A", "CPU"), UDO_PACKAGE_PATH=".."))])
-    seen = []
-
-    def look() -> None:
-        seen.append((tmp_path / "Named").exists())
-        assert "is outside the current folder" in problems.warnings[-1].message
-
-    generate(packages, GenerateOptions(), problems, before_writing=look)
-    assert seen == [False] and (tmp_path / "Named/Makefile").is_file()
 
 
 @pytest.mark.parametrize("path", ["a\0b", "x" * 5000, "\ud800"])

@@ -9,7 +9,6 @@ import pytest
 
 from tests.build import stand_ins
 from tests.build.devices import build
-from tests.command_line import udogen
 from tests.making import make, make_packages
 from tests.snpe.packages import X86, config, op, package, softmax, two_families
 from udogen import resources
@@ -158,9 +157,3 @@ def test_cl_library_path_must_name_a_folder_with_opencl(tmp_path: Path) -> None:
     done = build(softmax(tmp_path), "gpu_android", ANDROID_NDK_ROOT=str(ndk), CL_LIBRARY_PATH=str(tmp_path))
     assert done.returncode == 3
     assert "which has no libOpenCL.so" in done.stderr
-
-
-def test_udo_package_path_is_where_the_package_goes(tmp_path: Path) -> None:
-    path = config(tmp_path, package("One", op("A", "CPU"), UDO_PACKAGE_PATH=str(tmp_path / "there")))
-    assert udogen("generate", path, cwd=tmp_path).returncode == 0
-    assert (tmp_path / "there/One/Makefile").is_file()

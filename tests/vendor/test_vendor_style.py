@@ -105,7 +105,7 @@ def test_kernels_that_register_themselves_choose_the_interface_of_htp(tmp_path: 
     arguments = ("generate", CONFIG, "--backend", "htp", "--kernels", tmp_path, "-o", tmp_path / "out")
     done = udogen(*arguments)
     assert "kernels for htp in the style of Qualcomm's generators: ScaleClamp (--htp-api core)" in done.stderr
-    assert (tmp_path / "out" / "ScaleClampPackage" / "src" / "utils" / "HtpCoreUtils.cpp").is_file()
+    assert (tmp_path / "out" / "ScaleClampPackage" / "makefiles" / "htp_core.mk").is_file()
     assert udogen("generate", CONFIG, "--backend", "htp", "-o", tmp_path / "out").returncode == 0
 
 

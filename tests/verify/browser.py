@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import json
 import os
 import select
@@ -95,11 +94,6 @@ class Page:
         reply = self.call("Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True)
         assert "exceptionDetails" not in reply, reply["exceptionDetails"]
         return reply["result"].get("value")
-
-    def screenshot(self) -> bytes:
-        """Return the whole page as PNG."""
-        reply = self.call("Page.captureScreenshot", captureBeyondViewport=True, format="png")
-        return base64.b64decode(reply["data"])
 
 
 @contextmanager

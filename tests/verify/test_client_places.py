@@ -12,9 +12,9 @@ import pytest
 
 from tests.making import ROOT, need_runtime
 from udogen.backends import PLACES
-from udogen.clients.ort import versions
-from udogen.clients.ort.op_session import OrtSession
 from udogen.errors import ToolMissing
+from udogen.onnx.ort import versions
+from udogen.onnx.ort.op_session import OrtSession
 from udogen.runtime.failures import NotExpressible
 from udogen.runtime.op.calls import OpCall, ParamArg, TensorArg
 from udogen.runtime.worker_process import WorkerSession

@@ -173,11 +173,6 @@ def test_a_model_that_quantizes_itself(tmp_path_factory: pytest.TempPathFactory,
     assert rows == {"stored": "QuantizeLinear", "again": "LeakyRelu, QuantizeLinear", "z": "Relu"} and found["ok"]
     x = np.load(tmp_path / "x.npy")
     assert np.abs(np.load(tmp_path / "y.npy") - np.where(x < 0, x * 0.1, x)).max() <= 0.0201
-    reference = f"LeakyRelu={other_slope(tmp_path)}:leaky"
-    shown = udogen("run", "model", tmp_path / "net.onnx", "--package", made, "--reference", reference)
-    assert "of node `LeakyRelu_leaky` (LeakyRelu, QuantizeLinear)" in shown.stdout
-    replaced = run(tmp_path, "--package", made, "--reference", reference, "--replace", "LeakyRelu=reference")
-    assert [row["tensor"] for row in replaced["layers"] if row["on"] == "reference"] == ["again"]
 
 
 def body(made: Any) -> Any:
@@ -383,30 +378,12 @@ def test_udogen_test_runs_the_networks_of_a_test_file(network: Path, tmp_path: P
     assert merged.returncode == 6 and len(json.loads(merged.stdout)["networks"]) == 8
 
 
-@pytest.mark.parametrize("bits", ["float", "8"])
-def test_an_op_is_replaced_by_its_reference(
-    network: Path, tmp_path_factory: pytest.TempPathFactory, tmp_path: Path, bits: str
-) -> None:
-    """With another slope as the reference all layers agree; without it the first wrong layer is named."""
-    reference = ("--reference", f"LeakyRelu={other_slope(tmp_path)}:leaky", "--bits", bits)
-    made = package(tmp_path_factory.getbasetemp(), "htp" if bits == "8" else "cpu")
-    backend = ("--package", made, "--backend", "htp" if bits == "8" else "cpu")
-    for name in ("LeakyRelu", "leaky"):
-        found = run(network, *backend, *reference, "--replace", f"{name}=reference")
-        assert [row["tensor"] for row in found["layers"] if row["on"] == "reference"] == ["leaky"] and found["ok"]
-        assert found["layers"][-1]["own"] < 1.5 / 255
-    done = udogen("run", "model", network / "net.onnx", "--input", f"x={network / 'x.npy'}", *backend, *reference)
-    assert done.returncode == 6 and "the first is `leaky` of node" in done.stdout, done.stderr
-
-
 @pytest.mark.parametrize(
     ("options", "text"),
     [
         ((), "there is no reference for the op LeakyRelu"),
         (("--tests", str(LEAKY), "--until", "leeky"), "computes no tensor `leeky`"),
         (("--tests", str(LEAKY), "--input", "z=z.npy"), "has no input `z`"),
-        (("--tests", str(LEAKY), "--replace", "LeakyRel=reference"), "did you mean `LeakyRelu`?"),
-        (("--tests", str(LEAKY), "--replace", "LeakyRelu=f.py:g"), "are replaced by their reference"),
     ],
 )
 def test_mistakes_are_sentences(network: Path, options: tuple[str, ...], text: str) -> None:

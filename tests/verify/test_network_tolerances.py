@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from tests.making import need_runtime
-from udogen.verify.network.compare import ALLOWED, Allowed, run_network
-from udogen.verify.network.execute import NetworkOptions
+from udogen.onnx.network.compare import ALLOWED, Allowed, run_network
+from udogen.onnx.network.execute import NetworkOptions
 
 onnx = pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")

@@ -15,7 +15,7 @@ namespace ops::LeakyReluPackage::LeakyRelu {
 struct State {
   float* kept = nullptr;
   ~State() {
-@FREE@
+    delete[] kept;
   }
 };
 
@@ -48,12 +48,11 @@ class Unsafe:
 
     execute: str = ""
     helpers: str = ""
-    free: str = "    delete[] kept;"
 
     @property
     def source(self) -> str:
         """The kernel."""
-        parts = {"@HELPERS@": self.helpers, "@EXECUTE@": self.execute, "@FREE@": self.free}
+        parts = {"@HELPERS@": self.helpers, "@EXECUTE@": self.execute}
         text = _KERNEL
         for mark, part in parts.items():
             text = text.replace(mark, part.strip("\n"))
@@ -110,11 +109,4 @@ float largest(const float* in, std::size_t size) {
   }
 """,
     ),
-    "leaks": Unsafe(
-        execute="""
-  static void* volatile lost;
-  lost = std::malloc(24);  // here
-"""
-    ),
-    "keeps": Unsafe(free="    kept = nullptr;  // what it pointed at is never freed"),
 }

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from udogen.backends import cpu, dsp, gpu, htp, libraries
 from udogen.backends.backend import Backend, HostRuntime, Kind, Place
+from udogen.plugins import Registry
 
 if TYPE_CHECKING:
     from udogen.opdef.datatypes import DataType
@@ -22,8 +23,9 @@ _DSP = re.compile(r"DSP_?V(\d\d)\Z")
 KINDS: dict[str, Kind] = {}  # backends, registration libraries, converter op packages
 ALL: dict[str, Backend] = {}  # the backends
 RUNTIMES: dict[str, HostRuntime] = {}  # of the backends that have one
-PLACES: dict[str, Place] = {}  # where ops can run, by their names in test files and `--backend`
-_TESTED = ("auto", "instructions", "ort", "emulator")  # kinds of places, in the order of tests
+_PLACES: dict[str, Place] = {}
+PLACES = Registry("places", _PLACES)  # where ops can run, by their names in test files and `--backend`
+_TESTED = ("auto", "instructions", "emulator")  # kinds of places, in the order of tests
 
 
 def register(kind: Kind) -> None:
@@ -31,9 +33,9 @@ def register(kind: Kind) -> None:
     KINDS[kind.id] = kind
     if isinstance(kind, Backend):
         ALL[kind.id] = kind
-        found = sorted((*PLACES.values(), *kind.places), key=lambda place: _TESTED.index(place.kind))
-        PLACES.clear()
-        PLACES.update({place.id: place for place in found})
+        found = sorted((*_PLACES.values(), *kind.places), key=lambda place: _TESTED.index(place.kind))
+        _PLACES.clear()
+        _PLACES.update({place.id: place for place in found})
         if kind.runtime is not None:
             RUNTIMES[kind.id] = kind.runtime
 

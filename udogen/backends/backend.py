@@ -5,7 +5,7 @@ Everything that differs between backends is a field here; no code compares names
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
@@ -16,7 +16,7 @@ from udogen.backends import architectures
 if TYPE_CHECKING:
     from udogen.backends.common import Contents, Placement
     from udogen.backends.plan import Source
-    from udogen.opdef.model import Op, OpPackage
+    from udogen.opdef.model import Op, OpPackage, Tensor
 
 PROVIDER = "InterfaceProvider"  # suffix of the symbol that a client registers; the prefix is the package's name
 STRICT = "-Wl,-z,defs"  # links a library without undefined symbols
@@ -73,8 +73,10 @@ def on_call(module: str, function: str) -> Callable[..., Any]:
 
 
 def udo_target(target: Target) -> Target:
-    """The same target in a package of the UDO documentation, which has different folders."""
+    """The same target in a package of the UDO documentation, which has different folders, and ndk-build."""
     folders = (_UDO_FOLDERS.get(each, each.replace("hexagon-", "dsp_")) for each in target.folders)
+    if target.compiler == "ndk":
+        target = target._replace(compiler="android", verified=NOT_BUILT.format("`ndk-build`"))
     return target._replace(folders=tuple(folders))
 
 
@@ -86,6 +88,7 @@ class UdoCore(NamedTuple):
     library: str  # `{}` is the name of the package
     link: str = STRICT  # flags for undefined symbols
     shows: tuple[str, ...] = ()  # files of the folder in the documentation, other than the interface and the ops
+    support: str = ""  # the file of the folder that has support code in the documentation
     android: bool = False  # ndk-build builds its library for devices
     own_makefile: bool = False  # the documentation has a Makefile.linux-x86_64 in its folder
     one_library: bool = False  # the library for the oldest version of Hexagon serves all versions
@@ -130,7 +133,6 @@ class Emulator(NamedTuple):
     library: str
     header: str = ""  # a header that its sources need in addition to udogen's
     install: str = ""  # how to install the header and the runtime
-    traces_graph: bool = False  # it can show how a graph is optimized (--graph)
     tables: Callable[[], dict[str, str]] = dict  # files that its sources include, generated from tables
 
 
@@ -147,19 +149,45 @@ class Harness(NamedTuple):
     flags: str = ""
 
 
+class Program:
+    """A program that runs ops in a place; plug-ins derive from it.  Nothing is loaded until a method is called."""
+
+    networks = False  # whether it runs whole models, as in `[[network]]` of test files
+
+    def check(self, backend: str) -> None:
+        """Raise if something is not installed; `backend` is that of the place."""
+
+    def open(self, built: Any, backend: str, timeout: float | None) -> Any:
+        """A session as a context manager: it has `runtime`, `run` and `run_chain`, as `OpSession`."""
+        raise NotImplementedError
+
+    def param_fault(self, _param: Tensor) -> str:
+        """Why the program cannot pass a parameter to the op; empty if it can."""
+        return ""
+
+    def op_types(self, model: Path, until: str) -> Collection[str]:
+        """The types of the nodes of a network."""
+        raise NotImplementedError
+
+    def run_network(self, **options: Any) -> Any:
+        """Run a network, and return a `NetworkResult`."""
+        raise NotImplementedError
+
+
 @dataclass(frozen=True, eq=False)
 class Place:
     """A place where ops run, for test files and `--backend`."""
 
     id: str
-    config: str  # the backend of its packages
+    config: str  # the backend of its packages; empty: it needs none
     title: str
-    kind: str  # a kind of `find_runtime`; `instructions`: no runtime, but the instruction set; `ort`: ONNX Runtime
+    kind: str  # a kind of `find_runtime`; `instructions`: no runtime, but the instruction set; or `client`
     ranks: tuple[int, ...]
     heading: str  # in reports
     twin: str = ""  # it also runs the cases of this place
     usual: bool = True  # used by default
     blind: Mapping[str, str] = field(default_factory=dict)  # safety check -> why it finds nothing, and an alternative
+    program: Program | None = None  # of the kind `client`
     device: str = ""  # the device as `--on` names it; empty: this machine
 
     @property
@@ -170,7 +198,7 @@ class Place:
     @property
     def client(self) -> bool:
         """True if a program that loads packages runs the op; times and memory cannot be measured."""
-        return self.kind == "ort"
+        return self.program is not None
 
     @property
     def watched(self) -> bool:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
-from pathlib import PurePosixPath
 from typing import Any, NamedTuple
 
 from udogen.backends import architectures, op_tables
@@ -14,34 +13,25 @@ from udogen.backends.plan import Part, PlannedFile, Source
 from udogen.opdef.model import Op, OpPackage
 from udogen.opdef.names import cpp_string
 
-_SHARED = (
-    "makefiles/linux.mk",
-    "src/utils/BackendUtils.hpp",
-    "src/utils/BackendUtils.cpp",
-    "src/utils/Executions.hpp",
-    "src/utils/Executions.cpp",
-    "src/utils/Values.hpp",
-)
+_SHARED = ("makefiles/linux.mk",)
+# The support library of a package: a header that kernels and tables include, and one source for each backend.
+HEADER, SUPPORT = "include/udogen.hpp", "src/udogen_{backend}.cpp"
+_ABOUT_HEADER = """\
+// Auto-generated part of every op package that udogen generates; regenerating rewrites this file.
+//
+// The support library: what kernels and the generated tables include.
+#pragma once
+"""
+_ABOUT_SUPPORT = """\
+// Auto-generated part of every op package that udogen generates; regenerating rewrites this file.
+//
+// The support library: the functions that the runtime calls, and what they need.
+#include "udogen.hpp"
+"""
 # For a kernel in Python: suffix of the folder that `udogen build` compiles it into; the C++ file there that calls it.
 KERNEL_FOLDER, KERNEL_INCLUDE = ".halide", "kernel.inc"
-# The Makefiles and the shared files of backends whose libraries for Android are built by ndk-build.
-NDK_TEMPLATES = {
-    "Makefile": "../shared/Makefile.mako",
-    "makefiles/Android.mk": "../shared/makefiles/Android.mk.mako",
-}
-NDK_SHARED = (
-    "makefiles/Makefile.linux-x86_64",
-    "makefiles/Makefile.linux-aarch64",
-    "makefiles/Application.mk",
-    "makefiles/ndk.mk",
-    "src/utils/PackageTables.hpp",
-    "src/utils/Validation.hpp",
-    "src/utils/Validation.cpp",
-)
-# For kernels `udo::Status execute(const Args&)`; each backend has its own BackendTensor.hpp.
-VIEWS = "src/utils/CustomOpUtils.hpp"
-VENDOR_PARAMS = "src/utils/VendorParams.hpp"  # for kernels in Qualcomm's style
-FOR_PYTHON = ("src/utils/Halide.hpp", "src/utils/Halide.cpp")  # what kernels in Python need
+MAKEFILE = {"Makefile": "../shared/Makefile.mako"}
+FOR_PYTHON = ("shared/Halide.hpp", "shared/Halide.cpp")  # parts of the support library for kernels in Python
 
 
 class Placement:
@@ -56,6 +46,10 @@ class Placement:
     def shared(self, path: str) -> str:
         """The path of a file that is the same for all backends."""
         return path
+
+    def forwarding(self) -> tuple[str, ...]:
+        """Headers of the layout's documentation, which here only include the support library's."""
+        return ()
 
 
 QNN = Placement()
@@ -78,6 +72,9 @@ class BackendFolder(NamedTuple):
     templates: Mapping[str, str]  # file -> template in the backend's folder of templates/qnn
     copies: tuple[str, ...]  # files copied from that folder
     shared: tuple[str, ...]  # files below templates/qnn/shared
+    # The parts of the support library, which are joined in this order: `cpu/X` is templates/qnn/cpu/support/X.
+    header: tuple[str, ...]
+    support: tuple[str, ...]
     dialect: op_tables.Dialect = op_tables.USUAL
     api: str = ""  # the interface, if the backend has several
     template_folder: str = ""  # if its name is not the backend's
@@ -85,8 +82,7 @@ class BackendFolder(NamedTuple):
     op_templates: Mapping[str, str] = {"include/ops/{op}.hpp": "../shared/include/ops/Op.hpp.mako"}
     kernel: str = "../shared/src/ops/Op.cpp.mako"  # the skeleton of a kernel
     vendor_kernel: str = ""  # the skeleton of a kernel in Qualcomm's style, if a package may have both styles
-    for_python: tuple[str, ...] = FOR_PYTHON  # files below templates/qnn/shared for kernels in Python
-    glue: str = ""  # the header that connects the tables with a kernel
+    for_python: tuple[str, ...] = FOR_PYTHON  # parts of the support library for kernels in Python
     hooks: bool = False  # kernels may define `hooks`
     data: Mapping[str, Any] = {}  # additional data for its templates
     view: Callable[[op_tables.OpNames, Op], op_tables.OpNames] = lambda view, _op: view  # extends the view of an op
@@ -119,11 +115,26 @@ def architectures_of(backend: str) -> list[HexagonBuild]:
     ]
 
 
-def _shared_files(folder: BackendFolder, headers: Sequence[str], *, in_python: bool) -> list[PlannedFile]:
-    """The files that are the same for all backends; `in_python`: the package has kernels in Python."""
-    paths = (*_SHARED, *folder.shared, *(folder.for_python if in_python else ()), *headers)
-    files = [PlannedFile(path, copy=f"qnn/shared/{path}") for path in paths]
+def _shared_files(folder: BackendFolder, headers: Sequence[str]) -> list[PlannedFile]:
+    """The files that are the same for all backends."""
+    files = [PlannedFile(path, copy=f"qnn/shared/{path}") for path in (*_SHARED, *folder.shared, *headers)]
     return files + [PlannedFile(f"include/QNN/{path}", copy=f"headers:{path}") for path in folder.headers]
+
+
+def _support_files(folder: BackendFolder, *, in_python: bool) -> list[PlannedFile]:
+    """The support library; `in_python`: the package has kernels in Python."""
+    more = folder.for_python if in_python else ()
+    headers = (*folder.header, *(part for part in more if part.endswith(".hpp")))
+    sources = (*folder.support, *(part for part in more if part.endswith(".cpp")))
+    return [
+        PlannedFile(HEADER, joined=_parts(headers), head=_ABOUT_HEADER),
+        PlannedFile(SUPPORT.format(backend=folder.backend), joined=_parts(sources), head=_ABOUT_SUPPORT),
+    ]
+
+
+def _parts(names: Sequence[str]) -> tuple[str, ...]:
+    """The templates of parts of the support library."""
+    return tuple(f"qnn/{name.replace('/', '/support/')}" for name in names)
 
 
 def _placed(own: Sequence[PlannedFile], shared: Sequence[PlannedFile], place: Placement) -> list[PlannedFile]:
@@ -159,11 +170,14 @@ def contents(package: OpPackage, source: Source, folder: BackendFolder, place: P
     files += [PlannedFile(path, copy=f"{own}/{path}") for path in folder.copies]
     finished = source.kernels.get(folder.backend, {})
     headers = source.headers.get(folder.backend, ())
-    shared_files = _shared_files(folder, headers, in_python=any(f"{op.name}.py" in finished for op in ops))
+    shared_files = _shared_files(folder, headers)
+    files += _support_files(folder, in_python=any(f"{op.name}.py" in finished for op in ops))
+    named = {file.path for file in files}
+    files += [PlannedFile(path, copy="snpe/forwarding.hpp") for path in place.forwarding() if path not in named]
     everything["sources"] = sorted(file.path for file in (*files, *shared_files) if _is_compiled(file.path))
     restyled = source.restyled.get(folder.backend, ())
     for op in ops:
-        data = {**shared, "op": op, "glue": folder.glue, "has_hooks": folder.hooks}
+        data = {**shared, "op": op, "has_hooks": folder.hooks}
         kernel = folder.vendor_kernel if folder.vendor_kernel and op.name in vendor_ops else folder.kernel
         *made, last = _op_files(op.name, folder, own, finished, data, skeleton=f"{own}/{kernel}")
         files += [*made, last._replace(replaces=op.name in restyled)]
@@ -206,8 +220,7 @@ def _op_files(
     in_python, ready = finished.get(f"{op}.py"), finished.get(op)
     kernel = f"src/ops/{op}.cpp"
     if in_python is not None:
-        headers = [PurePosixPath(each).name for each in folder.for_python if each.endswith(".hpp")]
-        names = {**data, "source": f"{op}.py", "include": f"{op}{KERNEL_FOLDER}/{KERNEL_INCLUDE}", "headers": headers}
+        names = {**data, "source": f"{op}.py", "include": f"{op}{KERNEL_FOLDER}/{KERNEL_INCLUDE}"}
         calls = PlannedFile(kernel, template="qnn/shared/src/ops/Op.halide.cpp.mako", data=names)
         return [*generated, calls, PlannedFile(f"src/ops/{op}.py", content=in_python, user_owned=True)]
     template = skeleton if ready is None else ""

@@ -21,7 +21,6 @@ LIBRARY = "libConverterOpPackage.so"
 _FOLDER = "ConverterOpPackage"
 _HEADERS = ("QnnCommon.h", "QnnTypes.h", "QnnLog.h", "QnnOpPackage.h")
 _COPIES = (f"{_FOLDER}/Makefile.linux-x86_64", ".sdk/ConverterUtils.hpp")
-_RULES = ("Makefile.linux-x86_64", "linux.mk")
 _ANY = 0xFFFFFFFF
 
 
@@ -36,7 +35,7 @@ def plan(package: OpPackage, source: Source) -> Plan:
         PlannedFile("Makefile", template="converter/Makefile.mako", data=data),
         PlannedFile(f"{_FOLDER}/ConverterOpPackage.cpp", template=f"converter/{_FOLDER}.cpp.mako", data=data),
         *(PlannedFile(path, copy=f"converter/{path.removeprefix('.sdk/')}") for path in _COPIES),
-        *(PlannedFile(f".sdk/{name}", copy=f"qnn/shared/makefiles/{name}") for name in _RULES),
+        PlannedFile(".sdk/linux.mk", copy="qnn/shared/makefiles/linux.mk"),
         *(PlannedFile(f".sdk/QNN/{path}", copy=f"headers:{path}") for path in _HEADERS),
         *(PlannedFile(f".sdk/config/{name}", content=content) for name, content in source.configs.items()),
     ]

@@ -39,8 +39,8 @@ _TARGETS = (
         "cpu",
         ("arm64-v8a",),
         "Android arm64-v8a",
-        "android",
-        NOT_BUILT.format("`ndk-build`"),
+        "ndk",
+        NOT_BUILT.format("`clang++` of the NDK"),
         usual=True,
     ),
 )
@@ -83,9 +83,9 @@ BACKEND = Backend(
             "src/CpuCustomOpPackage.cpp",
             "src/utils/BackendUtils.hpp",
             "src/utils/CustomOpUtils.hpp",
-            "src/utils/CPU/CpuBackendUtils.cpp",
             "src/utils/CPU/CpuBackendUtils.hpp",
         ),
+        support="src/utils/CPU/CpuBackendUtils.cpp",
         android=True,
         own_makefile=True,
         calculates=("FLOAT_16", "FLOAT_32"),
@@ -96,7 +96,6 @@ BACKEND = Backend(
     ),
     places=(
         Place("cpu", "cpu", "Qualcomm's CPU runtime", "auto", _RANKS, "CPU"),
-        Place("cpu-ort", "cpu", "ONNX Runtime with Qualcomm's CPU runtime", "ort", _RANKS, "CPU (ONNX Runtime)", "cpu"),
         Place("cpu-emulator", "cpu", "udogen's CPU emulator", "emulator", _RANKS, "CPU, emulated", "cpu", usual=False),
     ),
 )

@@ -16,17 +16,28 @@ _FOLDER = common.BackendFolder(
     targets=cpu.BACKEND.target_ids(),
     headers=("QnnCommon.h", "QnnTypes.h", "QnnLog.h", "QnnOpPackage.h", "CPU/QnnCpuOpPackage.h"),
     templates={
-        **common.NDK_TEMPLATES,
+        **common.MAKEFILE,
         "src/CpuCustomOpPackage.cpp": "src/CpuCustomOpPackage.cpp.mako",
         "src/{package}Interface.cpp": "src/Interface.cpp.mako",
     },
-    copies=(
-        "src/utils/BackendTensor.hpp",
-        "src/utils/CPU/CpuBackendUtils.hpp",
-        "src/utils/CPU/CpuBackendUtils.cpp",
+    copies=(),
+    shared=(),
+    header=(
+        "shared/BackendUtils.hpp",
+        "shared/Values.hpp",
+        "cpu/BackendTensor.hpp",
+        "shared/CustomOpUtils.hpp",
+        "shared/Executions.hpp",
+        "shared/PackageTables.hpp",
+        "shared/Validation.hpp",
+        "cpu/CpuBackendUtils.hpp",
     ),
-    shared=(*common.NDK_SHARED, common.VIEWS),
-    glue="CPU/CpuBackendUtils.hpp",
+    support=(
+        "shared/BackendUtils.cpp",
+        "shared/Executions.cpp",
+        "shared/Validation.cpp",
+        "cpu/CpuBackendUtils.cpp",
+    ),
     data={"kernel_texts": False},
 )
 
@@ -37,15 +48,9 @@ _VENDOR_FOLDER = _FOLDER._replace(
         "src/{package}Interface.cpp": "src/VendorInterface.cpp.mako",
         "src/CustomOpTables.cpp": "src/CustomOpTables.cpp.mako",
     },
-    copies=(
-        *_FOLDER.copies,
-        "include/CpuBackendUtils.hpp",
-        "include/CustomBEMacros.hpp",
-        "include/CustomOpPackage.hpp",
-        "src/utils/CustomOps.cpp",
-        "src/utils/CustomOps.hpp",
-    ),
-    shared=(*_FOLDER.shared, common.VENDOR_PARAMS),
+    copies=("include/CpuBackendUtils.hpp", "include/CustomBEMacros.hpp", "include/CustomOpPackage.hpp"),
+    header=(*_FOLDER.header, "cpu/CustomOps.hpp"),
+    support=("shared/VendorParams.hpp", *_FOLDER.support, "cpu/CustomOps.cpp"),
     vendor_kernel="src/ops/VendorOp.cpp.mako",
 )
 

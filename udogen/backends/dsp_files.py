@@ -25,24 +25,38 @@ _FOLDER = common.BackendFolder(
         "SnpeUdo/UdoImplDsp.h",
     ),
     templates={"Makefile": "Makefile.mako", "include/DspOps.hpp": "include/DspOps.hpp.mako"},
-    copies=(
-        "src/utils/BackendTensor.hpp",
-        "src/utils/DSP/Dsp.hpp",
-        "src/utils/DSP/DspBackendUtils.hpp",
-        "src/utils/DSP/DspBackendUtils.cpp",
-        "src/utils/DSP/DspParams.cpp",
-        "src/utils/DSP/DspParams.hpp",
+    copies=(),
+    shared=("makefiles/Makefile.hexagon", "makefiles/hexagon/layout.ld", "makefiles/hexagon/start.cpp"),
+    header=(
+        "shared/BackendUtils.hpp",
+        "shared/Values.hpp",
+        "dsp/BackendTensor.hpp",
+        "shared/CustomOpUtils.hpp",
+        "dsp/Dsp.hpp",
+        "shared/Executions.hpp",
+        "dsp/DspBackendUtils.hpp",
     ),
-    shared=("makefiles/Makefile.hexagon", "makefiles/hexagon/layout.ld", "makefiles/hexagon/start.cpp", common.VIEWS),
-    glue="DSP/DspBackendUtils.hpp",
+    support=(
+        "shared/BackendUtils.cpp",
+        "shared/Executions.cpp",
+        "dsp/DspParams.hpp",
+        "dsp/DspParams.cpp",
+        "dsp/DspBackendUtils.cpp",
+    ),
     data={"architectures": common.architectures_of("dsp")},
 )
 
 # For a package whose kernels are in the style of Qualcomm's generators.
 _VENDOR_FOLDER = _FOLDER._replace(
     templates={"Makefile": "Makefile.mako", "include/DspOps.hpp": "include/VendorDspOps.hpp.mako"},
-    copies=("src/utils/DSP/DspParams.hpp", "src/utils/DSP/DspVendorOps.cpp", "src/utils/DSP/DspVendorOps.hpp"),
-    shared=(*(path for path in _FOLDER.shared if path != common.VIEWS), common.VENDOR_PARAMS),
+    header=("shared/BackendUtils.hpp", "shared/Executions.hpp", "dsp/DspVendorOps.hpp"),
+    support=(
+        "shared/BackendUtils.cpp",
+        "shared/Executions.cpp",
+        "dsp/DspParams.hpp",
+        "shared/VendorParams.hpp",
+        "dsp/DspVendorOps.cpp",
+    ),
     kernel="src/ops/VendorOp.cpp.mako",
 )
 

@@ -37,8 +37,8 @@ _TARGETS = (
         "gpu",
         ("arm64-v8a",),
         "Android arm64-v8a",
-        "android",
-        NOT_BUILT.format("`ndk-build`"),
+        "ndk",
+        NOT_BUILT.format("`clang++` of the NDK"),
         usual=True,
     ),
 )
@@ -58,7 +58,7 @@ BACKEND = Backend(
     opencl=True,
     kernels=("{}.cpp", "{}.cl", "{}.py"),
     common_kernels=(".py",),
-    kernel_texts=("{utils}/src/utils/GPU/Prelude.cl", "{folder}/src/ops/{op}.cl"),
+    kernel_texts=("{utils}/src/Prelude.cl", "{folder}/src/ops/{op}.cl"),
     targets=_TARGETS,
     udo_targets=tuple(udo_target(each) for each in _TARGETS),
     runtime=HostRuntime(

@@ -72,7 +72,7 @@ _RANKS = tuple(range(1, 6))  # libQnnHtp 2.47 crashes on rank 0 and has no flat 
 # What checks miss on htp, and an alternative; measured with kernels that have exactly these bugs.
 _SIDE_BY_SIDE = (
     "on htp tensors lie side by side in memory of the runtime, where stray accesses are not seen "
-    "(--backend hexagon sees them, and --backend htp-emulator what is written)"
+    "(--backend hexagon sees them)"
 )
 
 _HANGS = (
@@ -123,7 +123,7 @@ BACKEND = Backend(
     # On Arm, libQnnHtp.so opens libQnnHtpPrepare.so, and only that one exports QHPI (seen in 2.51).
     device_libraries=("libQnnHtpPrepare.so",),
     symbols="dsp_symbols.txt",
-    emulator=Emulator("libUdogenEmulatorHtp.so", traces_graph=True, tables=_socs),
+    emulator=Emulator("libUdogenEmulatorHtp.so", tables=_socs),
     harness=Harness(
         arch="v73",
         sources=("harness", "kernels", "tensors", "request", "guards", "wire", "common"),
@@ -158,7 +158,6 @@ BACKEND = Backend(
             blind={"guard": _SIDE_BY_SIDE, "sanitize address": _SIDE_BY_SIDE, "sanitize thread": _HANGS},
         ),
         Place("hexagon", "htp", "HTP kernels as Hexagon code under qemu-hexagon", "instructions", _RANKS, "Hexagon"),
-        Place("htp-ort", "htp", "ONNX Runtime with Qualcomm's HTP runtime", "ort", _RANKS, "HTP (ONNX Runtime)", "htp"),
         Place("htp-emulator", "htp", "udogen's HTP emulator", "emulator", _RANKS, "HTP, emulated", "htp", usual=False),
     ),
     calls_runtime=True,

@@ -9,14 +9,11 @@ from udogen.backends.plan import Source
 from udogen.opdef.datatypes import DataType
 from udogen.opdef.model import Op, OpPackage
 
-_UTILS = ("HtpBackendUtils.cpp", "HtpGraph.cpp", "HtpParameters.cpp", "HtpRegistration.cpp")
-
 
 def _view(base: op_tables.OpNames, op: Op) -> op_tables.OpNames:
     """Add tables of parameter defaults, if a client may omit a parameter that others follow."""
     if len(op.params) < 2:
         return base
-    base = replace(base, most_inputs=base.most_inputs + 1)
     return op_tables.with_defaults(base, op, _FOLDER.dialect, op_tables.scalar_type_of_htp)
 
 
@@ -48,33 +45,44 @@ _FOLDER = common.BackendFolder(
     targets=htp.BACKEND.target_ids(),
     headers=("QnnCommon.h", "QnnTypes.h", "QnnLog.h", "QnnOpPackage.h", "HTP/core/qhpi.h"),
     templates={"Makefile": "Makefile.mako", "src/{package}Interface.cpp": "src/Interface.cpp.mako"},
-    copies=(
-        "src/utils/BackendTensor.hpp",
-        "src/utils/HtpBackendUtils.hpp",
-        "src/utils/HtpGraph.hpp",
-        "src/utils/HtpHooks.hpp",
-        "src/utils/HtpParameters.hpp",
-        "src/utils/HtpRegistration.hpp",
-        *(f"src/utils/{name}" for name in _UTILS),
-    ),
+    copies=(),
     shared=(
-        "src/utils/PackageTables.hpp",
-        "src/utils/Validation.hpp",
-        "src/utils/Validation.cpp",
-        "makefiles/Makefile.linux-x86_64",
-        "makefiles/Makefile.linux-aarch64",
-        "makefiles/Makefile.android-aarch64",
         "makefiles/Makefile.hexagon",
         "makefiles/hexagon/layout.ld",
         "makefiles/hexagon/start.cpp",
-        common.VIEWS,
     ),
-    glue="HtpHooks.hpp",
+    header=(
+        "shared/BackendUtils.hpp",
+        "shared/Values.hpp",
+        "htp/BackendTensor.hpp",
+        "shared/CustomOpUtils.hpp",
+        "shared/PackageTables.hpp",
+        "htp/HtpBackendUtils.hpp",
+        "htp/HtpParameters.hpp",
+        "htp/HtpGraph.hpp",
+        "shared/Executions.hpp",
+        "htp/HtpHooks.hpp",
+        "htp/HtpRegistration.hpp",
+    ),
+    support=(
+        "shared/Validation.hpp",
+        "shared/BackendUtils.cpp",
+        "shared/Executions.cpp",
+        "shared/Validation.cpp",
+        "htp/HtpBackendUtils.cpp",
+        "htp/HtpGraph.cpp",
+        "htp/HtpParameters.cpp",
+        "htp/HtpRegistration.cpp",
+    ),
     hooks=True,
     api="qhpi",
     dialect=op_tables.Dialect(element=_element, key=lambda _param, index: str(index), default=_default, shift=_shift),
     view=_view,
-    data={"architectures": common.architectures_of("htp"), "core": False},
+    data={
+        "architectures": common.architectures_of("htp"),
+        "usual": " ".join(f"htp_{each.name}" for each in common.architectures_of("htp") if each.usual),
+        "core": False,
+    },
 )
 
 # For a package whose kernels register themselves with QHPI, as Qualcomm's generator writes them.
@@ -84,14 +92,15 @@ _VENDOR_FOLDER = _FOLDER._replace(
         "src/{package}Interface.cpp": "src/VendorInterface.cpp.mako",
         "include/HTP/core/qhpi.h": "include/HTP/core/qhpi.h.mako",
     },
-    copies=(
-        *(f"include/HTP/core/{name}.h" for name in ("constraints", "intrinsics", "log")),
-        "src/utils/BackendTensor.hpp",
-        "src/utils/HtpBackendUtils.cpp",
-        "src/utils/HtpBackendUtils.hpp",
-        "src/utils/HtpParameters.cpp",
-        "src/utils/HtpParameters.hpp",
-        "src/utils/HtpVendorOps.cpp",
+    copies=tuple(f"include/HTP/core/{name}.h" for name in ("constraints", "intrinsics", "log")),
+    header=_FOLDER.header[: _FOLDER.header.index("htp/HtpGraph.hpp")],
+    support=(
+        "shared/Validation.hpp",
+        "shared/BackendUtils.cpp",
+        "shared/Validation.cpp",
+        "htp/HtpBackendUtils.cpp",
+        "htp/HtpParameters.cpp",
+        "htp/HtpVendorOps.cpp",
     ),
     op_templates={},
     view=lambda base, op: op_tables.with_defaults(

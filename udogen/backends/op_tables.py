@@ -121,8 +121,6 @@ class OpNames:
     enums: tuple[Enum, ...]
     fields: tuple[Field, ...]
     tensors: tuple[str, ...]
-    most_inputs: int
-    most_outputs: int
     tables: tuple[Table, ...]
     defaults: tuple[Constant, ...]
     inputs: str
@@ -241,8 +239,6 @@ def _op(package: OpPackage, op: Op, prefix: str, names: Mapping[tuple[str, str],
         enums=tuple(_enum(param, enum_types[param.name]) for param in op.params if param.enum),
         fields=(*_presence_fields(op, {field.name for field in fields}, dialect), *fields),
         tensors=tuple(identifier(tensor.name) for tensor in (*op.inputs, *op.outputs)),
-        most_inputs=len(op.inputs) + len(op.params),
-        most_outputs=len(op.outputs),
         tables=tuple(table for each in needed for table in each.tables),
         defaults=tuple(constant for each in needed for constant in each.constants),
         inputs=inputs.code,

@@ -53,12 +53,14 @@ class Source:
 
 
 class PlannedFile(NamedTuple):
-    """One file: rendered from a template, copied, or given as bytes."""
+    """One file: rendered from a template, copied, joined from several, or given as bytes."""
 
     path: str
     template: str = ""
     data: Mapping[str, Any] = {}
     copy: str = ""  # a file in templates/, or with the prefix `headers:` one of the QNN headers
+    joined: tuple[str, ...] = ()  # C++ files in templates/ that become one
+    head: str = ""  # what precedes them
     content: bytes | None = None
     user_owned: bool = False  # written once
     replaces: bool = False  # also replaces a file that the user edited, and keeps a copy of it

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
-from udogen import process
+from udogen import process, resources
 from udogen.backends import common
 from udogen.backends.backend import Target
 from udogen.backends.targets import expand
@@ -30,6 +30,7 @@ _BROKEN = re.compile(
     r"|referenced by (?:\S*/)?(?P<referring>\w+)\.(?:cpp|o)\b"
 )
 _SHOWN = 5
+_PROVE = "obj/prove.cpp"
 
 
 @dataclass(frozen=True)
@@ -43,7 +44,7 @@ class Step:
 
     def proving(self) -> Step:
         """The same step for a library that writes the number of executions of its ops to a file."""
-        choice = self.choice._replace(variables=(*self.choice.variables, ("UDO_PROVE", "1")))
+        choice = self.choice._replace(variables=(*self.choice.variables, ("UDO_PROVE", _PROVE)))
         return replace(self, choice=choice)
 
 
@@ -175,6 +176,8 @@ def build_package(
 
 def _build(make: str, package: PackageLibrary, step: Step, jobs: int, on_step: Callable[[str], None]) -> Artifact:
     compiled: list[str] = []
+    if ("UDO_PROVE", _PROVE) in step.choice.variables:
+        _ship_prove(package.path / _PROVE)
 
     def seen(line: str) -> None:
         if line.startswith("CXX "):
@@ -187,6 +190,14 @@ def _build(make: str, package: PackageLibrary, step: Step, jobs: int, on_step: C
     if done.returncode != 0 or not step.artifact.is_file():
         raise explain(done.stdout + done.stderr, package, step)
     return Artifact(package, step, tuple(compiled))
+
+
+def _ship_prove(path: Path) -> None:
+    """Write the source of a library that writes its counts: packages do not have it."""
+    content = (resources.templates() / "qnn/shared/prove.cpp").read_bytes()
+    if not path.is_file() or path.read_bytes() != content:
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(content)
 
 
 def run_make(

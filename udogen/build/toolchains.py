@@ -176,7 +176,7 @@ def _sdk(target: Target, env: Environment) -> Choice | Unfit:
     if target.compiler == "android":
         return _with_opencl(target, env, _ndk(env, root, "ndk-build"))
     if target.compiler == "ndk" or (target.compiler == "arm64" and env.android_ndk_root):
-        return _ndk(env, root, _NDK_CLANG)
+        return _with_opencl(target, env, _ndk(env, root, _NDK_CLANG))
     if target.compiler == "hexagon":
         return _hexagon_sdk(target, env, root)
     if root is None:

@@ -3,28 +3,16 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path
-from typing import NamedTuple
 
 import click
 
-from udogen import backends
 from udogen.backends import architectures, targets
 from udogen.build import toolchains
 from udogen.cli import output
-from udogen.cli.options import argument, json_option, option, verb
-from udogen.generate import layouts
+from udogen.cli.options import json_option, option, verb
 from udogen.qnn import socs
 from udogen.tables import table
-
-
-class _Registry(NamedTuple):
-    """One registry: its columns, and its rows."""
-
-    head: Sequence[str]
-    rows: Callable[[], list[tuple[str, ...]]]
 
 
 def _targets() -> list[tuple[str, ...]]:
@@ -42,22 +30,6 @@ def _targets() -> list[tuple[str, ...]]:
     ]
 
 
-def _backends() -> list[tuple[str, ...]]:
-    return [(row.id, row.title, "yes", ", ".join(row.delivers) or "-") for row in backends.ALL.values()]
-
-
-def _layouts() -> list[tuple[str, ...]]:
-    return [(name, layout.title) for name, layout in layouts.ALL.items()]
-
-
-def _toolchains() -> list[tuple[str, ...]]:
-    return [
-        (chain.name, machine, compiler.replace("`", ""))
-        for chain in toolchains.ALL.values()
-        for machine, compiler in chain.compilers.items()
-    ]
-
-
 def _archs() -> list[tuple[str, ...]]:
     return [
         (
@@ -70,12 +42,10 @@ def _archs() -> list[tuple[str, ...]]:
     ]
 
 
+# Name -> its columns, and its rows.
 _REGISTRIES = {
-    "targets": _Registry(("target", "backend", "machine", "sdk", "open", "verified"), _targets),
-    "backends": _Registry(("backend", "title", "generated", "delivers"), _backends),
-    "layouts": _Registry(("layout", "title"), _layouts),
-    "toolchains": _Registry(("toolchain", "for", "compiler"), _toolchains),
-    "archs": _Registry(("arch", "e_flags", "hexagon sdk", "processors"), _archs),
+    "targets": (("target", "backend", "machine", "sdk", "open", "verified"), _targets),
+    "archs": (("arch", "e_flags", "hexagon sdk", "processors"), _archs),
 }
 
 
@@ -92,7 +62,6 @@ def _print_registry(what: str, *, as_json: bool) -> None:
 class DoctorOptions:
     """The options of the command line."""
 
-    folder: Path | None = argument(type=click.Path(exists=True, path_type=Path), metavar="[DIR]", required=False)
     warm: str | None = option(
         "--warm", is_flag=False, flag_value="all", metavar="[NAME,...]",
         help="Compile shared code in advance (zig's libraries for Hexagon, emulators, checkers), or only these: "
@@ -110,8 +79,7 @@ def command(options: DoctorOptions) -> int:
 
     List the tools, SDKs, variables, runtimes and emulators of this machine, and what works with them.
 
-    With DIR, also check the packages in it.  Exit code 0: a package can be generated, built for this machine and run in
-    the CPU runtime; 3: it cannot; 5: it can, but a package in DIR has a problem.
+    Exit code 0: a package can be generated, built for this machine and run in the CPU runtime; 3: it cannot.
     """
     if options.registry is not None:
         _print_registry(options.registry, as_json=options.as_json)
@@ -122,20 +90,13 @@ def command(options: DoctorOptions) -> int:
     from udogen.doctor.examination import examine, lines
     from udogen.doctor.model import this_machine
 
-    found = examine(this_machine(), options.folder)
+    found = examine(this_machine())
     if options.as_json:
-        output.print_json(
-            {
-                "ok": found.exit_code == 0,
-                "works": found.works,
-                "rows": [row.as_json() for row in found.rows],
-                "packages": [row.as_json() for row in found.packages],
-            }
-        )
+        output.print_json({"ok": found.works, "rows": [row.as_json() for row in found.rows]})
     else:
         width = min(shutil.get_terminal_size().columns, 100)
         output.print_result("\n".join(lines(found, width=width, paint=output.paint)))
-        if found.works and options.folder is None:
+        if found.works:
             output.print_next("`udogen new scale && cd scale && make test`")
     return found.exit_code
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 import shutil
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 from itertools import groupby
 from pathlib import Path
@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING
 import click
 
 from udogen.cli import output
-from udogen.cli.options import argument, given, json_option, option, pairs, shape_of, verb
+from udogen.cli.options import argument, given, json_option, option, verb
 from udogen.errors import RunFailed, ToolMissing, UdogenError, UsageError, open_plain, reading
 from udogen.opdef.problems import wrapped
+from udogen.plugins import source_of
 
 if TYPE_CHECKING:
     from udogen.inspect.graph import GraphView
-    from udogen.inspect.kernel_packets import PacketCount
     from udogen.kernels.explain import FunctionCode
 
 
@@ -34,7 +34,6 @@ class InspectArguments:
         "(default: the runtime of this machine, and QNN_SDK_ROOT's for a device).",
     )  # fmt: skip
     no_register: bool = option("--no-register", help="Read the file without running its code.")
-    verbose: bool = option("-v", "--verbose", help="Show every kernel record, and every tensor.")
     write_manifest: bool = option("--write-manifest", help="Write the checksum of a context binary next to it.")
     json_out: Path | None = option(
         "--json-out", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE",
@@ -48,12 +47,6 @@ class InspectArguments:
     machines: tuple[str, ...] = option(
         "--machine", metavar="NAME", help="Of a kernel in Python: only for this machine (hexagon-v68); may repeat."
     )
-    shapes: tuple[str, ...] = option(
-        "--shape", metavar="NAME=2x3x4",
-        help="Of a kernel in Python: execute it under QEMU with tensors of these shapes, and count packets; "
-        "may repeat.",
-    )  # fmt: skip
-    loops: bool = option("--loops", help="Of a kernel in Python: also print the loops of each function.")
     as_json: bool = json_option()
 
     def refuse(self, what: str, names: Iterable[str]) -> None:
@@ -85,14 +78,13 @@ def command(options: InspectArguments) -> int:
 
 
 _OF_MODELS = ("--op",)
-_OF_KERNELS = ("--config", "--machine", "--shape", "--loops")
+_OF_KERNELS = ("--config", "--machine")
 _OF_BINARIES = ("--write-manifest", "--json-out")
 
 
 def _inspect(options: InspectArguments) -> int:
     """Inspect PATH by its kind; returns the exit code."""
     from udogen.inspect.context import is_context_binary
-    from udogen.inspect.onnx_graph import is_onnx
 
     path = options.path
     if path.suffix == ".py":
@@ -106,7 +98,7 @@ def _inspect(options: InspectArguments) -> int:
     if not options.mermaid and is_context_binary(path):
         options.refuse("ONNX models", _OF_MODELS)
         return _context(options)
-    if options.mermaid or path.suffix.lower() in (".xml", ".json", ".onnx") or _starts_like(path, is_onnx):
+    if options.mermaid or path.suffix.lower() in (".xml", ".json") or _is_model(path):
         options.refuse("context binaries", _OF_BINARIES)
         _graph(options)
         return 0
@@ -114,13 +106,14 @@ def _inspect(options: InspectArguments) -> int:
     return _libraries(options)
 
 
-def _starts_like(path: Path, known: Callable[[bytes, str], bool]) -> bool:
-    """Whether `known` recognizes the first bytes of a file."""
+def _is_model(path: Path) -> bool:
+    """Whether a plug-in reads models like this file."""
     try:
         with open_plain(path) as file:
-            return known(file.read(64), path.suffix)
+            start = file.read(64)
     except (OSError, UdogenError):
-        return False
+        start = b""
+    return source_of(start, path.suffix) is not None
 
 
 def _libraries(options: InspectArguments) -> int:
@@ -143,7 +136,7 @@ def _libraries(options: InspectArguments) -> int:
         output.print_json({"ok": code == 0, **report.as_json(found)})
     else:
         width = shutil.get_terminal_size().columns
-        output.print_result("\n".join(report.lines(found, width=width, everything=options.verbose)).rstrip("\n"))
+        output.print_result("\n".join(report.lines(found, width=width)).rstrip("\n"))
         if code == 0:
             _print_next(path)
     return code
@@ -185,7 +178,7 @@ def _context(options: InspectArguments) -> int:
         output.print_json({"ok": found.exit_code == 0, "context": context.as_json(found)})
     else:
         width = shutil.get_terminal_size().columns
-        output.print_result("\n".join(context.lines(found, width=width, everything=options.verbose)))
+        output.print_result("\n".join(context.lines(found, width=width)))
         output.print_next(f"`udogen run context {shlex.quote(str(path))}` executes it")
     return found.exit_code
 
@@ -193,27 +186,16 @@ def _context(options: InspectArguments) -> int:
 def _kernel(options: InspectArguments) -> None:
     """Compile a kernel for an op of these configs, and print its functions for each machine.
 
-    The output has their vector instructions by kind, or why they have none; their loops; and, if shapes are given, the
-    number of packets of an execution under QEMU.
+    The output has their vector instructions by kind, or why they have none.
     """
     from udogen.kernels.explain import explain
 
-    shapes = {name: shape_of(name, text) for name, text in pairs(options.shapes, "--shape")}
     codes = explain(options.path, options.configs, options.machines)
-    counts = []
-    if shapes:
-        from udogen.inspect.kernel_packets import count_packets
-
-        counts = count_packets(options.path, options.configs, codes, shapes)
     if options.as_json:
-        functions, executed = ([asdict(each) for each in rows] for rows in (codes, counts))
-        output.print_json({"ok": True, "functions": functions, "packets": executed})
+        output.print_json({"ok": True, "functions": [asdict(each) for each in codes]})
         return
-    width = shutil.get_terminal_size().columns
-    for line in (*_code_lines(codes, width, loops=options.loops), *_packet_lines(counts, width)):
+    for line in _code_lines(codes, shutil.get_terminal_size().columns):
         output.print_result(line)
-    if not shapes:
-        output.print_note("--shape NAME=2x3x4 for each input counts packets under qemu-hexagon")
     from udogen.generate.op_tests import FILE
 
     folder = options.configs[0].parent
@@ -224,7 +206,7 @@ def _kernel(options: InspectArguments) -> None:
     output.print_next(f"`udogen generate {config} --kernels {kernels} -o out` makes a package with it")
 
 
-def _code_lines(codes: Iterable[FunctionCode], width: int, *, loops: bool) -> Iterator[str]:
+def _code_lines(codes: Iterable[FunctionCode], width: int) -> Iterator[str]:
     """The lines about the functions for each machine."""
     for (backend, machine), functions in groupby(codes, lambda each: (each.backend, each.machine)):
         yield f"{machine} ({backend})"
@@ -244,18 +226,6 @@ def _code_lines(codes: Iterable[FunctionCode], width: int, *, loops: bool) -> It
                 if launch.shared_bytes != "0":
                     yield from wrapped("      shared:  ", f"{launch.shared_bytes} bytes in each group", width)
                 yield f"      {'vectors: ' + ', '.join(launch.vectors) if launch.vectors else 'scalar in each thread'}"
-            for line in code.loops if loops else ():
-                yield from wrapped(f"    {' ' * (len(line) - len(line.lstrip()))}", line.strip(), width)
-
-
-def _packet_lines(counts: Sequence[PacketCount], width: int) -> Iterator[str]:
-    if counts:
-        yield "packets of one execution, under qemu-hexagon"
-    for count in counts:
-        types = " ".join(dict.fromkeys(filter(None, count.types.values())))
-        yield from wrapped("  ", f"{count.machine}, {types}: {count.total:,} in all", width)
-        for name, packets in count.functions.items():
-            yield from wrapped("    ", f"{packets:,} in {name}", width)
 
 
 def _graph(options: InspectArguments) -> None:
@@ -277,16 +247,13 @@ def _graph(options: InspectArguments) -> None:
 def _view(options: InspectArguments) -> GraphView:
     from udogen.inspect.context import is_context_binary
     from udogen.inspect.graph import config_view, context_view
-    from udogen.inspect.onnx_graph import is_onnx
 
     path = options.path
     with reading(path, hint="give a config, a context binary or an ONNX model"), open_plain(path) as file:
         start = file.read(64)
-    if is_onnx(start, path.suffix):
-        from udogen.inspect.onnx_graph import onnx_view
-        from udogen.opdef.onnx.load import load_model
-
-        return onnx_view(load_model(path, options.wanted))
+    if source := source_of(start, path.suffix):
+        view: GraphView = source.view(path, options.wanted)
+        return view
     options.refuse("ONNX models", _OF_MODELS)
     if is_context_binary(path):
         from udogen.runtime.contexts.binaries import StoredContext

@@ -8,32 +8,42 @@ from typing import Any
 
 import click
 
+from udogen import plugins
+from udogen.errors import UdogenError
+
 
 class LazyGroup(click.Group):
     """A group that imports a command on first use: --help must not import all verbs.
 
     `rows` maps a name to (module of udogen.cli, one line for --help).  The command of a module is called `command`;
-    MODULE:NAME selects another one.
+    MODULE:NAME selects another one.  The verbs of plug-ins follow; `path` are the words before their names.
     """
 
     def __init__(
         self,
         *args: Any,
         rows: Mapping[str, tuple[str, str]],
+        path: str = "",
         sections: Mapping[str, str] | None = None,  # title -> names, in the order of --help; default: one section
         **more: Any,
     ) -> None:
         super().__init__(*args, **more)
-        self._rows, self._sections = rows, sections or {"Commands": " ".join(rows)}
+        self._rows, self._path, self._sections = rows, path, sections or {"Commands": " ".join(rows)}
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """The names of the commands."""
-        return list(self._rows)
+        return [*self._rows, *self._added()]
+
+    def _added(self) -> list[str]:
+        """The verbs of plug-ins."""
+        names = [name.removeprefix(self._path) for name in plugins.names("verbs") if name.startswith(self._path)]
+        return [name for name in names if " " not in name and name not in self._rows]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Import and return a command."""
         if cmd_name not in self._rows:
-            return None
+            added: click.Command | None = plugins.load("verbs", f"{self._path}{cmd_name}")
+            return added
         name, line = self._rows[cmd_name]
         module, _, attribute = name.partition(":")
         command: click.Command = getattr(importlib.import_module(f"udogen.cli.{module}"), attribute or "command")
@@ -42,9 +52,24 @@ class LazyGroup(click.Group):
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the table of --help."""
-        for title, names in self._sections.items():
+        added = [(name, self._line(ctx, name)) for name in self._added()]
+        sections = {
+            title: [(name, self._rows[name][1]) for name in names.split()] for title, names in self._sections.items()
+        }
+        if len(sections) == 1:
+            next(iter(sections.values())).extend(added)
+        elif added:
+            sections["More"] = added
+        for title, lines in sections.items():
             with formatter.section(title):
-                formatter.write_dl([(name, self._rows[name][1]) for name in names.split()])
+                formatter.write_dl(lines)
+
+    def _line(self, ctx: click.Context, name: str) -> str:
+        try:
+            command = self.get_command(ctx, name)
+        except UdogenError as error:
+            return error.message
+        return command.get_short_help_str(90) if command else ""
 
 
 class LazyChoice(click.ParamType):  # type: ignore[type-arg]

@@ -26,12 +26,11 @@ VERBS = {
     "test": ("test", "Compare ops with their references on every backend."),
     "register": ("register", "Show what a program needs to use an op package."),
     "script": ("script", "Write a folder that runs packages on a device."),
-    "onnx": ("onnx", "Prepare ONNX models for custom ops and context binaries."),
     "doctor": ("doctor", "Check this machine: what is missing, and how to get it."),
     "explain": ("explain", "Explain an error number or a log."),
 }
 
-# In the order of the work; verbs that only models need are in the sentence below.
+# In the order of the work; verbs of plug-ins follow.
 SECTIONS = {
     "Describe": "new check convert",
     "Build": "generate build inspect",
@@ -39,14 +38,12 @@ SECTIONS = {
     "Ship": "register script",
     "Help": "doctor explain",
 }
-MODELS = "For models: udogen onnx (schemas, fused ops), udogen run model (wrong layers)."
 
 
 @click.command(
     cls=LazyGroup,
     rows=VERBS,
     sections=SECTIONS,
-    epilog=MODELS,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
 )
 @click.version_option(__version__, "-V", "--version", message="udogen %(version)s")

@@ -1,9 +1,8 @@
-"""`udogen new`: a project folder, from a model, a config, an old package, flags, or answers to questions."""
+"""`udogen new`: a project folder, from a model, a config, an old package, or flags."""
 
 from __future__ import annotations
 
 import shlex
-import sys
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -15,12 +14,14 @@ from udogen import backends
 from udogen.cli import output
 from udogen.cli.options import argument, given, json_option, option, sizes, verb
 from udogen.errors import UsageError
+from udogen.plugins import SOURCES
 
 if TYPE_CHECKING:
     from udogen.adopt.project import AdoptReport
     from udogen.init.draft import Draft
     from udogen.init.project import Project, ProjectFiles
 
+_MODELS = "udogen.models"  # of the context of click: the options of sources
 _SHOWN = 12  # number of open decisions that are printed
 
 
@@ -29,7 +30,6 @@ class NewOptions:
     """The options of the command line."""
 
     folder: Path | None = argument(required=False, metavar="NAME")
-    model: Path | None = option("--from-onnx", metavar="MODEL", help="The ops of a model.")
     config: Path | None = option("--from-config", metavar="FILE", help="The ops of a config.")
     package_folder: Path | None = option(
         "--from-package", metavar="DIR",
@@ -62,10 +62,16 @@ class NewOptions:
     as_json: bool = json_option()
 
     @property
+    def models(self) -> dict[str, Path]:
+        """The options of sources, as --from-onnx -> its value."""
+        found: dict[str, Path] = click.get_current_context().meta.get(_MODELS, {})
+        return found
+
+    @property
     def sources(self) -> dict[str, Path | None]:
         """The options that name the source of a project."""
         return {
-            "--from-onnx": self.model,
+            **self.models,
             "--from-config": self.config,
             "--from-package": self.package_folder,
             "--from-contexts": self.contexts,
@@ -79,8 +85,7 @@ def command(options: NewOptions) -> None:
     Make a project folder NAME: config, kernels, references in numpy, test cases, Makefile, README.
 
     With only NAME the project has a finished op, y = factor * x, and `make test` in it passes.  Otherwise the ops come
-    from flags, a model, a config or an old package.  Without NAME, questions are asked.  Existing files are never
-    overwritten.
+    from flags, a model, a config or an old package.  Existing files are never overwritten.
     """
     _check(options)
     if options.contexts is not None:
@@ -91,27 +96,46 @@ def command(options: NewOptions) -> None:
         _make(options)
 
 
+def _keep(context: click.Context, param: click.Parameter, value: Path | None) -> None:
+    if value is not None:
+        context.meta.setdefault(_MODELS, {})[param.opts[0]] = value
+
+
+command.params[1:1] = [
+    click.Option(
+        [f"--from-{name}"],
+        metavar="MODEL",
+        type=click.Path(path_type=Path),
+        help=f"The ops of {source.title}.",
+        expose_value=False,
+        callback=_keep,
+    )
+    for name, source in SOURCES.items()
+]
+
+
 def _check(options: NewOptions) -> None:
     """Raise for options that exclude each other."""
-    asked = given(options)
+    asked, of_models = {**given(options), **options.models}, tuple(f"--from-{name}" for name in SOURCES)
     sources = [name for name in options.sources if name in asked]
     if len(sources) > 1:
         raise UsageError(f"{sources[0]} and {sources[1]} exclude each other", hint="leave one of them out")
     source = sources[0] if sources else ""
     fits = {
         **dict.fromkeys(("--input", "--output", "--param"), ("",)),
-        "--op": ("--from-onnx",),
-        "--dim": ("--from-onnx",),
+        "--op": of_models,
+        "--dim": of_models,
         "--to": ("--from-package",),
-        "--package": ("", "--from-onnx"),
-        "--backend": ("", "--from-onnx"),
-        "--kernel": ("", "--from-onnx", "--from-config"),
+        "--package": ("", *of_models),
+        "--backend": ("", *of_models),
+        "--kernel": ("", *of_models, "--from-config"),
     }
     for name in (each for each in fits if each in asked and source not in fits[each]):
         what = f"means nothing with {source}" if source else f"is for {' and '.join(fits[name])}"
         raise UsageError(f"{name} {what}", hint="leave it out")
-    if options.folder is None and source in ("--from-onnx", "--from-config", "--from-package"):
-        raise UsageError("the project has no name", hint=f"udogen new NAME {source} {options.sources[source]}")
+    if options.folder is None and source != "--from-contexts":
+        hint = " ".join(["udogen new NAME", *([f"{source} {options.sources[source]}"] if source else [])])
+        raise UsageError("the project has no name", hint=hint)
 
 
 def _from_contexts(options: NewOptions, folder: Path) -> None:
@@ -130,7 +154,8 @@ def _make(options: NewOptions) -> None:
     from udogen.init import project
 
     folder, drafts, contents = _contents(options)
-    made = project.make(folder, contents, kernel=options.kernel or "cpp", model=options.model)
+    model = next(iter(options.models.values()), None)
+    made = project.make(folder, contents, kernel=options.kernel or "cpp", model=model)
     if options.as_json:
         _print_json(folder, made, drafts)
     else:
@@ -139,54 +164,33 @@ def _make(options: NewOptions) -> None:
 
 def _contents(options: NewOptions) -> tuple[Path, list[Draft], ProjectFiles]:
     """The folder of the project, the drafts of its configs, and its files."""
-    from udogen.init import project
-
-    if options.config is not None:
-        assert options.folder is not None
-        return options.folder, [], project.of_config(options.config)
-    folder, drafts, is_starter = options.folder, [], False
-    if options.model is not None:
-        from udogen.init import from_onnx
-
-        draft = from_onnx.draft(
-            options.model,
-            wanted=options.wanted,
-            package=options.package or "",
-            chosen=options.chosen,
-            dims=sizes(options.dims),
-        )
-        drafts = [draft] if options.package else project.per_op(draft)
-    elif folder is not None and not (options.inputs or options.outputs or options.params):
-        drafts = [project.starter(project.op_name(folder), package=options.package or "", chosen=options.chosen)]
-        is_starter = True
-    else:
-        name, drafts = _described(options)
-        folder = folder or Path(name)
-    assert folder is not None
-    return folder, drafts, project.of_drafts(drafts, is_starter=is_starter)
-
-
-def _described(options: NewOptions) -> tuple[str, list[Draft]]:
-    """The name and the draft of the op that flags, or answers to questions, describe."""
     from udogen.init import from_flags, project
 
-    name = project.op_name(options.folder) if options.folder is not None else ""
-    inputs, outputs, params, chosen = options.inputs, options.outputs, options.params, options.chosen
-    if not name:
-        if options.as_json or not (sys.stdin and sys.stdin.isatty()):
-            raise UsageError("the project has no name, and no terminal is open for questions", hint="udogen new NAME")
-        answers = from_flags.interview(ask=_ask, log=output.print_note)
-        name, inputs, outputs, params = answers.name, answers.inputs, answers.outputs, answers.params
-        chosen = chosen or answers.chosen
-    draft = from_flags.draft(
-        name, inputs=inputs, outputs=outputs, params=params, package=options.package or "", chosen=chosen
-    )
-    return name, [draft]
-
-
-def _ask(question: str, usual: str) -> str:
-    answer: str = click.prompt(question, default=usual, show_default=bool(usual), err=True)
-    return answer
+    folder, package = options.folder, options.package or ""
+    assert folder is not None
+    if options.config is not None:
+        return folder, [], project.of_config(options.config)
+    is_starter = False
+    draft: Draft
+    if options.models:
+        [(flag, model)] = options.models.items()
+        draft = SOURCES[flag.removeprefix("--from-")].draft(
+            model, wanted=options.wanted, package=package, chosen=options.chosen, dims=sizes(options.dims)
+        )
+        drafts = [draft] if package else project.per_op(draft)
+    elif options.inputs or options.outputs or options.params:
+        draft = from_flags.draft(
+            project.op_name(folder),
+            inputs=options.inputs,
+            outputs=options.outputs,
+            params=options.params,
+            package=package,
+            chosen=options.chosen,
+        )
+        drafts = [draft]
+    else:
+        drafts, is_starter = [project.starter(project.op_name(folder), package=package, chosen=options.chosen)], True
+    return folder, drafts, project.of_drafts(drafts, is_starter=is_starter)
 
 
 def _print_json(folder: Path, made: Project, drafts: list[Draft]) -> None:

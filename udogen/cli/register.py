@@ -9,12 +9,12 @@ import click
 
 from udogen.cli import output
 from udogen.cli.options import argument, json_option, option, verb
+from udogen.plugins import names
 
 # Repeated here so that --help imports no client; a test compares it with `programs.ALL`.
 CLIENTS = (
-    "ort executorch litert qnn-net-run qnn-context-binary-generator tflite "
-    "snpe-net-run snpe-dlc-quantize genie cpp java"
-).split()
+    "executorch litert qnn-net-run qnn-context-binary-generator tflite snpe-net-run snpe-dlc-quantize genie cpp java"
+).split() + names("clients")
 
 
 @dataclass(frozen=True)

@@ -8,13 +8,12 @@ from udogen.cli.lazy import LazyGroup
 
 ROWS = {
     "op": ("run_op", "Run one op of a built package."),
-    "model": ("run_model", "Run a whole ONNX model and compare every tensor."),
     "steps": ("run_steps", "Execute steps of a model of context binaries."),
     "context": ("run_context", "Restore context binaries and execute their graphs."),
 }
 
 
-@click.group("run", cls=LazyGroup, rows=ROWS)
+@click.group("run", cls=LazyGroup, rows=ROWS, path="run ")
 def command() -> None:
     """Example: udogen run op out Scale --input x=2x3x4
 

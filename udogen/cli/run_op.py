@@ -99,7 +99,6 @@ class RunOpOptions:
     )  # fmt: skip
     save_context: Path | None = option("--save-context", metavar="FILE", help="Save the finalized graph here.")
     context: Path | None = option("--context", metavar="FILE", help="Restore a graph saved by --save-context.")
-    graph: bool = option("--graph", help="htp, emulator: show the graph after each rewrite, and its kernels.")
     heap: bool = heap_option()
     prove: bool = prove_option()
     force: bool = option("--force", help="Run a package that is built for another release of the SDK.")
@@ -140,7 +139,7 @@ def command(options: RunOpOptions) -> int:
         output.warn(text)
     # Before any process is started, because names and values may be wrong.
     call = _call(built, options, files)
-    result, stages = (_on_hexagon(built, call, options), None) if options.hexagon else _run(built, call, options)
+    result = _on_hexagon(built, call, options) if options.hexagon else _run(built, call, options)
     if options.prove:
         proved(result.proof, built.library)
     else:
@@ -154,7 +153,7 @@ def command(options: RunOpOptions) -> int:
         manifest.save(options.save_context, result.context, build_id=result.runtime.build_id)
     saved = {name: _save(files[name], array) for name, array in result.outputs.items() if name in files}
     findings = findings_of_run(built, result, options.op) if options.heap else None
-    done = _OpResult(options, built, result, saved, stages, findings, warnings)
+    done = _OpResult(options, built, result, saved, findings, warnings)
     if options.as_json:
         output.print_json(_as_json(done))
     else:
@@ -170,7 +169,6 @@ class _OpResult:
     built: Built
     result: OpResult
     saved: dict[str, str]  # output -> its file
-    stages: object  # of HTP's graph, if they were requested
     findings: Sequence[Finding] | None  # of the heap
     warnings: Sequence[str]
 
@@ -181,11 +179,6 @@ def _checked(options: RunOpOptions) -> RunOpOptions:
 
     options = replace(options, backend=options.backend or backend_of(options.library))
     backend = backends.ALL.get(options.backend)
-    emulator = backend.emulator if backend is not None and options.kind == "emulator" else None
-    if options.graph and (emulator is None or not emulator.traces_graph):
-        raise UsageError(
-            "--graph is for --backend htp --runtime emulator", hint="add them: Qualcomm's runtime shows no graph"
-        )
     if backend is not None and backend.prepares_for_soc and options.arch is not None:
         if options.soc is not None:
             raise UsageError("--arch and --soc both name what HTP shall prepare for", hint="leave one of them out")
@@ -243,9 +236,8 @@ def _call(built: Built, options: RunOpOptions, files: Mapping[str, str]) -> OpCa
     return replace(call, context=_content(options.context), save_context=options.save_context is not None)
 
 
-def _run(built: Built, call: OpCall, options: RunOpOptions) -> tuple[OpResult, object]:
-    """Run the call in a runtime; returns its result, and the stages of HTP's graph if they were requested."""
-    from udogen.runtime.op import htp_graph
+def _run(built: Built, call: OpCall, options: RunOpOptions) -> OpResult:
+    """Run the call in a runtime."""
     from udogen.runtime.op.calls import POISON, refuse_unwritten
     from udogen.runtime.op.session import OpSession
     from udogen.runtime.op.watch import Watch
@@ -254,7 +246,6 @@ def _run(built: Built, call: OpCall, options: RunOpOptions) -> tuple[OpResult, o
     if options.loops == 1 and not options.heap and options.save_context is None:
         call = replace(call, poison=POISON)
     with (
-        htp_graph.Recording(wanted=options.graph) as recording,
         output.emulator_steps(options.backend, options.kind) as advance,
         OpSession(
             built.library,
@@ -268,19 +259,13 @@ def _run(built: Built, call: OpCall, options: RunOpOptions) -> tuple[OpResult, o
             soc=soc_of(options.soc, options.backend),
             force=options.force,
             poison=call.poison,
-            env=recording.env,
             preload=preloaded(heap=options.heap),
         ) as session,
     ):
-        try:
-            result = session.run(call, Watch(heap=options.heap))
-        finally:
-            stages = recording.stages()
-            for row in htp_graph.lines(stages or ()) if not options.as_json else ():
-                output.print_result(row)
+        result = session.run(call, Watch(heap=options.heap))
         # Timed, watched and saved graphs run without poison.
         refuse_unwritten(session.run, call, result if call.poison else None)
-    return result, stages
+    return result
 
 
 def _on_hexagon(built: Built, call: OpCall, options: RunOpOptions) -> OpResult:
@@ -324,7 +309,6 @@ def _as_json(done: _OpResult) -> dict[str, object]:
             for name, array in result.outputs.items()
         },
         "seconds": {"create": times.create, "finalize": times.finalize, "execute": times.execute},
-        **({"graph": done.stages} if done.stages is not None else {}),
         **({"kernel": result.kernel} if result.kernel else {}),
         **({"packets": _counted(result.packets)} if result.packets else {}),
         **({"proof": result.proof.as_json()} if result.proof else {}),

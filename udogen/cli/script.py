@@ -11,9 +11,10 @@ import click
 from udogen.cli import output
 from udogen.cli.options import argument, json_option, option, repeated_pairs, same_options, verb
 from udogen.errors import UsageError
+from udogen.plugins import names
 
 # Repeated here so that --help imports no client; tests compare them with the tables.
-CLIENTS = "cpp ort qnn-net-run qnn-context-binary-generator snpe-net-run executorch litert".split()
+CLIENTS = "cpp qnn-net-run qnn-context-binary-generator snpe-net-run executorch litert".split() + names("clients")
 OTHERS = "genie tflite java snpe-dlc-quantize".split()  # refused, with an alternative
 
 

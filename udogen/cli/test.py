@@ -78,7 +78,6 @@ class TestArguments:
     cost: bool = option("--cost", help="Measure times and packets more precisely, and show the cost of each case.")
     heap: bool = heap_option()
     guard: bool = option("--guard", help="Report reads and writes outside of tensors, with guard pages.")
-    leaks: bool = option("--leaks", help="Report memory that is never freed, over 1,000 executions and 100 graphs.")
     sanitize: tuple[str, ...] = option(
         "--sanitize", metavar="NAME[,NAME]",
         help="Build and run with sanitizers: address, undefined, thread (two graphs at once); may repeat.",
@@ -113,9 +112,7 @@ def command(arguments: TestArguments) -> int:
         return _merge(arguments)
     if len(arguments.paths) > 1:
         raise UsageError(f"{len(arguments.paths)} folders are given", hint="test one after the other")
-    safety = SafetyOptions.parse(
-        heap=arguments.heap, guard=arguments.guard, leaks=arguments.leaks, sanitize=arguments.sanitize
-    )
+    safety = SafetyOptions.parse(heap=arguments.heap, guard=arguments.guard, sanitize=arguments.sanitize)
     measure = bool(arguments.cost or arguments.save or arguments.compare)
     options = same_options(TestOptions, arguments, safety=safety, measure=measure, jobs=arguments.jobs or 0)
     options.safety.check_tools()

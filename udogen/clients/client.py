@@ -30,7 +30,7 @@ class ClientRule(NamedTuple):
 
 
 class Client(NamedTuple):
-    """A program that registers op packages; a new client needs a module and a row in `programs.ALL`."""
+    """A program that registers op packages; a new client needs a module and a row in `programs`, or is a plug-in."""
 
     name: str
     title: str
@@ -38,6 +38,7 @@ class Client(NamedTuple):
     rules: tuple[ClientRule, ...]
     snippets: Callable[[Sequence[Package]], Iterable[Snippet]]
     notes: Callable[[Sequence[Package]], Iterable[str]] = lambda _packages: ()
+    script: Callable[[], Any] = lambda: None  # its `ScriptClient`, if it is a plug-in
 
 
 class Refused(UsageError):

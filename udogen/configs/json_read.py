@@ -5,13 +5,16 @@
 
 from __future__ import annotations
 
-import json as stdlib_json
-from functools import cache
-from typing import Any
+import json
+import re
+from collections.abc import Mapping
+from typing import Annotated, Any
 
-from udogen import resources
 from udogen.backends import architectures, canonical, split_dsp
-from udogen.configs.json_text import Path, Text, parse
+from udogen.documents.document import Document, Node, parse
+from udogen.documents.json_text import Path
+from udogen.documents.typed import INVALID, Hint, one_of, read_keys, require, value_of
+from udogen.errors import UsageError
 from udogen.opdef import datatypes, values
 from udogen.opdef.model import Op, OpPackage, OpSupplement, Rank, Supplement, Tensor, TensorSupplement, Value
 from udogen.opdef.problems import Location, Problems, nearest
@@ -20,122 +23,113 @@ _LISTS = {"inputs": "input", "outputs": "output", "tensor_params": "param", "sca
 
 
 def read(data: bytes, file: str, problems: Problems) -> list[OpPackage]:
-    """The packages of the file, as far as they can be read."""
-    text = _decode(data, file, problems)
-    parsed = None if text is None else parse(text, file, problems)
-    if parsed is None or not _fits_schema(parsed, problems):
+    """The packages of the file; none if something in it is wrong."""
+    before = len(problems.errors)
+    document = parse(data, file, problems)
+    if document is None or value_of(document.top, _PACKAGES) is INVALID or len(problems.errors) > before:
         return []
-    reader = _JsonReader(parsed, file, problems)
-    return [reader.package((key,), body) for key, body in parsed.value.items()]
+    reader = _JsonReader(document, file, problems)
+    return [reader.package((key,), body) for key, body in document.value.items()]
 
 
-def _decode(data: bytes, file: str, problems: Problems) -> str | None:
-    wide = data[:2] in (b"\xff\xfe", b"\xfe\xff")
-    if not wide and b"\0" in data:
-        line = data.count(b"\n", 0, data.index(b"\0")) + 1
-        problems.error(Location(file, line), "unexpected NUL byte", "a config is text; save it as UTF-8")
-        return None
-    encoding = "utf-16" if wide else "utf-8-sig"
-    try:
-        return data.decode(encoding)
-    except UnicodeDecodeError as fault:
-        line = data.count(b"\n", 0, fault.start) + 1
-        problems.error(
-            Location(file, line),
-            f"byte {fault.start} of the file is not {encoding.removesuffix('-sig').upper()}",
-            "a config is text; save it as UTF-8",
+# --- keys: as in schemas/udo_config.schema.json -----------------------------------------------------------------------
+
+
+def _datatype(node: Node) -> Any:
+    text = value_of(node, str)
+    if text is not INVALID and datatypes.parse(text) is None:
+        near = nearest(text, datatypes.spellings(), cutoff=0.75)
+        raise UsageError(
+            f"{node.shown} is not a data type",
+            hint=f"did you mean {near}?" if near else "such as FLOAT_32, FIXED_8, UINT_8, INT_32",
         )
-        return None
+    return text
 
 
-def _fits_schema(parsed: Text, problems: Problems) -> bool:
-    """Quick check by compiled code; a slower validator then finds all faults."""
-    import fastjsonschema
-
-    try:
-        _validator()(parsed.value)
-        return True
-    except fastjsonschema.JsonSchemaException:
-        pass
-    import jsonschema
-
-    for fault in jsonschema.Draft7Validator(_schema()).iter_errors(parsed.value):
-        message, hint = _explain(fault)
-        problems.error(parsed.place(tuple(fault.absolute_path)), message, hint)
-    return False
+def _architecture(node: Node) -> Any:
+    text = value_of(node, str)
+    if text is not INVALID and not re.fullmatch(r"[vV]\d{2}", text):
+        raise UsageError(f"{node.shown} is not a DSP architecture", hint=f"one of: {', '.join(architectures.ALL)}")
+    return text
 
 
-@cache
-def _schema() -> Any:
-    return stdlib_json.loads((resources.schemas() / "udo_config.schema.json").read_text("utf-8"))
+def _default(node: Node) -> object:
+    values = node.value if isinstance(node.value, list) else [node.value]
+    kinds = (bool, int, float, list) if isinstance(node.value, list) else (bool, int, float, str)
+    if not all(isinstance(each, kinds) for each in values):
+        raise UsageError(f"{node.shown} is not a value", hint='for example 1, [1, 1], true or "MODE"')
+    return node.value
 
 
-@cache
-def _keys(what: str) -> list[str]:
-    """The keys of a package, an operator, a tensor or a scalar_param."""
-    return sorted(_schema()["definitions"][what]["properties"])
+def _object(keys: Mapping[str, Hint], *required: str) -> Hint:
+    """A hint: an object with these keys; others are ignored with a warning."""
+
+    def read(node: Node) -> Any:
+        if not isinstance(node.value, dict):
+            return value_of(node, Mapping[str, object])
+        for name in required:
+            require(node, name)
+        return read_keys(node, keys, strict=False)
+
+    return read
 
 
-@cache
-def _validator() -> Any:
-    import fastjsonschema
+def _filled(hint: Hint) -> Hint:
+    """A hint: a list or an object that is not empty."""
 
-    return fastjsonschema.compile(_schema())
+    def read(node: Node) -> Any:
+        if node.value in ([], {}):
+            node.error(f"{node.key} is empty", "add at least one")
+            return INVALID
+        return value_of(node, hint)
 
-
-def _explain(fault: Any) -> tuple[str, str]:
-    """A fault against the schema as message and hint."""
-    key = next((f"`{part}`" for part in reversed(fault.absolute_path) if isinstance(part, str)), "the file")
-    shown = stdlib_json.dumps(fault.instance)[:60]
-    if fault.validator == "required":
-        missing = next(name for name in fault.validator_value if name not in fault.instance)
-        close = nearest(missing, fault.instance, cutoff=0.7)
-        return (
-            f"`{missing}` is missing",
-            f"`{close}` exists; did you mean `{missing}`?" if close else f'add "{missing}"',
-        )
-    if fault.validator == "type":
-        allowed = fault.validator_value if isinstance(fault.validator_value, list) else [fault.validator_value]
-        hint = _KINDS[allowed[0]][1] if len(allowed) == 1 else "for example 1, or [1, 1]"
-        return f"{key} must be {' or '.join(_KINDS[name][0] for name in allowed)}, not {shown}", hint
-    if fault.validator in ("minItems", "minProperties"):
-        return f"{key} is empty", "add at least one"
-    if fault.validator == "enum":
-        return f"{shown} is not allowed in {key}", _choice(fault.instance, [v for v in fault.validator_value if v])
-    if fault.validator == "pattern" and key == "`dsp_arch_types`":
-        return f"{shown} is not a DSP architecture", "may be: " + ", ".join(architectures.ALL)
-    if fault.validator == "pattern":
-        return f"{shown} is not a data type", _choice(fault.instance, datatypes.spellings())
-    return f"{key}: {fault.message[:200]}", "see schemas/udo_config.schema.json"
+    return read
 
 
-def _choice(written: object, choices: list[str]) -> str:
-    close = nearest(str(written), choices, cutoff=0.75)
-    if close:
-        return f"did you mean {close}?"
-    return "may be: " + ", ".join(choices if len(choices) < 12 else ("FLOAT_32", "FIXED_8", "UINT_8", "INT_32 …"))
-
-
-_KINDS = {
-    "object": ("an object", "write it in braces: {…}"),
-    "array": ("a list", "write it in brackets: […]"),
-    "string": ("a string", 'write it in double quotes: "…"'),
-    "boolean": ("true or false", "write it without quotes"),
-    "number": ("a number", "write it without quotes"),
+_PER_CORE = Mapping[str, Annotated[str, _datatype]]
+_SCALAR: Mapping[str, Hint] = {
+    "name": str,
+    "data_type": _datatype,
+    "per_core_data_types": _PER_CORE,
+    "per_core_data_type": _PER_CORE,
+    "default_value": _default,
 }
+_LAYOUTS = ("", "NCHW", "NHWC", "NHCW", "NDHWC", "NCDHW", "NONTRIVIAL", "UNDEFINED", "BACKEND_SPECIFIC")
+_TENSOR: Mapping[str, Hint] = {
+    **_SCALAR,
+    "static": bool,
+    "repeated": bool,
+    "tensor_layout": one_of(_LAYOUTS),
+    "quantization_mode": str,
+}
+_OPERATOR: Mapping[str, Hint] = {
+    "type": str,
+    "inputs": _filled(tuple[Annotated[Any, _object(_TENSOR)], ...]),
+    "outputs": _filled(tuple[Annotated[Any, _object(_TENSOR)], ...]),
+    "scalar_params": tuple[Annotated[Any, _object(_SCALAR, "name")], ...],
+    "tensor_params": tuple[Annotated[Any, _object(_TENSOR, "name")], ...],
+    "core_types": tuple[Annotated[str, one_of(("CPU", "GPU", "DSP", "HTP"))], ...],
+    "dsp_arch_types": tuple[Annotated[str, _architecture], ...],
+}
+_PACKAGE: Mapping[str, Hint] = {
+    "Operators": _filled(tuple[Annotated[Any, _object(_OPERATOR, "type", "inputs", "outputs")], ...]),
+    "UDO_PACKAGE_NAME": str,
+    "UDO_PACKAGE_PATH": str,
+    "SNPE_UDO_ROOT": str,
+}
+_PACKAGES = _filled(Mapping[str, Annotated[Any, _object(_PACKAGE, "Operators", "UDO_PACKAGE_NAME")]])
 
 
 _PerCore = dict[str, dict[str, list[TensorSupplement]]]  # core -> op -> its supplements
 
 
 class _JsonReader:
-    def __init__(self, text: Text, file: str, problems: Problems) -> None:
+    def __init__(self, text: Document, file: str, problems: Problems) -> None:
         self._text = text
         self._file = file
         self._problems = problems
 
     def package(self, path: Path, body: dict[str, Any]) -> OpPackage:
-        self._leftover(path, body, "package")
         per_core: _PerCore = {}
         ops = tuple(self._op((*path, "Operators", index), op, per_core) for index, op in enumerate(body["Operators"]))
         return OpPackage(
@@ -157,7 +151,6 @@ class _JsonReader:
         )
 
     def _op(self, path: Path, body: dict[str, Any], per_core: _PerCore) -> Op:
-        self._leftover(path, body, "operator")
         name = body["type"]
         found: dict[str, list[Tensor]] = {key: [] for key in _LISTS}
         for key, role in _LISTS.items():
@@ -186,9 +179,8 @@ class _JsonReader:
         )
 
     def _tensor(self, path: Path, body: dict[str, Any], key: str, index: int) -> Tensor:
-        what = "scalar_param" if key == "scalar_params" else "tensor"
-        self._leftover(path, body, what)
-        body = {name: value for name, value in body.items() if name in _keys(what)}
+        known = _SCALAR if key == "scalar_params" else _TENSOR
+        body = {name: value for name, value in body.items() if name in known}
         place = self._text.place(path)
         name = body.get("name", "")
         if not name and _LISTS[key] != "param":
@@ -227,7 +219,7 @@ class _JsonReader:
     ) -> tuple[Value | None, str]:
         """`default_value`, which is in Qualcomm's examples and tools, but not in the documentation."""
         raw = body.get("default_value", "")
-        text = " ".join(raw.split()) if isinstance(raw, str) else stdlib_json.dumps(raw)
+        text = " ".join(raw.split()) if isinstance(raw, str) else json.dumps(raw)
         if not text:
             return None, ""
         value = values.from_json(text if isinstance(raw, str) else raw, types)
@@ -247,13 +239,3 @@ class _JsonReader:
             for core, text in body.get(key, {}).items()
             if (known := datatypes.parse(text)) is not None
         }
-
-    def _leftover(self, path: Path, body: dict[str, Any], what: str) -> None:
-        known, shown = _keys(what), what.replace("_param", " parameter")
-        for key in body.keys() - known:
-            close = nearest(key, known)
-            self._problems.warn(
-                self._text.place((*path, key)),
-                f"`{key}` is not a key of {'an' if what[0] in 'aeiou' else 'a'} {shown}; it is ignored",
-                f"did you mean `{close}`?" if close else "known keys: " + ", ".join(known),
-            )

@@ -12,151 +12,131 @@ from udogen import backends, resources
 from udogen.backends import targets
 from udogen.backends.architectures import version as numbers
 from udogen.backends.backend import Target
-from udogen.build import sdks, tools
+from udogen.build import sdks
 from udogen.build.sdks import Sdk
 from udogen.build.toolchains import Choice
 from udogen.doctor.model import FOUND, MISSING, UNSET, WRONG, CheckOutcome, Machine, MachineCheck, command
 from udogen.errors import UdogenError, UsageError
 
-GROUP = "SDKs and variables"
+PROGRAMS, VARIABLES, RUNTIMES, WORKS = (
+    "Programs",
+    "SDKs and variables",
+    "Runtimes and emulators",
+    "What works here",
+)
 _QPM = "Qualcomm Package Manager, or Qualcomm's software center"
 
-_Judge = Callable[[Machine, str], CheckOutcome]
+
+# --- variables: the fault of a value, and the version that it names ------------------------------------
 
 
-def _look(machine: Machine, *, name: str, judge: _Judge) -> CheckOutcome:
-    value = _value(machine.env, name)
-    return judge(machine, value) if value else CheckOutcome(UNSET)
+_Fault = Callable[[Machine, str], str]  # empty: nothing is wrong
+_Version = Callable[[Machine, str], str]
 
 
-def _value(env: tools.Environment, name: str) -> str:
-    """The value of a variable, by its name."""
-    for prefix, by_version in (
-        ("HEXAGON_SDK_ROOT_", env.hexagon_sdk_roots),
-        ("HEXAGON_TOOLS_VERSION_", env.hexagon_tools_versions),
-    ):
-        if name.startswith(prefix):
-            return by_version.get(name.removeprefix(prefix).lower(), "")
-    return str(getattr(env, name.lower()))
+def _look(machine: Machine, *, name: str, fault: _Fault, version: _Version) -> CheckOutcome:
+    value = str(getattr(machine.env, name.lower()))
+    if not value:
+        return CheckOutcome(UNSET)
+    if wrong := fault(machine, value):
+        return CheckOutcome(WRONG, "", value, f"is {value}: {wrong}")
+    return CheckOutcome(FOUND, version(machine, value), value)
 
 
-def _wrong(value: str, fault: str, get: str = "", version: str = "") -> CheckOutcome:
-    return CheckOutcome(WRONG, version, value, f"is {value}{fault}", get)
+def _no_version(_machine: Machine, _value: str) -> str:
+    return ""
 
 
-def _sdk(_machine: Machine, value: str, *, sdk: Sdk, least: int = 0) -> CheckOutcome:
-    root = Path(value)
-    fault = sdk.fault(root)
-    if fault:
-        return _wrong(value, f": {fault}", f"set it to the folder of the {sdk.title}")
-    version = sdk.version(root)
-    if least and version and numbers(version)[:1] < (least,):
-        return _wrong(value, f": that is version {version}, and {least} or later is needed", version=version)
-    old = sdk is sdks.QNN and sdks.has_no_qhpi(value)
-    return CheckOutcome(FOUND, version, f"{value} (no QHPI)" if old else value)
-
-
-def _udo_root(_machine: Machine, value: str) -> CheckOutcome:
+def _udo_root(_machine: Machine, value: str) -> str:
     if sdks.udo_headers(Path(value)) is None:
-        fault = ": it has no UdoBase.h, nor have SnpeUdo or include/SnpeUdo below it"
-        return _wrong(value, fault, "set it to $SNPE_ROOT/include/SNPE/SnpeUdo, or unset it")
-    return CheckOutcome(FOUND, "", value)
+        return "it has no UdoBase.h, nor have SnpeUdo or include/SnpeUdo below it"
+    return ""
 
 
-def _hexagon_sdk(machine: Machine, value: str, *, least: int = 0) -> CheckOutcome:
-    found = _sdk(machine, value, sdk=sdks.HEXAGON, least=least)
-    if found.state != FOUND:
-        return found
-    there = sdks.hexagon_tools(Path(value))
-    if not there and not machine.env.hexagon_tools_root:
-        message = f"is {value}: it has no {sdks.TOOLS}/*/{sdks.COMPILER}, and HEXAGON_TOOLS_ROOT is not set"
-        return found._replace(state=WRONG, message=message, get="install the Hexagon tools into it")
-    return found._replace(where=f"{value}, tools {', '.join(there)}" if there else value)
-
-
-def _hexagon_tools(machine: Machine, value: str) -> CheckOutcome:
+def _hexagon_sdk(machine: Machine, value: str, *, least: int = 0) -> str:
     root = Path(value)
-    root = root.parent if root.name == "Tools" else root
-    if not machine.program(str(root / sdks.COMPILER)):
-        get = "set it to $HEXAGON_SDK_ROOT/tools/HEXAGON_Tools/<version>, or unset it"
-        return _wrong(value, f": it has no {sdks.COMPILER}", get)
-    known = sdks.known_to(root.name)
-    return CheckOutcome(FOUND, root.name, f"{value}, for {known[0]} to {known[-1]}" if known else value)
+    if fault := sdks.HEXAGON.fault(root):
+        return fault
+    version = sdks.HEXAGON.version(root)
+    if least and version and numbers(version)[:1] < (least,):
+        return f"that is version {version}, and {least} or later is needed"
+    if not sdks.hexagon_tools(root) and not machine.env.hexagon_tools_root:
+        return f"it has no {sdks.TOOLS}/*/{sdks.COMPILER}, and HEXAGON_TOOLS_ROOT is not set"
+    return ""
 
 
-def _setup_done(machine: Machine, value: str) -> CheckOutcome:
-    if not machine.env.hexagon_sdk_root:
-        get = "source setup_sdk_env.source of the Hexagon SDK again, or unset it"
-        return _wrong(value, ", but HEXAGON_SDK_ROOT is not set", get)
-    return CheckOutcome(FOUND, "", value)
+def _tools_root(value: str) -> Path:
+    root = Path(value)
+    return root.parent if root.name == "Tools" else root
 
 
-def _folder_of_opencl(_machine: Machine, value: str) -> CheckOutcome:
-    if not (Path(value) / "libOpenCL.so").is_file():
-        return _wrong(value, ": it has no libOpenCL.so", "pull it from the device")
-    return CheckOutcome(FOUND, "", value)
+def _hexagon_tools(machine: Machine, value: str) -> str:
+    return "" if machine.program(str(_tools_root(value) / sdks.COMPILER)) else f"it has no {sdks.COMPILER}"
 
 
-def _compiler(machine: Machine, value: str) -> CheckOutcome:
-    words = command(value)
-    if not machine.program(words[0]):
-        message = f"names `{words[0]}`, which is not a program"
-        return CheckOutcome(WRONG, "", value, message, "set it to an installed C++ compiler, or unset it")
-    return CheckOutcome(FOUND, machine.version([*words, "--version"]), value)
+def _setup_done(machine: Machine, _value: str) -> str:
+    return "" if machine.env.hexagon_sdk_root else "HEXAGON_SDK_ROOT is not set"
 
 
-def _launcher(machine: Machine, value: str) -> CheckOutcome:
-    found = _compiler(machine, value)
-    return found._replace(get="install it, or unset it") if found.state == WRONG else found
+def _folder_of_opencl(_machine: Machine, value: str) -> str:
+    return "" if (Path(value) / "libOpenCL.so").is_file() else "it has no libOpenCL.so"
 
 
-def _tools_version(_machine: Machine, value: str) -> CheckOutcome:
-    if not numbers(value):
-        return _wrong(value, ": that is not a version", "set it to one like 8.7.06, or unset it")
-    return CheckOutcome(FOUND, value, "")
+def _compiler(machine: Machine, value: str) -> str:
+    name = command(value)[0]
+    return "" if machine.program(name) else f"`{name}` is not a program"
 
 
-# Variable, purpose, how to get it, check.
-_ROWS: tuple[tuple[str, str, str, _Judge], ...] = (
-    ("QNN_SDK_ROOT", "QNN's headers and runtime, instead of udogen's", _QPM, partial(_sdk, sdk=sdks.QNN)),
-    ("SNPE_ROOT", "SNPE's headers, converters and runtime", _QPM, partial(_sdk, sdk=sdks.SNPE)),
-    ("SNPE_UDO_ROOT", "SNPE's UDO headers, instead of udogen's", "it is in the SNPE SDK", _udo_root),
-    ("ANDROID_NDK_ROOT", "all Android targets", "NDK r26c: developer.android.com/ndk", partial(_sdk, sdk=sdks.NDK)),
-    ("HEXAGON_SDK_ROOT", "hexagon-clang++ (SDK 3.5 for V65/V66)", _QPM, _hexagon_sdk),
-    ("HEXAGON_SDK4_ROOT", "the SDK for V68 on, if the other is a 3.5", _QPM, partial(_hexagon_sdk, least=4)),
-    ("HEXAGON_TOOLS_ROOT", "Hexagon tools outside of their SDK", "they are in the Hexagon SDK", _hexagon_tools),
-    ("SDK_SETUP_ENV", "set by the Hexagon SDK's setup script", "source setup_sdk_env.source", _setup_done),
-    ("CL_LIBRARY_PATH", "GPU libraries for Android", "the device's own libOpenCL.so", _folder_of_opencl),
-    ("X86_CXX", "another compiler for x86-64", "", _compiler),
-    ("AARCH64_CXX", "another compiler for aarch64 Linux", "", _compiler),
-    ("UDOGEN_LAUNCHER", "ccache, sccache or distcc, at each compiler", "apt-get install ccache", _launcher),
-)
-
-_BY_VERSION: tuple[tuple[str, str, _Judge], ...] = (
-    ("HEXAGON_SDK_ROOT_", "the Hexagon SDK for {} alone", _hexagon_sdk),
-    ("HEXAGON_TOOLS_VERSION_", "the Hexagon tools for {} alone", _tools_version),
-)
+def _compiler_version(machine: Machine, value: str) -> str:
+    return machine.version([*command(value), "--version"])
 
 
-def _check(name: str, purpose: str, get: str, judge: _Judge) -> MachineCheck:
-    return MachineCheck(name, GROUP, purpose, get, partial(_look, name=name, judge=judge))
+def _variable(name: str, purpose: str, get: str, fault: _Fault, version: _Version = _no_version) -> MachineCheck:
+    return MachineCheck(name, VARIABLES, purpose, get, partial(_look, name=name, fault=fault, version=version))
 
 
-VARIABLES = (
-    *(_check(*row) for row in _ROWS),
-    *(
-        _check(name, purpose.format(name.removeprefix(prefix).lower()), "", judge)
-        for prefix, purpose, judge in _BY_VERSION
-        for name in tools.VARIABLES
-        if name.startswith(prefix)
+def _sdk(name: str, purpose: str, get: str, sdk: Sdk, fault: _Fault | None = None) -> MachineCheck:
+    return _variable(
+        name,
+        purpose,
+        get,
+        fault or (lambda _machine, value: sdk.fault(Path(value))),
+        lambda _machine, value: sdk.version(Path(value)),
+    )
+
+
+_VARIABLES = (
+    _sdk("QNN_SDK_ROOT", "QNN's headers and runtime, instead of udogen's", _QPM, sdks.QNN),
+    _sdk("SNPE_ROOT", "SNPE's headers, converters and runtime", _QPM, sdks.SNPE),
+    _variable("SNPE_UDO_ROOT", "SNPE's UDO headers, instead of udogen's", "$SNPE_ROOT/include/SNPE/SnpeUdo", _udo_root),
+    _sdk("ANDROID_NDK_ROOT", "all Android targets", "NDK r26c: developer.android.com/ndk", sdks.NDK),
+    _sdk("HEXAGON_SDK_ROOT", "hexagon-clang++ (SDK 3.5 for V65/V66)", _QPM, sdks.HEXAGON, _hexagon_sdk),
+    _sdk(
+        "HEXAGON_SDK4_ROOT",
+        "the SDK for V68 on, if the other is a 3.5",
+        _QPM,
+        sdks.HEXAGON,
+        partial(_hexagon_sdk, least=4),
+    ),
+    _variable(
+        "HEXAGON_TOOLS_ROOT",
+        "Hexagon tools outside of their SDK",
+        "$HEXAGON_SDK_ROOT/tools/HEXAGON_Tools/<version>",
+        _hexagon_tools,
+        lambda _machine, value: _tools_root(value).name,
+    ),
+    _variable("SDK_SETUP_ENV", "set by the Hexagon SDK's setup script", "source setup_sdk_env.source", _setup_done),
+    _variable("CL_LIBRARY_PATH", "GPU libraries for Android", "the device's own libOpenCL.so", _folder_of_opencl),
+    _variable("X86_CXX", "another compiler for x86-64", "", _compiler, _compiler_version),
+    _variable("AARCH64_CXX", "another compiler for aarch64 Linux", "", _compiler, _compiler_version),
+    _variable(
+        "UDOGEN_LAUNCHER",
+        "ccache, sccache or distcc, at each compiler",
+        "apt-get install ccache",
+        _compiler,
+        _compiler_version,
     ),
 )
-
-# Shown only if they are set: they are never required.
-OF_ONE_VERSION = frozenset(row.id for row in VARIABLES[len(_ROWS) :])
-
-
-PROGRAMS, RUNTIMES, WORKS = "Programs", "Runtimes and emulators", "What works here"
 
 
 # --- programs -----------------------------------------------------------------------------------------------
@@ -206,11 +186,7 @@ def _runtime(machine: Machine, *, backend: str) -> CheckOutcome:
     found = machine.runtime(backend)
     if isinstance(found, UdogenError):
         return CheckOutcome(MISSING, message=found.message, get=found.hint)
-    return CheckOutcome(FOUND, machine.release(found.path), f"{found.path.name}, {_origin(found.origin)}")
-
-
-def _origin(origin: str) -> str:
-    return "package onnxruntime-qnn" if origin == "onnxruntime_qnn" else origin
+    return CheckOutcome(FOUND, machine.release(found.path), f"{found.path.name}, {found.origin}")
 
 
 def _opencl(machine: Machine) -> CheckOutcome:
@@ -264,16 +240,9 @@ _RUNTIMES = (
 def _builds(machine: Machine, *, target: Target) -> CheckOutcome:
     found = machine.choose(target)
     if isinstance(found, Choice):
-        return CheckOutcome(FOUND, found.toolchain, _short(found.title))
+        return CheckOutcome(FOUND, found.toolchain, found.title)
     why = "; ".join(found.details) or found.message
     return CheckOutcome(MISSING, message=why, get=found.hint)
-
-
-def _short(title: str) -> str:
-    """The name of a compiler, without the path of its SDK."""
-    first, _, rest = title.partition(", ")
-    words = command(first)
-    return ", ".join([" ".join([Path(words[0]).name, *words[1:]]) if words else first, *([rest] if rest else [])])
 
 
 _ESSENTIAL = [name for name, row in backends.RUNTIMES.items() if row.essential]
@@ -289,4 +258,4 @@ _WORKS = tuple(
     for row in targets.ALL.values()
 )
 
-ALL = (*_PROGRAMS, *VARIABLES, *_RUNTIMES, *_WORKS)
+ALL = (*_PROGRAMS, *_VARIABLES, *_RUNTIMES, *_WORKS)

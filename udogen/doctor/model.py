@@ -120,16 +120,12 @@ class CheckResult(NamedTuple):
         """True if the open path does not work because of it."""
         return self.check.essential and self.outcome.state != FOUND
 
+    @property
+    def get(self) -> str:
+        """How to get what is missing."""
+        return self.outcome.get or self.check.get
+
     def as_json(self) -> dict[str, Any]:
         """The row as `--json` prints it."""
-        return {
-            "id": self.check.id,
-            "group": self.check.group,
-            "state": self.outcome.state,
-            "version": self.outcome.version,
-            "where": self.outcome.where,
-            "message": self.outcome.message,
-            "needed_for": self.check.purpose,
-            "get": self.outcome.get or self.check.get,
-            "essential": self.check.essential,
-        }
+        check = {"id": self.check.id, "group": self.check.group, "essential": self.check.essential}
+        return {**check, **self.outcome._asdict(), "needed_for": self.check.purpose, "get": self.get}

@@ -239,12 +239,9 @@ def resolve_all(
     """Each package, resolved for each of its backends; `udogen check` uses it to find the same problems."""
     found = [(package, _resolve(package, options, problems)) for package in packages]
     for package, by_backend in found:
-        if any(backends.ALL[each].interfaces for each in by_backend):
-            _warn_of_other_interface(package, options.api, problems)
-        _warn_of_dropped_path(package, problems)
-        for backend, each in by_backend.items():
-            if backends.ALL[backend].library_per_op and len(each.ops) > 1:
-                _warn_of_several_libraries(package, backends.ALL[backend].title, problems)
+        for wrong, message, hint in _doubts(package, by_backend, options.api):
+            if wrong:
+                problems.warn(package.location, message, hint)
     return found
 
 
@@ -365,13 +362,25 @@ def _resolve_one(
     return resolved, found
 
 
-def _warn_of_other_interface(package: OpPackage, api: str, problems: Problems) -> None:
-    """Warn if the config requests the other interface of HTP; the command line has precedence."""
-    if package.use_qhpi and api != "qhpi":
-        problems.warn(
-            package.location,
-            f'`{package.name}` has UseQHPI="true", but is generated for the C++ interface of HTP',
-            f"because of --htp-api {api}",
+def _doubts(package: OpPackage, by_backend: Mapping[str, OpPackage], api: str) -> Iterator[tuple[object, str, str]]:
+    """(whether to warn, message, hint) for what a config requests and does not get."""
+    rows = {backends.ALL[name]: resolved for name, resolved in by_backend.items()}
+    yield (
+        package.use_qhpi and api != "qhpi" and any(row.interfaces for row in rows),
+        f'`{package.name}` has UseQHPI="true", but is generated for the C++ interface of HTP',
+        f"because of --htp-api {api}",
+    )
+    yield (
+        package.snpe_udo_root and not make_path(package.snpe_udo_root),
+        f"SNPE_UDO_ROOT of `{package.name}` is left out of the Makefile: make would misread it",
+        "set the environment variable SNPE_UDO_ROOT instead",
+    )
+    for row, resolved in rows.items():
+        yield (
+            row.library_per_op and len(resolved.ops) > 1,
+            f"`{package.name}` has several ops for {row.title}, each in its own library: the DSP registers only the "
+            "first library of a package's name",
+            "to run them in one process, give each op its own package (UdoPackage_0, UdoPackage_1 …)",
         )
 
 
@@ -385,26 +394,6 @@ def _warn_of_needed_inputs(by_backend: Mapping[str, OpPackage], problems: Proble
                     f"`{tensor.name}` of `{op.name}` is optional, but the C++ interface of HTP requires it",
                     "--htp-api qhpi supports optional inputs",
                 )
-
-
-def _warn_of_several_libraries(package: OpPackage, title: str, problems: Problems) -> None:
-    """Warn of several ops in a package for a backend with a library per op."""
-    problems.warn(
-        package.location,
-        f"`{package.name}` has several ops for {title}, each in its own library: the DSP registers only the first "
-        "library of a package's name",
-        "to run them in one process, give each op its own package (UdoPackage_0, UdoPackage_1 …)",
-    )
-
-
-def _warn_of_dropped_path(package: OpPackage, problems: Problems) -> None:
-    """Warn of a path in the config that is dropped, as make would misread it."""
-    if package.snpe_udo_root and not make_path(package.snpe_udo_root):
-        problems.warn(
-            package.location,
-            f"SNPE_UDO_ROOT of `{package.name}` is left out of the Makefile: make would misread it",
-            "set the environment variable SNPE_UDO_ROOT instead",
-        )
 
 
 def _warn_of_output_path(package: OpPackage, problems: Problems) -> None:

@@ -1,1 +1,1 @@
-"""Makes a first config and test cases: from a model, from flags, or from an interview."""
+"""Makes a first config and test cases: from a model or from flags."""

@@ -11,7 +11,7 @@ from udogen import backends
 from udogen.opdef.model import OpPackage
 
 if TYPE_CHECKING:
-    from udogen.opdef.onnx.model import Array
+    from udogen.runtime.op.calls import Array
 
 USUAL_BACKENDS = tuple(each.id for each in backends.ALL.values() if each.usual)  # if none is chosen
 TODO = "TODO: "

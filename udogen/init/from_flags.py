@@ -1,11 +1,10 @@
-"""Makes a draft of one op from flags or an interview (`x:FLOAT_32:4D`, `axis:INT_32=-1`), or reports all faults."""
+"""Makes a draft of one op from flags (`x:FLOAT_32:4D`, `axis:INT_32=-1`), or reports all faults."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
-from udogen import backends
 from udogen.configs import rules
 from udogen.errors import UsageError
 from udogen.init.draft import USUAL_BACKENDS, Draft, obstacle
@@ -15,11 +14,11 @@ from udogen.opdef.model import Op, OpPackage, Rank, Tensor, Value
 from udogen.opdef.problems import Location, Problems, nearest
 
 _MARKS = ("optional", "repeated", "static")  # what may follow the rank of an input
-TENSOR_HINT = "as in x:FLOAT_32:4D, x:FLOAT_32,UFIXED_POINT_8, weight:FLOAT_32:1D:static; ranks: 0D … 5D, ND"
-PARAM_HINT = "as in axis:INT_32=-1, epsilon:FLOAT_32, pads:INT_32:1D=[0,0], mode:UINT_32:FLOOR|ROUND=FLOOR"
+_TENSOR_HINT = "as in x:FLOAT_32:4D, x:FLOAT_32,UFIXED_POINT_8, weight:FLOAT_32:1D:static; ranks: 0D … 5D, ND"
+_PARAM_HINT = "as in axis:INT_32=-1, epsilon:FLOAT_32, pads:INT_32:1D=[0,0], mode:UINT_32:FLOOR|ROUND=FLOOR"
 
 
-class BadTensorText(ValueError):
+class _BadTensorText(ValueError):
     """A text does not describe a tensor or parameter; the message has the reason."""
 
 
@@ -36,9 +35,9 @@ def draft(
     faults: list[str] = []
     if symbol := names.fault_of_symbol(name):
         faults.append(f"the name of the op, `{name[:60]}`, {symbol}; try `{names.suggestion(name)}`")
-    made_inputs = _read("--input", inputs, lambda text: tensor(text, "input"), faults)
-    made_outputs = _read("--output", outputs, lambda text: tensor(text, "output"), faults)
-    made_params = _read("--param", params, parameter, faults)
+    made_inputs = _read("--input", inputs, lambda text: _tensor(text, "input"), faults)
+    made_outputs = _read("--output", outputs, lambda text: _tensor(text, "output"), faults)
+    made_params = _read("--param", params, _parameter, faults)
     if not inputs:
         faults.append("it has no input; give one, as in --input x:FLOAT_32:4D")
     if made_inputs and not outputs:
@@ -58,7 +57,7 @@ def draft(
         raise UsageError(
             f"{name[:60]}: {'1 fault' if len(faults) == 1 else f'{len(faults)} faults'} in its description",
             details=faults,
-            hint=f"tensors {TENSOR_HINT}" if any("--param" not in each for each in faults) else PARAM_HINT,
+            hint=f"tensors {_TENSOR_HINT}" if any("--param" not in each for each in faults) else _PARAM_HINT,
         )
     return Draft(whole)
 
@@ -72,10 +71,10 @@ def _faults_of(package: OpPackage) -> list[str]:
 
 def _check_name(name: str) -> None:
     if fault := names.fault_of_tensor(name):
-        raise BadTensorText(f"the name `{name[:60]}` {fault}")
+        raise _BadTensorText(f"the name `{name[:60]}` {fault}")
 
 
-def tensor(text: str, role: str) -> Tensor:
+def _tensor(text: str, role: str) -> Tensor:
     """Parse a tensor such as `x:FLOAT_32,UFIXED_POINT_8:4D:optional`; type and rank are optional."""
     name, *parts = text.split(":")
     _check_name(name)
@@ -91,7 +90,7 @@ def tensor(text: str, role: str) -> Tensor:
         elif rank is None and (read := values.parse_rank(part)) is not None and not read.scalar:
             rank = read
         else:
-            raise BadTensorText(f"`{part[:40]}` is neither a data type nor a rank{_meant(part)}")
+            raise _BadTensorText(f"`{part[:40]}` is neither a data type nor a rank{_meant(part)}")
     return Tensor(
         name=name,
         role=role,
@@ -103,7 +102,7 @@ def tensor(text: str, role: str) -> Tensor:
     )
 
 
-def parameter(text: str) -> Tensor:
+def _parameter(text: str) -> Tensor:
     """Parse `axis:INT_32=-1`, `pads:INT_32:1D=[0,0]`, `mode:UINT_32:FLOOR|ROUND=FLOOR`; optional with a default."""
     head, equals, default = text.partition("=")
     name, *parts = (each.strip() for each in head.split(":"))
@@ -119,7 +118,7 @@ def parameter(text: str) -> Tensor:
         elif (read := values.parse_rank(part)) is not None:
             rank = read
         else:
-            raise BadTensorText(f"`{part[:40]}` is neither a data type nor a rank{_meant(part)}")
+            raise _BadTensorText(f"`{part[:40]}` is neither a data type nor a rank{_meant(part)}")
     row = found or datatypes.BY_NAME["UINT_32" if enum else "FLOAT_32"]
     made = Tensor(name, "param", (row,), rank, enum=enum)
     return replace(made, mandatory=False, default=_default(default, made)) if equals else made
@@ -130,9 +129,9 @@ def _default(text: str, param: Tensor) -> Value:
     row = param.datatypes[0]
     value = values.parse_default(text.strip(), [row], param.enum)
     if value is None:
-        raise BadTensorText(f"`{text[:40]}` is not a value of type {row.name}")
+        raise _BadTensorText(f"`{text[:40]}` is not a value of type {row.name}")
     if wrong := values.fault_of_default(value, row, param.rank, enum=param.enum):
-        raise BadTensorText(f"the default {wrong}")
+        raise _BadTensorText(f"the default {wrong}")
     return value
 
 
@@ -141,7 +140,7 @@ def _read(option: str, texts: Sequence[str], read: Callable[[str], Tensor], faul
     for text in texts:
         try:
             found.append(replace(read(text), location=Location(f"{option} {text[:80]}")))
-        except BadTensorText as fault:
+        except _BadTensorText as fault:
             faults.append(f"{option} {text[:80]}: {fault}")
     return found
 
@@ -161,62 +160,3 @@ def _able(tensors: Sequence[Tensor]) -> list[str]:
 def _meant(word: str) -> str:
     close = nearest(word.upper(), datatypes.BY_NAME)
     return f"; did you mean {close}?" if close else ""
-
-
-# --- interview -------------------------------------------------------------------------------------------------------
-
-
-# (question, default for Enter) -> reply.
-Ask = Callable[[str, str], str]
-Log = Callable[[str], None]
-
-
-@dataclass(frozen=True)
-class Answers:
-    """The replies to an interview, as texts of flags."""
-
-    name: str
-    inputs: tuple[str, ...]
-    outputs: tuple[str, ...]
-    params: tuple[str, ...]
-    chosen: tuple[str, ...]
-
-
-def interview(*, ask: Ask, log: Log) -> Answers:
-    """Ask for all values that a config needs."""
-    name = ""
-    while not name or names.fault_of_symbol(name):
-        if name:
-            log(f"  `{name}` {names.fault_of_symbol(name)}; try `{names.suggestion(name)}`")
-        name = ask("What is the op called?", "").strip()
-    log(f"Tensors: {TENSOR_HINT}")
-    inputs = _several("Input", True, lambda text: tensor(text, "input"), ask, log, "x:FLOAT_32")
-    outputs = _several("Output", True, lambda text: tensor(text, "output"), ask, log, "y:FLOAT_32")
-    log(f"Parameters: {PARAM_HINT}")
-    params = _several("Parameter", False, parameter, ask, log, "")
-    return Answers(name, inputs, outputs, params, _backends(ask, log))
-
-
-def _several(what: str, must: bool, read: Callable[[str], object], ask: Ask, log: Log, usual: str) -> tuple[str, ...]:
-    """Ask until a reply is empty; a required first reply has a default."""
-    found: list[str] = []
-    while True:
-        first = must and not found
-        text = ask(f"{what} {len(found) + 1}{'' if first else ' (Enter: no more)'}", usual if first else "").strip()
-        if not text:
-            return tuple(found)
-        try:
-            read(text)
-            found.append(text)
-        except BadTensorText as fault:
-            log(f"  {fault}")
-
-
-def _backends(ask: Ask, log: Log) -> tuple[str, ...]:
-    while True:
-        text = ask("Backends, of " + ", ".join(backends.ALL), " ".join(USUAL_BACKENDS))
-        chosen = tuple(dict.fromkeys(text.replace(",", " ").lower().split()))
-        unknown = [each for each in chosen if each not in backends.ALL]
-        if chosen and not unknown:
-            return chosen
-        log(f"  `{' '.join(unknown)}` is none of them" if unknown else "  name at least one")

@@ -21,7 +21,6 @@ from udogen.runtime.contexts.manifest import ManifestCheck
 from udogen.tables import columns, many
 
 _LABEL = 12
-_TENSORS = 24  # of a side of a graph, unless -v shows all
 _OTHERS = {7: "HTA", 1: "reference", 2: "Saver"}  # backends of QNN that udogen does not generate for
 
 
@@ -102,7 +101,7 @@ def _beside(
 # --- as text ----------------------------------------------------------------------------------------------------------
 
 
-def lines(found: InspectedContext, *, width: int, everything: bool = False) -> Iterator[str]:
+def lines(found: InspectedContext, *, width: int) -> Iterator[str]:
     """The report, line by line."""
     width = max(width, NARROWEST)
     info = found.info
@@ -119,10 +118,10 @@ def lines(found: InspectedContext, *, width: int, everything: bool = False) -> I
     for each in found.differences:
         yield from wrapped("    ! ", each.message, width)
     for graph in info.graphs:
-        yield from _graph(graph, width, everything)
+        yield from _graph(graph, width)
     if info.context_tensors:
         yield "  tensors of the context"
-        yield from _tensors(info.context_tensors, everything)
+        yield from _tensors(info.context_tensors)
 
 
 def _fault(fault: UdogenError, width: int) -> Iterator[str]:
@@ -159,7 +158,7 @@ def _target(info: BinaryInfo) -> str:
     return ", ".join(word for word in words if word)
 
 
-def _graph(graph: GraphInfo, width: int, everything: bool) -> Iterator[str]:
+def _graph(graph: GraphInfo, width: int) -> Iterator[str]:
     yield f"  graph {graph.name}"
     if graph.htp is not None:
         values = graph.htp._asdict()
@@ -169,11 +168,10 @@ def _graph(graph: GraphInfo, width: int, everything: bool) -> Iterator[str]:
         if side:
             total = sum(each.nbytes for each in side if not each.dtype.startswith("0x"))
             yield f"    {what}: {len(side)}, {_amount(total)} bytes"
-            yield from _tensors(side, everything)
+            yield from _tensors(side)
 
 
-def _tensors(tensors: Sequence[TensorInfo], everything: bool) -> Iterator[str]:
-    shown = tensors if everything else tensors[:_TENSORS]
+def _tensors(tensors: Sequence[TensorInfo]) -> Iterator[str]:
     rows = [
         (
             str(each.id),
@@ -183,11 +181,9 @@ def _tensors(tensors: Sequence[TensorInfo], everything: bool) -> Iterator[str]:
             "" if each.dtype.startswith("0x") else f"{_amount(each.nbytes)} B",
             describe_quantization(each.quant) if each.quant else "",
         )
-        for each in shown
+        for each in tensors
     ]
     yield from (f"      {line}" for line in columns(rows))
-    if len(shown) < len(tensors):
-        yield f"      … and {len(tensors) - len(shown)} more (-v shows all)"
 
 
 def _shape(tensor: TensorInfo) -> str:
@@ -205,21 +201,13 @@ def _amount(value: int | bool) -> str:
 def as_json(found: InspectedContext) -> dict[str, Any]:
     """Everything, as plain data."""
     info = found.info
+    names = ("backend_id", "build_id", "api_version", "backend_version", "version", "blob_version", "blob_size")
     return {
         "path": str(found.path),
         "kind": "context",
         "size": found.size,
         "emulator": found.emulator,
-        "backend_id": info.backend_id,
-        "build_id": info.build_id or None,
-        "api_version": info.api_version,
-        "backend_version": info.backend_version,
-        "version": info.version,
-        "blob_version": info.blob_version,
-        "blob_size": info.blob_size,
-        "arch": info.arch or None,
-        "soc_model": info.soc_model or None,
-        "soc": info.soc or None,
+        **{name: getattr(info, name) for name in (*names, "arch", "soc_model", "soc")},
         "devices": [device._asdict() for device in info.devices],
         "graphs": [_graph_json(graph) for graph in info.graphs],
         "context_tensors": [_tensor_json(each) for each in info.context_tensors],
@@ -236,26 +224,16 @@ def as_json(found: InspectedContext) -> dict[str, Any]:
 
 
 def _graph_json(graph: GraphInfo) -> dict[str, Any]:
-    return {
-        "name": graph.name,
-        "htp": graph.htp._asdict() if graph.htp else None,
-        "inputs": [_tensor_json(each) for each in graph.inputs],
-        "outputs": [_tensor_json(each) for each in graph.outputs],
-        "updateable": [_tensor_json(each) for each in graph.updateable],
-    }
+    sides = {"inputs": graph.inputs, "outputs": graph.outputs, "updateable": graph.updateable}
+    tensors = {side: [_tensor_json(each) for each in rows] for side, rows in sides.items()}
+    return {"name": graph.name, "htp": graph.htp._asdict() if graph.htp else None, **tensors}
 
 
 def _tensor_json(tensor: TensorInfo) -> dict[str, Any]:
-    plain = {key: value for key, value in asdict(tensor).items() if key != "quant"}
     quant = {"encoding": quantization.name_of(tensor.quant)} if tensor.quant else None
     if quant is not None:
         for value in write_quantization(tensor.quant).values():
             quant.update(value if isinstance(value, dict) else {})
     size = None if tensor.dtype.startswith("0x") else tensor.nbytes
-    return {
-        **plain,
-        "shape": list(tensor.shape),
-        "dynamic": list(tensor.dynamic),
-        "nbytes": size,
-        "quantization": quant,
-    }
+    plain = {key: value for key, value in asdict(tensor).items() if key != "quant"}
+    return {**plain, "nbytes": size, "quantization": quant}

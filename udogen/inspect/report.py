@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Any
 
@@ -10,31 +10,30 @@ from udogen.build.dwarf import demangled
 from udogen.inspect.inspection import InspectedLibrary, InspectedPackage, Inspection
 from udogen.inspect.rules import LibraryEvidence
 from udogen.opdef.problems import wrapped
-from udogen.qnn.udo import RegisteredOp, RegisteredParam, RegisteredTensor, Registration
+from udogen.qnn.udo import Registration
 from udogen.tables import many
 
 NARROWEST = 40  # columns
 _LABEL = 12
 _ASSUMED = 6  # names shown
 _DETAILS = 8
-_KERNELS = 6  # of an op, unless -v shows all
 _MARKS = {"stops": "x", "unknown": "?", "warns": "!"}
 
 
-def lines(found: Inspection, *, width: int, everything: bool = False) -> Iterator[str]:
+def lines(found: Inspection, *, width: int) -> Iterator[str]:
     """The report, line by line."""
     width = max(width, NARROWEST)
     for package in found.packages:
-        yield from _package(package, width, everything)
+        yield from _package(package, width)
     for each in found.others:
         if each in found.judged:
-            yield from _library(each, width, everything)
+            yield from _library(each, width)
     for each in found.others:
         if each not in found.judged and each.evidence is not None:
             yield f"{each.path}: {each.evidence.facts.kind.words}"
 
 
-def _package(found: InspectedPackage, width: int, everything: bool) -> Iterator[str]:
+def _package(found: InspectedPackage, width: int) -> Iterator[str]:
     folder = found.folder
     yield f"{folder.path}: {folder.backend} package {folder.name}, {many(len(folder.ops), 'op')}"
     for note in found.notes:
@@ -43,10 +42,10 @@ def _package(found: InspectedPackage, width: int, everything: bool) -> Iterator[
         yield f"  - {each.target} is not built: {each.command}"
     yield ""
     for built in found.built:
-        yield from _library(built, width, everything)
+        yield from _library(built, width)
 
 
-def _library(found: InspectedLibrary, width: int, everything: bool) -> Iterator[str]:
+def _library(found: InspectedLibrary, width: int) -> Iterator[str]:
     target = f" ({found.target})" if found.target else ""
     yield f"{found.path}{target}: {found.verdict}"
     for finding in found.findings:
@@ -58,7 +57,7 @@ def _library(found: InspectedLibrary, width: int, everything: bool) -> Iterator[
     if found.evidence is not None:
         for label, text in _facts(found.evidence):
             yield from wrapped(f"  {label:<{_LABEL}}", text, width)
-        yield from _kernels(found.evidence, width, everything)
+        yield from _kernels(found.evidence, width)
     yield ""
 
 
@@ -103,42 +102,20 @@ def _symbols(evidence: LibraryEvidence) -> str:
     where = f" in {evidence.runtime.title}" if evidence.runtime.libraries else ""
     if not found.assumed:
         return f"{undefined}, {missing}{where}"
-    names = [demangled(each.name) for each in found.assumed[:_ASSUMED]]
+    names = [demangled(each) for each in found.assumed[:_ASSUMED]]
     names += ["…"] if len(found.assumed) > _ASSUMED else []
     return f"{undefined}, {missing}{where}, {len(found.assumed)} assumed ({', '.join(names)})"
 
 
-def _kernels(evidence: LibraryEvidence, width: int, everything: bool) -> Iterator[str]:
+def _kernels(evidence: LibraryEvidence, width: int) -> Iterator[str]:
     if evidence.records is None:
         return
     yield "  kernels"
     for op in evidence.records.ops:
-        extra = [*op["hooks"], *(["tiled output " + str(op["tiled_output"])] if op["tiled_output"] is not None else [])]
+        resources = dict.fromkeys(name for kernel in op["kernels"] for name in kernel["resources"])
+        extra = ", ".join([*op["hooks"], *resources])
         title = f"{op['name']}: {many(len(op['kernels']), 'record')}"
-        yield from wrapped("    ", title + (f"; {', '.join(extra)}" if extra else ""), width)
-        shown = op["kernels"] if everything else op["kernels"][:_KERNELS]
-        name_width = max((len(kernel["function"]) for kernel in shown), default=0)
-        for kernel in shown:
-            yield from wrapped(f"      {kernel['function']:<{name_width}}  ", _kernel(kernel), width)
-        if len(shown) < len(op["kernels"]):
-            yield f"      … and {len(op['kernels']) - len(shown)} more (-v shows all)"
-
-
-def _kernel(kernel: Mapping[str, Any]) -> str:
-    inputs = ", ".join(map(_signature, kernel["inputs"])) or "nothing"
-    outputs = ", ".join(map(_signature, kernel["outputs"])) or "nothing"
-    rest = [" ".join(kernel["resources"]) or "no resource", *kernel["flags"], *kernel["hooks"]]
-    return f"{inputs} -> {outputs}; {', '.join(rest)}"
-
-
-def _signature(row: Mapping[str, str]) -> str:
-    """The type and layout, and storage and memory unless they are direct, in main memory or TCM."""
-    words = [row["type"].removesuffix("_Element_Type"), row["layout"]]
-    if row["storage"] != "Direct":
-        words.append(row["storage"])
-    if row["memory"] != "DDR_OR_TCM":
-        words.append(row["memory"])
-    return " ".join(words)
+        yield from wrapped("    ", f"{title}; {extra}" if extra else title, width)
 
 
 def as_json(found: Inspection) -> dict[str, Any]:
@@ -212,7 +189,7 @@ def _case_json(evidence: LibraryEvidence) -> dict[str, Any]:
             "undefined": resolution.undefined,
             "compared": resolution.seen,
             "missing": [{"name": name, "demangled": demangled(name)} for name in resolution.missing],
-            "assumed": [each._asdict() for each in resolution.assumed],
+            "assumed": list(resolution.assumed),
         },
         "registered": registered,
         "kernels": list(evidence.records.ops) if evidence.records else None,
@@ -228,30 +205,7 @@ def _registration_lines(found: Registration) -> Iterator[tuple[str, str]]:
     numbers = [".".join(map(str, version)) for version in (found.version, found.api_version)]
     yield "package", f"{found.package} {numbers[0]}, API {numbers[1]} of UDO"
     yield "libraries", ", ".join(f"{core} {name}" for core, name in found.libraries) or "none"
-    for op in found.ops:
-        yield "op", _op(op)
-
-
-def _op(op: RegisteredOp) -> str:
-    inputs, outputs = (", ".join(map(_tensor, tensors)) or "nothing" for tensors in (op.inputs, op.outputs))
-    params = "; ".join(map(_param, op.params))
-    return f"{op.type} for {' '.join(op.cores)}: {inputs} -> {outputs}" + (f"; {params}" if params else "")
-
-
-def _tensor(tensor: RegisteredTensor) -> str:
-    """`x FLOAT_32 NHWC`, or `x (CPU FLOAT_32, DSP UINT_8)` where the cores differ."""
-    types = set(tensor.types.values())
-    text = types.pop() if len(types) == 1 else f"({', '.join(f'{c} {t}' for c, t in tensor.types.items())})"
-    flags = [word for word, flag in (("repeated", tensor.repeated), ("static", tensor.static)) if flag]
-    layout = [] if tensor.layout in ("", "LAST") else [tensor.layout]
-    return " ".join([tensor.name, text, *layout, *flags])
-
-
-def _param(param: RegisteredParam) -> str:
-    if param.kind == "tensor":
-        shape = "x".join(map(str, param.shape))
-        return f"{param.name} {param.type} tensor" + (f" {shape}" if shape else "")
-    return f"{param.name} {param.type or 'text'} = {param.value!r}"
+    yield "ops", ", ".join(f"{op.type} for {' '.join(op.cores)}" for op in found.ops)
 
 
 def _registration_json(found: Registration) -> dict[str, Any]:

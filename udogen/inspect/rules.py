@@ -201,20 +201,6 @@ def _old(evidence: LibraryEvidence) -> Iterator[RuleFinding]:
             f"{'it' if own else each.by} needs {each.version}, which {each.library} here does not have",
             "build it on an older system or with the open toolchain (zig), or run it on a newer system",
         )
-    if evidence.native or not evidence.runtime.libraries:
-        return
-    have: dict[str, str] = {}
-    for library in evidence.runtime.libraries:
-        for name, version in library.versions("GLIBC").items():
-            have[name] = max(have.get(name, ""), version, key=version_key)
-    for name, version in evidence.facts.elf.versions("GLIBC").items():
-        if name in have and version_key(version) > version_key(have[name]):
-            yield RuleFinding(
-                "old",
-                WARNS,
-                f"it needs {version} of {name}, the runtime only {have[name]}",
-                "see that the device has it (ldd --version there)",
-            )
 
 
 def _symbols(evidence: LibraryEvidence) -> Iterator[RuleFinding]:
@@ -256,16 +242,6 @@ def _release(evidence: LibraryEvidence) -> Iterator[RuleFinding]:
     built, there = evidence.facts.sdk.release, evidence.runtime.sdk
     if not there or _wrong_runtime(evidence):
         return
-    named = evidence.runtime.named
-    if named and named.partition("_")[0] != there.partition("_")[0]:
-        old = evidence.facts.kind.id == "qhpi" and version_key(named)[:2] < QHPI_SINCE
-        yield RuleFinding(
-            "sdk",
-            WARNS,
-            f"it is compared with SDK {there} ({evidence.runtime.origin}), and QNN_SDK_ROOT is SDK {named}"
-            + (", which has no QHPI and cannot load it" if old else ""),
-            "generate it with --htp-api core for that SDK" if old else "give that SDK's runtime with --against",
-        )
     if evidence.facts.kind.id == "qhpi" and version_key(there)[:2] < QHPI_SINCE:
         yield RuleFinding(
             "release", STOPS, f"it uses QHPI, and the runtime is of SDK {there}", "use a runtime of SDK 2.47 or later"
@@ -287,16 +263,6 @@ def _release(evidence: LibraryEvidence) -> Iterator[RuleFinding]:
         )
 
 
-def _stack(evidence: LibraryEvidence) -> Iterator[RuleFinding]:
-    if evidence.facts.elf.executable_stack:
-        yield RuleFinding(
-            "stack",
-            WARNS,
-            "it asks for an executable stack, which glibc 2.41 and later refuse to a library that is loaded late",
-            "link with -Wl,-z,noexecstack; assembler files need a .note.GNU-stack section",
-        )
-
-
 def _reference(evidence: LibraryEvidence) -> Iterator[RuleFinding]:
     """A verdict needs a runtime to compare with."""
     if evidence.facts.is_package and not evidence.runtime.libraries and not _wrong_runtime(evidence):
@@ -304,7 +270,7 @@ def _reference(evidence: LibraryEvidence) -> Iterator[RuleFinding]:
 
 
 STATIC: tuple[VerdictRule, ...] = (
-    _kind, _machine, _backend, _provider, _init, _release, _needed, _old, _symbols, _stack, _reference,
+    _kind, _machine, _backend, _provider, _init, _release, _needed, _old, _symbols, _reference,
 )  # fmt: skip
 
 
@@ -402,10 +368,6 @@ def _registration(evidence: LibraryEvidence) -> Iterator[RuleFinding]:
             yield RuleFinding(
                 "registration", STOPS, f"it is for {core}, and names no library of it", "generate it again"
             )
-    rows = list(found.libraries)
-    for core, name in dict.fromkeys(row for row in rows if rows.count(row) > 1):
-        again = "generate and build it again: where a core has several libraries, each has a name of its own"
-        yield RuleFinding("udo", WARNS, f"it names {name} for {core} {rows.count((core, name))} times", again)
     if found.api_version[:1] != (1,):
         version = ".".join(map(str, found.api_version))
         yield RuleFinding(

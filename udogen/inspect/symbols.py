@@ -6,14 +6,14 @@ import platform
 import re
 import sys
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
 from udogen import backends, process
 from udogen.backends import architectures
-from udogen.build import elf, sdks, tools
+from udogen.build import elf, tools
 from udogen.build.elf import Elf, Symbol
 from udogen.errors import ToolMissing, UsageError
 from udogen.inspect.kinds import LibraryFacts
@@ -30,7 +30,6 @@ class ComparedRuntime:
     origin: str
     sdk: str = ""
     hint: str = ""  # how to get one, if none was found
-    named: str = ""  # the release that QNN_SDK_ROOT names
 
     @property
     def backend(self) -> str:
@@ -82,10 +81,9 @@ def _native_runtime(library: Elf, backend: str, env: tools.Environment) -> Compa
         runtime = find_runtime(backend, environment=env)
     except ToolMissing as missing:
         return ComparedRuntime((), "", hint=f"{missing.message}: {missing.hint}")
-    named = sdks.QNN.version(Path(env.qnn_sdk_root)) if env.qnn_sdk_root else ""
     beside = [runtime.path.with_name(name) for name in _names(library, backend)]
     paths = dict.fromkeys([runtime.path, *(path for path in beside if path.is_file())])
-    return replace(_compared([elf.read(path) for path in paths], runtime.origin), named=named)
+    return _compared([elf.read(path) for path in paths], runtime.origin)
 
 
 def _compared(libraries: list[Elf], origin: str) -> ComparedRuntime:
@@ -217,13 +215,6 @@ class Needed(NamedTuple):
     place: str
 
 
-class Assumed(NamedTuple):
-    """A symbol that was not found, but is expected on the device."""
-
-    name: str
-    why: str
-
-
 @dataclass(frozen=True)
 class Resolution:
     """The libraries and symbols that a library needs, found or missing."""
@@ -231,7 +222,7 @@ class Resolution:
     undefined: int
     needed: tuple[Needed, ...]
     missing: tuple[str, ...]
-    assumed: tuple[Assumed, ...]
+    assumed: tuple[str, ...]  # not found, but expected on the device
     old: tuple[OlderLibrary, ...] = ()
     wrapped: tuple[str, ...] = ()  # missing, but available as __wrap_...: a DSP has malloc only under that name
     seen: bool = True  # false without libraries to search
@@ -275,16 +266,12 @@ def _exports_of(paths: Iterable[object]) -> set[str]:
     return names
 
 
-_kept: dict[str, frozenset[str]] = {}
-
-
+@cache
 def _exports(path: str) -> frozenset[str]:
-    if path not in _kept:
-        try:
-            _kept[path] = frozenset(elf.read(Path(path)).exports)
-        except elf.NotElf:
-            _kept[path] = frozenset()
-    return _kept[path]
+    try:
+        return frozenset(elf.read(Path(path)).exports)
+    except elf.NotElf:
+        return frozenset()
 
 
 def _foreign(found: Elf, wanted: list[Symbol], runtime: ComparedRuntime) -> Resolution:
@@ -293,14 +280,12 @@ def _foreign(found: Elf, wanted: list[Symbol], runtime: ComparedRuntime) -> Reso
     uses = {symbol.name: symbol.weak for each in runtime.libraries for symbol in each.imports}
     beside = _libraries_of_device(found, runtime)
     missing: list[str] = []
-    assumed: list[Assumed] = []
+    assumed: list[str] = []
     for symbol in wanted:
         if symbol.name in exported or uses.get(symbol.name) is False:
             continue
-        if symbol.version and symbol.origin in beside:
-            assumed.append(Assumed(symbol.name, f"{symbol.version} of the device's {symbol.origin}"))
-        elif symbol.name in uses:
-            assumed.append(Assumed(symbol.name, "the runtime uses it if it exists"))
+        if (symbol.version and symbol.origin in beside) or symbol.name in uses:
+            assumed.append(symbol.name)
         else:
             missing.append(symbol.name)
     needed = tuple(Needed(name, beside.get(name, "")) for name in found.needed)

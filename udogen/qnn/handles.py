@@ -5,7 +5,6 @@ Users work with `udogen.runtime.Runtime`, `Context` and `Graph`, which are built
 
 from __future__ import annotations
 
-import atexit
 import itertools
 import os
 import threading
@@ -559,19 +558,15 @@ class SupportedOp:
 
 
 class BackendHandle(Handle):
-    """A running backend, to which op packages are registered."""
+    """A running backend, to which op packages are registered.
+
+    libQnnHtp frees the op packages of an open backend twice when a process ends, and so aborts it: close it before.
+    """
 
     def __init__(self, interface: Interface, log: LogHandle | None = None) -> None:
         self._log = log  # keeps the callback alive
         made = interface.make("backendCreate", raw_of(log), abi.ffi().NULL)
         super().__init__(interface, made, "backendFree")
-        # libQnnHtp frees op packages of an open backend twice when a process ends, and so aborts it.
-        atexit.register(self.close)
-
-    def close(self) -> None:
-        """Free it now."""
-        atexit.unregister(self.close)
-        super().close()
 
     def register(self, library: Path, provider: str, target: str | None = None) -> None:
         """Load an op package and register its ops."""

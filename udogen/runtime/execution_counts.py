@@ -1,6 +1,6 @@
 """Proof that kernels ran: a runtime may execute another op of the same name without an error.
 
-Generated packages count the executions of each op (templates/qnn/shared/src/utils/Executions.hpp); the counts are read
+Generated packages count the executions of each op (templates/qnn/shared/support/Executions.hpp); the counts are read
 in the process that executes the ops.
 """
 

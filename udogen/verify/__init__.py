@@ -10,7 +10,7 @@ runner         cases of one package in one place: run, compare, measure
 test_run       every case in every place
 results        the results of a test run, as data
 diagnosis/     why numbers are wrong
-safety/        safety of kernels: heap, bounds, leaks, sanitizers
+safety/        safety of kernels: heap, bounds, sanitizers
 baseline       costs of an earlier run
 report/        terminal, JSON, JUnit and HTML reports, all made from results
 pytest_plugin  `pytest --udogen`

@@ -17,24 +17,23 @@ class SafetyOptions:
 
     heap: bool = False
     guard: bool = False
-    leaks: bool = False
     sanitize: tuple[Variant, ...] = ()
 
     @classmethod
-    def parse(cls, *, heap: bool, guard: bool, leaks: bool, sanitize: Sequence[str]) -> SafetyOptions:
+    def parse(cls, *, heap: bool, guard: bool, sanitize: Sequence[str]) -> SafetyOptions:
         """Options from a command line; `sanitize` has names such as `address,undefined`."""
-        return cls(heap, guard, leaks, tuple(variants.parse(text) for text in sanitize))
+        return cls(heap, guard, tuple(variants.parse(text) for text in sanitize))
 
     @property
     def any(self) -> bool:
         """Whether at least one check is requested."""
-        return self.heap or self.guard or self.leaks or bool(self.sanitize)
+        return self.heap or self.guard or bool(self.sanitize)
 
     def check_tools(self) -> None:
         """Raise before anything runs if a tool that these checks need is missing."""
         for variant in self.sanitize:
             variants.need_compiler(variant, tools.environment())
-        if self.heap or self.guard or self.leaks:
+        if self.heap or self.guard:
             build_watch()
 
 

@@ -3,26 +3,45 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from udogen.backends import PLACES, RUNTIMES, architectures
 from udogen.backends.backend import Place
 from udogen.build import qemu_hexagon
-from udogen.clients.ort import versions
-from udogen.clients.ort.op_session import OrtSession
 from udogen.clients.scripts import device_session
 from udogen.clients.scripts.device_session import DeviceSession
 from udogen.errors import UsageError
-from udogen.opdef.onnx.reading import onnx_module
+from udogen.qnn.handles import Closing
 from udogen.runtime.built import Built, find_built, find_source
 from udogen.runtime.hexagon.session import HexagonSession
 from udogen.runtime.library import find_runtime
-from udogen.runtime.op.calls import POISON
+from udogen.runtime.op.calls import POISON, Chain, OpCall, OpResult, RuntimeInfo
 from udogen.runtime.op.session import OpSession
 
-Session = OpSession | HexagonSession | OrtSession | DeviceSession
+
+class ProgramSession(Closing):
+    """A session with the program of a plug-in."""
+
+    runtime: RuntimeInfo
+
+    def close(self) -> None:
+        """End the program."""
+
+    def prepare(self, chains: Sequence[Chain]) -> None:
+        """Run these in advance, as many as possible together, if that is quicker; `run_chain` returns their results."""
+
+    def run(self, call: OpCall) -> OpResult:
+        """Run one op."""
+        return self.run_chain([call])
+
+    def run_chain(self, calls: Chain) -> OpResult:
+        """Run a chain, where the first output of each op is the first input of the next; return the last outputs."""
+        raise NotImplementedError
+
+
+Session = OpSession | HexagonSession | DeviceSession | ProgramSession
 HERE = "here"  # the name of this machine in `--on`
 
 
@@ -64,6 +83,11 @@ def runs_on_devices(place: Place) -> bool:
     return place.kind == "emulator" or platform.machine() in RUNTIMES[place.config].machines
 
 
+def runs_networks(place: Place) -> bool:
+    """Whether whole models run there, as in `[[network]]` of test files."""
+    return place.program is not None and place.program.networks
+
+
 def built_for(place: Place, folder: Path) -> Built:
     """The package in a folder for a place: a library, or sources if the place compiles them for Hexagon."""
     return find_source(folder, backend=place.config) if place.instructions else find_built(folder, backend=place.config)
@@ -76,9 +100,8 @@ def check_available(place: Place, on_step: Callable[[str], None]) -> None:
     elif place.instructions:
         qemu_hexagon.find_qemu()
         qemu_hexagon.compiler(qemu_hexagon.harness_of(place.config).arch)
-    elif place.client:
-        versions.check(place.config)
-        onnx_module()
+    elif place.program is not None:
+        place.program.check(place.config)
     else:
         find_runtime(place.config, kind=place.kind, on_step=on_step)
 
@@ -98,8 +121,9 @@ def open_session(
     """Open a session; `count` counts packets if the place runs instructions, `keep` keeps files sent to a device."""
     if place.device:
         return DeviceSession(built, place, timeout=timeout, keep=keep, on_step=on_step)
-    if place.client:
-        return OrtSession(built, backend=place.config, timeout=timeout)
+    if place.program is not None:
+        session: ProgramSession = place.program.open(built, place.config, timeout)
+        return session
     if not place.instructions:
         return OpSession(
             built.library,

@@ -6,7 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal, Protocol
+
+import numpy as np
 
 from udogen.opdef import datatypes
 from udogen.runtime.op.calls import RuntimeInfo
@@ -16,7 +18,6 @@ from udogen.verify.tolerances import Tolerance, judge
 
 if TYPE_CHECKING:
     from udogen.runtime.op.calls import Array
-    from udogen.verify.network.compare import NetworkResult
 
 # passed: within the tolerance.  failed: wrong numbers.  error: no numbers (refused, crashed, too slow, or the
 # reference failed).  skipped: not run.  ran: executed, but without a reference to compare with.
@@ -98,7 +99,6 @@ class Cost:
     builtin_name: str = ""
     builtin_fault: str = ""  # why it was not measured
     packets: int | None = None  # Hexagon: packets of instructions in one execution
-    functions: tuple[tuple[str, int], ...] = ()  # packets by function, most first
     kernel: str = ""  # which of the package's kernels ran
     bytes_moved: int = 0  # inputs and outputs, once each
     operations: float | None = None  # arithmetic, if the test file declares it
@@ -141,22 +141,22 @@ class Outcome:
         """The output with the largest error relative to its tolerance."""
         return max(self.tensors, key=lambda each: each.worst, default=None)
 
-    def inputs_at_first(self, tensor: TensorResult) -> dict[str, object]:
-        """What the first wrong element of an output was computed from: the numbers of each input there, at most four.
+    def inputs_at(self, tensor: TensorResult, index: tuple[int, ...]) -> dict[str, object]:
+        """What an element of an output was computed from: the numbers of each input there, at most four.
 
         Those are at its index if the input is broadcast to the output, otherwise at its leading indices that both have.
         """
-        found: dict[str, object] = {}
-        for name, array in self.case.inputs.items() if tensor.first is not None else ():
-            there = _broadcast(array, tensor.found.shape)
-            numbers = array if there is None else there[tensor.first]
-            for index, of_output in zip(tensor.first or (), tensor.found.shape, strict=True) if there is None else ():
-                if not numbers.ndim or numbers.shape[0] != of_output:
+        given: dict[str, object] = {}
+        for name, array in self.case.inputs.items():
+            whole = _broadcast(array, tensor.found.shape)
+            numbers = array if whole is None else whole[index]
+            for at, extent in zip(index, tensor.found.shape, strict=True) if whole is None else ():
+                if not numbers.ndim or numbers.shape[0] != extent:
                     break
-                numbers = numbers[index]
+                numbers = numbers[at]
             few = numbers.ravel()[:_FEW_NUMBERS].tolist()
-            found[name] = few[0] if numbers.size == 1 else few
-        return found
+            given[name] = few[0] if numbers.size == 1 else few
+        return given
 
     @property
     def execute(self) -> float:
@@ -165,8 +165,6 @@ class Outcome:
 
 
 def _broadcast(array: Array, shape: tuple[int, ...]) -> Array | None:
-    import numpy as np
-
     try:
         return np.broadcast_to(array, shape)
     except ValueError:
@@ -215,6 +213,50 @@ def joined(states: Iterable[BackendState]) -> dict[str, BackendState]:
             build_failed=before.build_failed or after.build_failed,
         )
     return found
+
+
+class NetworkResult(Protocol):
+    """The comparison of a network, layer by layer, by the program of a place."""
+
+    @property
+    def fault(self) -> str:
+        """Why the network is not right; empty if it is."""
+
+    @property
+    def layers(self) -> Sequence[Any]:
+        """One for each tensor: tensor, op, shape, own, error, steps, wrong, node."""
+
+    @property
+    def first_wrong(self) -> Any:
+        """The first layer that is wrong."""
+
+    @property
+    def random(self) -> Sequence[str]:
+        """The inputs that were not given."""
+
+    @property
+    def assumed(self) -> Sequence[str]:
+        """Open dimensions that were assumed to be 1."""
+
+    @property
+    def samples(self) -> int:
+        """The number of samples."""
+
+    @property
+    def runtime(self) -> str:
+        """The name of the runtime."""
+
+    def reasons(self) -> Iterable[tuple[str, str]]:
+        """The nodes that did not run on QNN, and the reason, for each reason."""
+
+    def verdict(self) -> str:
+        """Whether the tensors agree."""
+
+    def lines(self) -> Iterable[str]:
+        """A heading, a line for each layer, an empty line, and notes."""
+
+    def as_json(self) -> dict[str, Any]:
+        """The result as `--json` prints it."""
 
 
 @dataclass(frozen=True)

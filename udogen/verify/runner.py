@@ -14,7 +14,6 @@ import numpy as np
 from udogen import process
 from udogen.backends import RUNTIMES
 from udogen.backends.backend import Place
-from udogen.clients.ort.op_session import OrtSession
 from udogen.clients.scripts.device_session import DeviceSession
 from udogen.errors import UdogenError, UsageError
 from udogen.opdef import datatypes
@@ -29,7 +28,7 @@ from udogen.runtime.op.session import OpSession
 from udogen.verify.cases import Case, CaseError
 from udogen.verify.diagnosis.explain import Explainer
 from udogen.verify.options import TestOptions
-from udogen.verify.places import Session, open_session, place_of
+from udogen.verify.places import ProgramSession, Session, open_session, place_of
 from udogen.verify.results import Cost, Finding, Outcome, Spread, Status, TensorResult
 from udogen.verify.safety.checks import PageGuards, SafetyChecks, check_case
 from udogen.verify.test_files.model import Builtin
@@ -126,7 +125,7 @@ class CaseRunner(Closing):
 
     def prepare(self, cases: Sequence[Case]) -> None:
         """Let a client run as many of these cases together as it can."""
-        if not isinstance(self._session, (OrtSession, DeviceSession)):
+        if not isinstance(self._session, (ProgramSession, DeviceSession)):
             return
         found = []
         for case in cases:
@@ -221,7 +220,7 @@ class CaseRunner(Closing):
     def _execute(self, case: Case) -> tuple[OpCall, OpResult]:
         """The last call of the case, and its result; raises if another kernel ran."""
         calls = self._calls(case)
-        if isinstance(self._session, OrtSession) and case.before:
+        if isinstance(self._session, ProgramSession) and case.before:
             result = self._session.run_chain(calls)
         else:
             # Without poison, memory that an op does not write would look like a result of zeros.
@@ -242,7 +241,7 @@ class CaseRunner(Closing):
         """The cost with the times of more executions; on CPU without poison, because its hook takes time too."""
         if outcome.execute > _SLOW and not loops:
             return outcome.cost
-        poison = POISON if RUNTIMES[self._place.config].keeps_memory else 0
+        poison = POISON if self._place.config and RUNTIMES[self._place.config].keeps_memory else 0
         loops = loops or outcome.case.loops or _TIMED
         times = self._session.run(replace(call, loops=loops, poison=poison)).times
         return replace(outcome.cost, execute=_spread(times.samples), finalize=times.finalize)
@@ -289,7 +288,6 @@ def _cost_of(case: Case, call: OpCall, result: OpResult, place: Place) -> Cost:
         execute=None if place.instructions else _spread(result.times.samples),  # times under QEMU are meaningless
         finalize=result.times.finalize if place.watched else None,
         packets=result.packets.total if result.packets else None,
-        functions=result.packets.functions if result.packets else (),
         kernel=result.kernel,
         bytes_moved=sum(given) + sum(array.nbytes for array in outputs),
         operations=None if case.operations is None else case.operations * elements,
@@ -300,13 +298,8 @@ def _spread(samples: Sequence[float]) -> Spread | None:
     """The median and the 10th and 90th percentile; None without samples."""
     if not samples:
         return None
-    ordered = sorted(samples)
-
-    def at(share: float) -> float:
-        return ordered[round(share * (len(ordered) - 1))]
-
-    middle = (at(0.5) + ordered[(len(ordered) - 1) // 2]) / 2
-    return Spread(middle, at(0.1), at(0.9), len(ordered))
+    low, middle, high = np.percentile(samples, (10, 50, 90)).tolist()
+    return Spread(middle, low, high, len(samples))
 
 
 def _measure(outcome: Outcome, session: Session, call: OpCall) -> Cost:

@@ -32,16 +32,15 @@ from udogen.runtime.op.calls import OpCall, RuntimeInfo
 from udogen.runtime.op.request import given_of, infer_outputs
 from udogen.verify import packages
 from udogen.verify.cases import Case, CaseError
-from udogen.verify.network import compare
-from udogen.verify.network.execute import NetworkOptions
 from udogen.verify.options import TestOptions
-from udogen.verify.places import HERE, SHAPES, check_available, on_device, place_of, runs_on_devices
+from udogen.verify.places import HERE, SHAPES, check_available, on_device, place_of, runs_networks, runs_on_devices
 from udogen.verify.results import (
     ABSENT,
     STATUSES,
     BackendState,
     Finding,
     NetworkOutcome,
+    NetworkResult,
     Outcome,
     Selection,
     State,
@@ -234,9 +233,9 @@ class _Planner:
         """The cases for one place, by package."""
         found: dict[tuple[int, str], Batch] = {}
         for number, (tests, source, package) in enumerate(self._ops()):
-            every = self._cases(number, tests, package, place.config)
-            if place.client:
-                every = [*every, *self._cases(number, tests, package, place.config, client=True)]
+            every = self._cases(number, tests, package, place.config or configs.backends_of(package, tests.op)[0])
+            if place.client and place.config:
+                every = [*every, *self._client_cases(number, tests, package, place)]
             every = [each for each in every if each.runs_on(place.base) and self._matches(each)]
             cases = self._of_shard(number, every, place)
             batch = found.setdefault((id(source), package.name), Batch(place, source, package, ()))
@@ -262,7 +261,7 @@ class _Planner:
             for number, tests in enumerate(self.files.networks)
             if self._selects("network", tests.name)
             for place in self._chosen
-            if self._is_here and place.client and place.config in tests.backends
+            if self._is_here and runs_networks(place) and place.config in tests.backends
             for bits in tests.bits
         ]
         sizes = {job.tests.model: os.path.getsize(job.tests.model) for _, job in jobs if job.tests.model.is_file()}
@@ -287,7 +286,7 @@ class _Planner:
             for each in found
             if os.access(each, os.R_OK) and each.is_file()
         }
-        checks = (safety.heap, safety.guard, safety.leaks, [each.folder for each in safety.sanitize])
+        checks = (safety.heap, safety.guard, [each.folder for each in safety.sanitize])
         facts = (__version__, self.options.arch, checks, sorted(self._selected))
         return content_key(repr(facts).encode(), *sorted(contents))
 
@@ -298,13 +297,16 @@ class _Planner:
             assert package is not None  # `configs.sources` has checked it
             yield tests, source, package
 
-    def _cases(
-        self, number: int, tests: OpTests, package: OpPackage, backend: str, *, client: bool = False
-    ) -> list[Case]:
-        key = (number, backend, client)
+    def _cases(self, number: int, tests: OpTests, package: OpPackage, backend: str) -> list[Case]:
+        key = (number, backend, False)
         if key not in self._made:
-            make = client_cases.cases_of if client else expand.cases_of
-            self._made[key] = make(tests, package, backend)
+            self._made[key] = expand.cases_of(tests, package, backend)
+        return self._made[key]
+
+    def _client_cases(self, number: int, tests: OpTests, package: OpPackage, place: Place) -> list[Case]:
+        key = (number, place.id, True)
+        if key not in self._made:
+            self._made[key] = client_cases.cases_of(tests, package, place)
         return self._made[key]
 
     def _of_shard(self, number: int, cases: Sequence[Case], place: Place) -> tuple[Case, ...]:
@@ -400,7 +402,10 @@ def _run_batch(batch: Batch, options: TestOptions, on_case: OnCase, on_step: OnS
     ops = list(dict.fromkeys(case.op for case in cases))
     try:
         check_available(place, on_step)
-        built = packages.prepare(batch.source, batch.package, place, ops, options=options, on_step=on_step)
+        if place.config:
+            built = packages.prepare(batch.source, batch.package, place, ops, options=options, on_step=on_step)
+        else:
+            built = Built(Path(), "", batch.package.name, None)
     except BuildFailed as error:
         return _run_others(batch, error, options, on_case, on_step)
     except UdogenError as error:
@@ -448,18 +453,20 @@ def _run_network(job: NetworkJob, options: TestOptions, on_step: OnStep) -> Netw
     """Run one network with the packages and references of its custom ops; an error becomes its outcome."""
     tests, place, begun = job.tests, job.place, time.perf_counter()
     on_step(f"network {tests.name} on {place.id}")
-    result, error = None, None
+    result: NetworkResult | None = None
+    error = None
     status: Status = "passed"
     try:
         check_available(place, on_step)
-        types = compare.op_types(tests.model, tests.until)
+        assert place.program is not None
+        types = place.program.op_types(tests.model, tests.until)
         used = [row for row in job.ops if row[0].op in types]
         built = {}
         for _, source, package in used:
             ops = [each.op for each, _, other in used if other is package]
             if package.name not in built:
                 built[package.name] = packages.prepare(source, package, place, ops, options=options, on_step=on_step)
-        asked = NetworkOptions(
+        result = place.program.run_network(
             model=tests.model,
             packages=tuple(each.library for each in built.values()),
             backend=place.config,
@@ -470,7 +477,6 @@ def _run_network(job: NetworkJob, options: TestOptions, on_step: OnStep) -> Netw
             until=tests.until,
             timeout=_NETWORK_TIMEOUT * options.timeout if options.timeout else None,
         )
-        result = compare.run_network(asked)
         status = "failed" if result.fault else "passed"
     except UdogenError as problem:
         status = "skipped" if isinstance(problem, ToolMissing) else "error"

@@ -33,17 +33,14 @@ SOURCES = $(OP_SOURCES_$(OP)) $(SUPPORT) $(EXTRA_SOURCES)
 export PACKAGE_NAME LIBRARY_FOLDER LIBRARY_NAME LINK_RULES SOURCES EXTRA_CXXFLAGS EXTRA_LDFLAGS
 
 # Hexagon SDK and tools, as in Qualcomm's Makefiles; HEXAGON_SDK_ROOT_<V> and HEXAGON_TOOLS_VERSION_<V> select others.
+HEXAGON_SDKS :=
 % for arch in architectures:
-HEXAGON_SDK_VERSION_${arch.variable} := $(or $(HEXAGON_SDK_VERSION_${arch.variable}),${arch.sdk})
-HEXAGON_TOOLS_VERSION_${arch.variable} := $(or $(HEXAGON_TOOLS_VERSION_${arch.variable}),${arch.tools})
-HEXAGON_QURT_${arch.variable} := ${arch.qurt}
-export HEXAGON_SDK_VERSION_${arch.variable} HEXAGON_TOOLS_VERSION_${arch.variable} HEXAGON_QURT_${arch.variable}
+HEXAGON_SDKS += ${arch.name},${arch.sdk},${arch.tools},${arch.qurt}
 % endfor
+export HEXAGON_SDKS
 
-HEXAGON_VERSIONS :=
-% for arch in architectures:
-HEXAGON_VERSIONS += ${arch.name}
-% endfor
+comma := ,
+HEXAGON_VERSIONS := $(foreach row,$(HEXAGON_SDKS),$(firstword $(subst $(comma), ,$(row))))
 HEXAGON_TARGETS := $(HEXAGON_VERSIONS:%=dsp_%)
 FOLDERS := $(HEXAGON_VERSIONS:%=hexagon-%)
 

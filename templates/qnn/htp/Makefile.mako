@@ -31,25 +31,17 @@ include makefiles/htp_core.mk
 % endif
 # Hexagon SDK and tools for each version, as in Qualcomm's Makefiles: hexagon-sdk-<x.y.z> next to HEXAGON_SDK_ROOT is
 # used if it exists; HEXAGON_SDK_ROOT_<V> and HEXAGON_TOOLS_VERSION_<V> select others.
+HEXAGON_SDKS :=
 % for arch in architectures:
-HEXAGON_SDK_VERSION_${arch.variable} := $(or $(HEXAGON_SDK_VERSION_${arch.variable}),${arch.sdk})
-HEXAGON_TOOLS_VERSION_${arch.variable} := $(or $(HEXAGON_TOOLS_VERSION_${arch.variable}),${arch.tools})
-HEXAGON_QURT_${arch.variable} := ${arch.qurt}
-export HEXAGON_SDK_VERSION_${arch.variable} HEXAGON_TOOLS_VERSION_${arch.variable} HEXAGON_QURT_${arch.variable}
+HEXAGON_SDKS += ${arch.name},${arch.sdk},${arch.tools},${arch.qurt}
 % endfor
+export HEXAGON_SDKS
 
-HEXAGON_VERSIONS :=
-% for arch in architectures:
-HEXAGON_VERSIONS += ${arch.name}
-% endfor
+comma := ,
+HEXAGON_VERSIONS := $(foreach row,$(HEXAGON_SDKS),$(firstword $(subst $(comma), ,$(row))))
 HEXAGON_TARGETS := $(HEXAGON_VERSIONS:%=htp_%)
 # The targets that are part of `all` and `htp`: those that compile without a Hexagon SDK.
-HEXAGON_USUAL :=
-% for arch in architectures:
-% if arch.usual:
-HEXAGON_USUAL += htp_${arch.name}
-% endif
-% endfor
+HEXAGON_USUAL := ${usual}
 FOLDERS := x86_64-linux-clang aarch64-android aarch64-linux-gnu $(HEXAGON_VERSIONS:%=hexagon-%)
 
 .PHONY: all all_x86 all_aarch64 all_android htp htp_x86 htp_aarch64 htp_android $(HEXAGON_TARGETS) clean
@@ -59,16 +51,16 @@ all_aarch64: htp_aarch64
 all_android: htp_android
 
 htp_x86:
-	@+$(MAKE) --no-print-directory -f makefiles/Makefile.linux-x86_64
+	@+$(MAKE) --no-print-directory -f makefiles/linux.mk FOR=x86_64
 
 htp_android:
-	@+$(MAKE) --no-print-directory -f makefiles/Makefile.android-aarch64
+	@+$(MAKE) --no-print-directory -f makefiles/linux.mk FOR=android
 
 ifneq ($(ANDROID_NDK_ROOT),)
 htp_aarch64: htp_android
 else
 htp_aarch64:
-	@+$(MAKE) --no-print-directory -f makefiles/Makefile.linux-aarch64
+	@+$(MAKE) --no-print-directory -f makefiles/linux.mk FOR=aarch64
 endif
 
 $(HEXAGON_TARGETS): htp_%:

@@ -22,7 +22,7 @@ SOURCES += ${source}
 SOURCES += ${op.kernel}
 % endfor
 % if kernel_texts:
-KERNELS := src/utils/GPU/Prelude.cl
+KERNELS := src/Prelude.cl
 % for op in ops:
 KERNELS += ${op.kernel_text}
 % endfor
@@ -48,20 +48,13 @@ $(TARGETS): kernels
 % endif
 
 ${backend}_x86:
-	@+$(MAKE) --no-print-directory -f makefiles/Makefile.linux-x86_64
+	@+$(MAKE) --no-print-directory -f makefiles/linux.mk FOR=x86_64
 
 ${backend}_aarch64:
-	@+$(MAKE) --no-print-directory -f makefiles/Makefile.linux-aarch64
-
-include makefiles/ndk.mk
-NDK_ARGUMENTS := APP_ABI=arm64-v8a NDK_PROJECT_PATH=. NDK_LIBS_OUT=libs NDK_OUT=obj/android
-NDK_ARGUMENTS += APP_BUILD_SCRIPT=makefiles/Android.mk NDK_APPLICATION_MK=makefiles/Application.mk
+	@+$(MAKE) --no-print-directory -f makefiles/linux.mk FOR=aarch64
 
 ${backend}_android:
-ifeq ($(ANDROID_NDK_ROOT),)
-	$(error ANDROID_NDK_ROOT is not set: install the Android NDK and set it to its folder)
-endif
-	@+$(call ndk_build,obj/android,$(NDK_ARGUMENTS))
+	@+$(MAKE) --no-print-directory -f makefiles/linux.mk FOR=android LAYOUT_ANDROID=arm64-v8a
 
 clean: clean_x86 clean_aarch64 clean_android
 	@rm -rf obj/kernels
@@ -70,4 +63,4 @@ clean_x86:
 clean_aarch64:
 	@rm -rf obj/aarch64-linux-gnu libs/aarch64-linux-gnu
 clean_android:
-	@rm -rf obj/android libs/arm64-v8a
+	@rm -rf obj/arm64-v8a libs/arm64-v8a

@@ -6,7 +6,7 @@ LOCAL_SRC_FILES :=
 % for source in core.sources:
 LOCAL_SRC_FILES += ${source}
 % endfor
-LOCAL_SRC_FILES += $(EXTRA_SOURCES)
+LOCAL_SRC_FILES += $(EXTRA_SOURCES) $(UDO_PROVE)
 LOCAL_C_INCLUDES :=
 % for folder in core.include_folders:
 LOCAL_C_INCLUDES += $(LOCAL_PATH)/${folder}

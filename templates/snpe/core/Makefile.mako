@@ -90,12 +90,11 @@ include ${core.api}
 
 # Hexagon SDK and tools for each version, as in Qualcomm's Makefiles: hexagon-sdk-<x.y.z> next to HEXAGON_SDK_ROOT is
 # used if it exists; HEXAGON_SDK_ROOT_<V> and HEXAGON_TOOLS_VERSION_<V> select others.
+HEXAGON_SDKS :=
 % for arch in core.architectures:
-HEXAGON_SDK_VERSION_${arch.variable} := $(or $(HEXAGON_SDK_VERSION_${arch.variable}),${arch.sdk})
-HEXAGON_TOOLS_VERSION_${arch.variable} := $(or $(HEXAGON_TOOLS_VERSION_${arch.variable}),${arch.tools})
-HEXAGON_QURT_${arch.variable} := ${arch.qurt}
-export HEXAGON_SDK_VERSION_${arch.variable} HEXAGON_TOOLS_VERSION_${arch.variable} HEXAGON_QURT_${arch.variable}
+HEXAGON_SDKS += ${arch.name},${arch.sdk},${arch.tools},${arch.qurt}
 % endfor
+export HEXAGON_SDKS
 % endif
 
 % if core.android:

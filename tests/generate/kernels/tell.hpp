@@ -5,7 +5,7 @@
 #include <string>
 #include <type_traits>
 
-#include "CPU/CpuBackendUtils.hpp"
+#include "udogen.hpp"
 
 template <class T>
 std::string text(T value) {

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from udogen.clients.client import Client
-from udogen.clients.programs import cpp, executorch, java, litert, net_run, ort, snpe, tflite
+from udogen.clients.programs import cpp, executorch, java, litert, net_run, snpe, tflite
+from udogen.plugins import Registry
 
-ALL: dict[str, Client] = {
+_OWN = {
     row.name: row
     for row in (
-        ort.CLIENT,
         executorch.CLIENT,
         litert.CLIENT,
         net_run.NET_RUN,
@@ -21,3 +21,4 @@ ALL: dict[str, Client] = {
         java.CLIENT,
     )
 }
+ALL: Registry[Client] = Registry("clients", _OWN)

@@ -5,7 +5,6 @@ Op packages are passed in the form that `udogen register` prints.
 
 from __future__ import annotations
 
-import json
 import shlex
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -77,6 +76,10 @@ class ScriptClient(NamedTuple):
     no_devices: str = ""  # why it cannot select an HTP device
     signs: bool = False  # whether it has an option for a signed process domain
     executes: bool = True
+    prepare: Callable[[Path, Sequence[Package], Path | None], tuple[Path | bytes, Sequence[str]]] | None = None
+    # (model, packages, rules of shapes) -> the model to run, and the files beside it that it names
+    no_android: str = ""  # why it does not run there
+    without_note: str = ""  # a note of the client for programs, which scripts follow
 
 
 # --- files of the SDKs ----------------------------------------------------------------------------------
@@ -204,23 +207,8 @@ def graph_text(graph: GraphInfo) -> bytes:
     return ("\n".join(lines) + "\n").encode("utf-8", "surrogateescape")
 
 
-def _plain_result(_run: ClientRun, tensor: TensorData) -> str:
+def plain_result(_run: ClientRun, tensor: TensorData) -> str:
     return f"Result_{tensor.sample}/{tensor.file}"
-
-
-def _ort(run: ClientRun) -> Command:
-    option = run.registration("option")[0].removeprefix("op_packages=")
-    words = ["python3", "ort_client.py", "--model", run.model, "--backend", run.backend, "--op-packages", option]
-    words += ["--inputs", "inputs.json", "--samples", str(run.samples), "--output", OUT]
-    if run.hexagon:
-        words += ["--device", CHOSEN]
-    program = (resources.templates() / "scripts" / "ort_client.py.in").read_bytes()
-    inputs = {each.name: each.file for each in run.inputs}
-    files = (
-        ScriptFile("bin/ort_client.py", "ort_client.py", program),
-        ScriptFile("inputs.json", "inputs.json", (json.dumps(inputs, indent=2) + "\n").encode()),
-    )
-    return Command(tuple(words), files)
 
 
 _SOURCE = Path(__file__).with_name("client.c")
@@ -320,6 +308,14 @@ def _input_list(run: ClientRun, *, named: bool = True) -> ScriptFile:
     return ScriptFile(INPUT_LIST, INPUT_LIST, ("\n".join(lines) + "\n").encode())
 
 
+def find(client: str) -> ScriptClient | None:
+    """The client of a name, of udogen or of a plug-in; None without a script."""
+    if client in ALL:
+        return ALL[client]
+    found: ScriptClient | None = programs.ALL[client].script()
+    return found
+
+
 _NO_OPTION = "it has no option for the number of the device"
 ALL = {
     "qnn-net-run": ScriptClient(_net_run, ("context", "model"), _result, signs=True),
@@ -329,8 +325,7 @@ ALL = {
     "snpe-net-run": ScriptClient(
         _snpe_net_run, ("model",), _result, sdk="SNPE_ROOT", no_devices=_NO_OPTION, signs=True
     ),
-    "cpp": ScriptClient(_own_client, ("context",), _plain_result),
-    "ort": ScriptClient(_ort, ("model",), _plain_result),
+    "cpp": ScriptClient(_own_client, ("context",), plain_result),
     "executorch": ScriptClient(_executorch, ("model",), _executorch_output, no_devices=_NO_OPTION),
     "litert": ScriptClient(_litert, ("model",), None, no_devices=_NO_OPTION),
 }

@@ -21,8 +21,6 @@ from pathlib import Path
 
 from udogen import backends, process
 from udogen.backends.backend import Place, Target
-from udogen.clients.ort.case_model import Chain
-from udogen.clients.ort.op_session import digest
 from udogen.clients.package import ANDROID, LINUX, PC, PackageOptions, find_packages
 from udogen.clients.scripts import write
 from udogen.clients.scripts.make_plan import Built as BuiltPackages
@@ -35,7 +33,7 @@ from udogen.qnn import socs
 from udogen.qnn.handles import Closing
 from udogen.runtime import failures
 from udogen.runtime.built import Built
-from udogen.runtime.op.calls import OpCall, OpResult, RuntimeInfo, Times, arrays_of
+from udogen.runtime.op.calls import Chain, OpCall, OpResult, RuntimeInfo, Times, arrays_of, digest
 from udogen.runtime.op.session import OpSession
 
 _PROBE_SECONDS = 60.0

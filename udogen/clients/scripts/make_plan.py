@@ -16,7 +16,6 @@ from udogen.build.package import open_packages
 from udogen.build.tools import environment
 from udogen.clients import programs
 from udogen.clients.client import Client, check_rules
-from udogen.clients.ort import contexts, preflight, schema
 from udogen.clients.package import (
     ANDROID,
     DEVICE_FOLDER,
@@ -28,7 +27,6 @@ from udogen.clients.package import (
     find_packages,
 )
 from udogen.clients.programs import snpe
-from udogen.clients.programs.ort import SCHEMA_NEEDED
 from udogen.clients.scripts import commands, tensors
 from udogen.clients.scripts.commands import ClientRun, ScriptClient, build_own_client
 from udogen.clients.scripts.options import ScriptOptions, check_counts, check_options, find_client
@@ -131,7 +129,7 @@ def _plan(
         root=script_client.sdk,
         socs=tuple(sorted(hexagon_versions().items())) if run.archs else (),
         checks=tuple(_output_checks(run, script_client, options)),
-        notes=tuple(each for each in client.notes(packages) if each != SCHEMA_NEEDED),  # the model has schemas
+        notes=tuple(each for each in client.notes(packages) if each != script_client.without_note),
     )
 
 
@@ -410,9 +408,9 @@ def _prepare_model(
 ) -> _Model:
     path, kind = _model_path(options, client)
     name = f"model{path.suffix if re.fullmatch(r'[.][A-Za-z0-9]+', path.suffix) else '.bin'}"
-    if options.client == "ort":
-        content, beside = _prepare_onnx(path, packages, options.rules)
-        return _Model(name, kind, content, beside)
+    if client.prepare is not None:
+        content, named = client.prepare(path, packages, options.rules)
+        return _Model(name, kind, content, tuple(_beside(path, each) for each in dict.fromkeys(named)))
     if kind == "context" and (needs_graph or options.client == "cpp"):
         return _Model(name, kind, path, graph=_graph_of(path, options, packages[0].backend))
     return _Model(name, kind, path)
@@ -460,22 +458,6 @@ def _check_tensors(
         raise UsageError(
             f"{options.context}: {faults[0]}", details=faults[1:], hint="see `udogen inspect` of the context binary"
         )
-
-
-def _prepare_onnx(
-    path: Path, packages: Sequence[Package], rules: Path | None
-) -> tuple[Path | bytes, tuple[ScriptFile, ...]]:
-    """The model with schemas for its custom ops, and the files that it names: external data, context binaries."""
-    if nodes := contexts.nodes_of(path):
-        contexts.check(path, nodes, packages)
-        return path, tuple(_beside(path, name) for name in dict.fromkeys(each.file for each in nodes if each.file))
-    found = schema.for_packages(path, packages, rules)
-    preflight.check_model(found.model, packages)
-    if missing := schema.without_shape(found):
-        raise UsageError(
-            f"{path}: {missing[0]}; QNN takes only fixed shapes", details=missing[1:], hint=schema.SHAPE_HINT
-        )
-    return (found.of(path) if found.changes else path), tuple(_beside(path, name) for name in found.external)
 
 
 def _beside(model: Path, name: str) -> ScriptFile:

@@ -57,17 +57,18 @@ def find_client(options: ScriptOptions) -> tuple[ScriptClient, Client]:
         raise UsageError(
             f"there is no script for {options.client}: {why}", hint=f"--client {alternative}; or `udogen register`"
         )
-    if options.client not in commands.ALL:  # the client's own rules explain why
+    script_client = commands.find(options.client)
+    if script_client is None:  # the client's own rules explain why
         check_rules(client, find_packages(options.paths, PackageOptions(options.target, ops=options.ops)))
         raise UsageError(f"there is no script for {options.client}", hint="one of " + ", ".join(commands.ALL))
-    return commands.ALL[options.client], client
+    return script_client, client
 
 
 def check_counts(packages: Sequence[Package]) -> None:
     """Raise if a library was built without counters, which `--prove` needs."""
     for package in packages:
         for library in package.libraries:
-            if not library.hexagon and VARIABLE.encode() not in read_plain(library.file):
+            if VARIABLE.encode() not in read_plain(library.file):
                 where = f" -C {shlex.quote(str(package.built.path))}" if package.built else ""
                 raise UsageError(
                     f"--prove: {library.file} writes no counts: it was built without --prove",
@@ -103,14 +104,11 @@ def _of_devices(options: ScriptOptions, client: ScriptClient, *, hexagon: bool) 
 
 def _of_clients(options: ScriptOptions, client: ScriptClient) -> Iterator[tuple[object, str]]:
     """(whether it is an error, message) for the options that only some clients have."""
-    name, is_ort = options.client, options.client == "ort"
+    name = options.client
     no_outputs = options.references and client.output is None
     yield no_outputs, f"{name} writes no outputs to compare: leave --reference out"
     for option, given in (("--input", options.inputs), ("--prove", options.prove)):
         yield given and not client.executes, f"{name} executes nothing: leave {option} out"
-    yield options.rules and not is_ort, "--rules are for ort: shapes are added only to its models"
+    yield options.rules and client.prepare is None, f"{name} takes no --rules: shapes are added only to models of ort"
     yield options.graph and options.context is None, "--graph chooses among the graphs of --context"
-    yield (
-        is_ort and options.system == ANDROID,
-        ("ONNX Runtime is run in Python, which Android does not have: use --device ssh, or adb with --linux"),
-    )
+    yield options.system == ANDROID and client.no_android, client.no_android

@@ -47,10 +47,6 @@ Qnn_ErrorHandle_t backendCreate(Qnn_LogHandle_t log, const QnnBackend_Config_t**
   });
 }
 
-Qnn_ErrorHandle_t backendSetConfig(Qnn_BackendHandle_t handle, const QnnBackend_Config_t**) {
-  return objects().find<Backend>(handle) == nullptr ? QNN_BACKEND_ERROR_INVALID_HANDLE : QNN_BACKEND_ERROR_NOT_SUPPORTED;
-}
-
 Qnn_ErrorHandle_t backendGetApiVersion(Qnn_ApiVersion_t* version) {
   if (version == nullptr) return QNN_BACKEND_ERROR_INVALID_ARGUMENT;
   *version = {coreApi, identity.version};
@@ -134,19 +130,9 @@ Qnn_ErrorHandle_t backendValidateOpConfig(Qnn_BackendHandle_t handle, Qnn_OpConf
   });
 }
 
-Qnn_ErrorHandle_t backendGetProperty(Qnn_BackendHandle_t handle, QnnBackend_Property_t** properties) {
-  if (objects().find<Backend>(handle) == nullptr) return QNN_BACKEND_ERROR_INVALID_HANDLE;
-  if (properties == nullptr) return QNN_BACKEND_ERROR_INVALID_ARGUMENT;
-  if (*properties == nullptr) return QNN_SUCCESS;
-  return QNN_BACKEND_ERROR_NOT_SUPPORTED;
-}
-
 Qnn_ErrorHandle_t backendFree(Qnn_BackendHandle_t handle) {
   return guarded([&]() -> Qnn_ErrorHandle_t {
-    const auto backend = objects().take<Backend>(handle);
-    if (backend == nullptr) return QNN_BACKEND_ERROR_INVALID_HANDLE;
-    backend->queue.finish();
-    return QNN_SUCCESS;
+    return objects().take<Backend>(handle) == nullptr ? QNN_BACKEND_ERROR_INVALID_HANDLE : QNN_SUCCESS;
   });
 }
 
@@ -167,11 +153,7 @@ Qnn_ErrorHandle_t deviceGetPlatformInfo(Qnn_LogHandle_t, const QnnDevice_Platfor
 }
 
 Qnn_ErrorHandle_t deviceFreePlatformInfo(Qnn_LogHandle_t, const QnnDevice_PlatformInfo_t* info) {
-  return info == &platform() ? QNN_SUCCESS : QNN_DEVICE_ERROR_INVALID_ARGUMENT;
-}
-
-Qnn_ErrorHandle_t deviceGetInfrastructure(const QnnDevice_Infrastructure_t*) {
-  return QNN_DEVICE_ERROR_UNSUPPORTED_FEATURE;
+  return info == nullptr ? QNN_DEVICE_ERROR_INVALID_ARGUMENT : QNN_SUCCESS;  // it is static
 }
 
 Qnn_ErrorHandle_t deviceCreate(Qnn_LogHandle_t log, const QnnDevice_Config_t** config, Qnn_DeviceHandle_t* made) {
@@ -181,16 +163,6 @@ Qnn_ErrorHandle_t deviceCreate(Qnn_LogHandle_t log, const QnnDevice_Config_t** c
     if ((*config)->option > QNN_DEVICE_CONFIG_OPTION_PLATFORM_INFO) return QNN_DEVICE_ERROR_INVALID_CONFIG;
   }
   return guarded([&] { return *made = objects().add(std::make_shared<Device>()), QNN_SUCCESS; });
-}
-
-Qnn_ErrorHandle_t deviceSetConfig(Qnn_DeviceHandle_t handle, const QnnDevice_Config_t**) {
-  return objects().find<Device>(handle) == nullptr ? QNN_DEVICE_ERROR_INVALID_HANDLE
-                                                   : QNN_DEVICE_ERROR_UNSUPPORTED_FEATURE;
-}
-
-Qnn_ErrorHandle_t deviceGetInfo(Qnn_DeviceHandle_t handle, const QnnDevice_PlatformInfo_t** info) {
-  if (objects().find<Device>(handle) == nullptr) return QNN_DEVICE_ERROR_INVALID_HANDLE;
-  return deviceGetPlatformInfo(nullptr, info);
 }
 
 Qnn_ErrorHandle_t deviceFree(Qnn_DeviceHandle_t handle) {
@@ -204,20 +176,15 @@ void fillBackend(QnnInterface_ImplementationV2_t& table) {
   table.logSetLogLevel = logSetLogLevel;
   table.logFree = logFree;
   table.backendCreate = backendCreate;
-  table.backendSetConfig = backendSetConfig;
   table.backendGetApiVersion = backendGetApiVersion;
   table.backendGetBuildId = backendGetBuildId;
   table.backendRegisterOpPackage = backendRegisterOpPackage;
   table.backendGetSupportedOperations = backendGetSupportedOperations;
   table.backendValidateOpConfig = backendValidateOpConfig;
   table.backendFree = backendFree;
-  table.backendGetProperty = backendGetProperty;
   table.deviceGetPlatformInfo = deviceGetPlatformInfo;
   table.deviceFreePlatformInfo = deviceFreePlatformInfo;
-  table.deviceGetInfrastructure = deviceGetInfrastructure;
   table.deviceCreate = deviceCreate;
-  table.deviceSetConfig = deviceSetConfig;
-  table.deviceGetInfo = deviceGetInfo;
   table.deviceFree = deviceFree;
 }
 

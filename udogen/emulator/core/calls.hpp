@@ -31,7 +31,6 @@ void fillContext(QnnInterface_ImplementationV2_t& table);
 void fillGraph(QnnInterface_ImplementationV2_t& table);
 void fillMem(QnnInterface_ImplementationV2_t& table);
 void fillProfile(QnnInterface_ImplementationV2_t& table);
-void fillSignal(QnnInterface_ImplementationV2_t& table);
 /// What no engine has: each returns the code that is documented for it.
 void fillUnsupported(QnnInterface_ImplementationV2_t& table);
 

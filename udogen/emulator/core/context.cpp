@@ -139,66 +139,6 @@ Qnn_ErrorHandle_t contextCreateFromBinary(Qnn_BackendHandle_t handle, Qnn_Device
   });
 }
 
-/// One of a list: a waiting client is notified of each graph, and then of the context.
-struct Awaited {
-  std::shared_ptr<Context> context;
-  std::vector<unsigned char> binary;  // a copy: its client may release the bytes
-  std::shared_ptr<Profile> profile;
-  QnnContext_createFromBinaryNotifyFn_t notify;
-  void* param;
-
-  void run() const {
-    const Qnn_ErrorHandle_t code = guarded([this] { return restore(binary.data(), binary.size(), context); });
-    if (code != QNN_SUCCESS) {
-      release(*context);
-      notify(nullptr, nullptr, nullptr, QNN_CONTEXT_NOTIFY_TYPE_CONTEXT_INIT, param, code);
-      return;
-    }
-    void* const handle = objects().add(context);
-    std::vector<std::pair<std::string, void*>> graphs;  // a client may free the context while it is notified
-    for (const auto& [name, entry] : context->graphs) graphs.emplace_back(name, entry.second);
-    for (const auto& [name, graph] : graphs) {
-      notify(handle, graph, name.c_str(), QNN_CONTEXT_NOTIFY_TYPE_GRAPH_INIT, param, QNN_SUCCESS);
-    }
-    notify(handle, nullptr, nullptr, QNN_CONTEXT_NOTIFY_TYPE_CONTEXT_INIT, param, QNN_SUCCESS);
-  }
-};
-
-Qnn_ErrorHandle_t contextCreateFromBinaryListAsync(Qnn_BackendHandle_t handle, Qnn_DeviceHandle_t device,
-                                                   const QnnContext_Params_t** list, const QnnContext_Config_t** config,
-                                                   Qnn_SignalHandle_t signal) {
-  if (list == nullptr || *list == nullptr) return QNN_CONTEXT_ERROR_INVALID_ARGUMENT;
-  return guarded([&]() -> Qnn_ErrorHandle_t {
-    std::shared_ptr<Backend> backend;
-    Qnn_ErrorHandle_t code = checkOwners(handle, device, backend);
-    if (code == QNN_SUCCESS) code = checkConfigs(config);
-    if (code == QNN_SUCCESS && signal != nullptr) code = QNN_CONTEXT_ERROR_UNSUPPORTED_FEATURE;
-    std::vector<std::shared_ptr<Awaited>> all;
-    for (; code == QNN_SUCCESS && *list != nullptr; ++list) {
-      const QnnContext_ParamsV1_t& each = (*list)->v1;
-      if ((*list)->version != QNN_CONTEXT_PARAMS_VERSION_1 || each.binaryBuffer == nullptr ||
-          each.binaryBufferSize == 0 || each.notifyFunc == nullptr) {
-        return QNN_CONTEXT_ERROR_INVALID_ARGUMENT;
-      }
-      std::shared_ptr<Profile> measures;
-      if (!findProfile(each.profile, measures)) return QNN_CONTEXT_ERROR_INVALID_HANDLE;
-      code = checkConfigs(each.config);
-      if (code == QNN_SUCCESS) code = checkBinary(each.binaryBuffer, each.binaryBufferSize, backend->logger);
-      if (code != QNN_SUCCESS) return code;
-      auto context = std::make_shared<Context>(backend);
-      apply(each.config, *context);
-      apply(config, *context);
-      const auto* const bytes = static_cast<const unsigned char*>(each.binaryBuffer);
-      all.push_back(std::make_shared<Awaited>(Awaited{std::move(context), {bytes, bytes + each.binaryBufferSize},
-                                                      std::move(measures), each.notifyFunc, each.notifyParam}));
-    }
-    for (const auto& each : all) {
-      if (code == QNN_SUCCESS && !backend->queue.push([each] { each->run(); })) code = QNN_CONTEXT_ERROR_INVALID_HANDLE;
-    }
-    return code;
-  });
-}
-
 Qnn_ErrorHandle_t contextValidateBinary(Qnn_BackendHandle_t handle, Qnn_DeviceHandle_t device,
                                         const QnnContext_Config_t** config, const void* binary,
                                         Qnn_ContextBinarySize_t size) {
@@ -245,7 +185,6 @@ void fillContext(QnnInterface_ImplementationV2_t& table) {
   table.contextGetBinarySize = contextGetBinarySize;
   table.contextGetBinary = contextGetBinary;
   table.contextCreateFromBinary = contextCreateFromBinary;
-  table.contextCreateFromBinaryListAsync = contextCreateFromBinaryListAsync;
   table.contextValidateBinary = contextValidateBinary;
   table.contextFree = contextFree;
   table.contextGetProperty = contextGetProperty;

@@ -49,8 +49,7 @@ class Executable {
  public:
   virtual ~Executable() = default;
 
-  /// Buffers of the client, in the order of the graph's inputs and outputs; their sizes are checked.  Between two nodes it
-  /// asks `stopped()` (signal.hpp).
+  /// Buffers of the client, in the order of the graph's inputs and outputs; their sizes are checked.
   virtual Qnn_ErrorHandle_t execute(const std::vector<const void*>& inputs, const std::vector<void*>& outputs,
                                     Measured* measured) = 0;
 };

@@ -267,8 +267,7 @@ Qnn_ErrorHandle_t Graph::resize(const Bound& bound) {
 
 Qnn_ErrorHandle_t Graph::run(const Bound& bound, Profile* profile) {
   const std::lock_guard<std::mutex> lock(mutex);
-  Qnn_ErrorHandle_t code = stopped();
-  if (code == QNN_SUCCESS) code = resize(bound);
+  Qnn_ErrorHandle_t code = resize(bound);
   if (code != QNN_SUCCESS) return code;
   for (const auto& [tensor, shape] : bound.shapes) std::copy(tensor->dims().begin(), tensor->dims().end(), shape);
   if (profile == nullptr) return executable->execute(bound.read, bound.to, nullptr);
@@ -293,20 +292,17 @@ Qnn_ErrorHandle_t Graph::execute(const Qnn_Tensor_t* givenInputs, std::uint32_t 
 
 Qnn_ErrorHandle_t Graph::enqueue(const Qnn_Tensor_t* givenInputs, std::uint32_t numInputs,
                                  const Qnn_Tensor_t* givenOutputs, std::uint32_t numOutputs,
-                                 std::shared_ptr<Profile> profile, std::shared_ptr<Signal> signal,
+                                 std::shared_ptr<Profile> profile,
                                  std::function<void(Qnn_ErrorHandle_t)> done) {
   const auto bound = std::make_shared<Bound>();
   const Qnn_ErrorHandle_t code = bindAll(givenInputs, numInputs, givenOutputs, numOutputs, *bound);
   if (code != QNN_SUCCESS) return code;
   // The graph lives until its context is freed, and the context waits for its queue first.
-  const bool taken = context->queue.push([this, bound, profile, signal, done] {
+  const bool taken = context->queue.push([this, bound, profile, done] {
     Qnn_ErrorHandle_t status = QNN_GRAPH_ERROR_GENERAL;
-    {
-      const Listening listening(signal.get());
-      try {
-        status = run(*bound, profile.get());
-      } catch (const std::exception&) {  // no memory: the client hears an error
-      }
+    try {
+      status = run(*bound, profile.get());
+    } catch (const std::exception&) {  // no memory: the client is notified of an error
     }
     bound->clear();
     done(status);

@@ -4,20 +4,7 @@
 namespace emulator {
 namespace {
 
-/// A call that a signal can end; without one, a call like any other.
-template <class Call>
-Qnn_ErrorHandle_t heeding(Qnn_SignalHandle_t handle, const Call& call) {
-  if (handle == nullptr) return call();
-  const auto signal = objects().find<Signal>(handle);
-  if (signal == nullptr) return QNN_GRAPH_ERROR_INVALID_ARGUMENT;
-  if (!signal->acquire()) return QNN_GRAPH_ERROR_SIGNAL_IN_USE;
-  struct Release {
-    Signal& signal;
-    ~Release() { signal.release(); }
-  } const release{*signal};
-  const Listening listening(signal.get());
-  return call();
-}
+constexpr Qnn_ErrorHandle_t noSignals = QNN_GRAPH_ERROR_UNSUPPORTED_FEATURE;
 
 Qnn_ErrorHandle_t configure(const Engine& engine, const QnnGraph_Config_t** config, std::uint32_t& option) {
   for (; config != nullptr && *config != nullptr; ++config) {
@@ -77,7 +64,7 @@ Qnn_ErrorHandle_t graphFinalize(Qnn_GraphHandle_t handle, Qnn_ProfileHandle_t pr
     std::shared_ptr<Profile> measures;
     if (graph == nullptr) return QNN_GRAPH_ERROR_INVALID_HANDLE;
     if (!findProfile(profile, measures)) return QNN_GRAPH_ERROR_SET_PROFILE;
-    return heeding(signal, [&] { return graph->finalize(measures.get()); });
+    return signal == nullptr ? graph->finalize(measures.get()) : noSignals;
   });
 }
 
@@ -102,39 +89,24 @@ Qnn_ErrorHandle_t graphExecute(Qnn_GraphHandle_t handle, const Qnn_Tensor_t* inp
     std::shared_ptr<Profile> measures;
     if (graph == nullptr) return QNN_GRAPH_ERROR_INVALID_HANDLE;
     if (!findProfile(profile, measures)) return QNN_GRAPH_ERROR_SET_PROFILE;
-    return heeding(signal, [&] { return graph->execute(inputs, numInputs, outputs, numOutputs, measures.get()); });
+    if (signal != nullptr) return noSignals;
+    return graph->execute(inputs, numInputs, outputs, numOutputs, measures.get());
   });
 }
 
 Qnn_ErrorHandle_t graphExecuteAsync(Qnn_GraphHandle_t handle, const Qnn_Tensor_t* inputs, std::uint32_t numInputs,
                                     Qnn_Tensor_t* outputs, std::uint32_t numOutputs, Qnn_ProfileHandle_t profile,
-                                    Qnn_SignalHandle_t signalHandle, Qnn_NotifyFn_t notify, void* notifyParam) {
+                                    Qnn_SignalHandle_t signal, Qnn_NotifyFn_t notify, void* notifyParam) {
   return guarded([&]() -> Qnn_ErrorHandle_t {
     const auto graph = objects().find<Graph>(handle);
     std::shared_ptr<Profile> measures;
-    std::shared_ptr<Signal> signal;
     if (graph == nullptr) return QNN_GRAPH_ERROR_INVALID_HANDLE;
     if (!findProfile(profile, measures)) return QNN_GRAPH_ERROR_SET_PROFILE;
-    if (signalHandle != nullptr) {
-      signal = objects().find<Signal>(signalHandle);
-      if (signal == nullptr) return QNN_GRAPH_ERROR_INVALID_ARGUMENT;
-      if (!signal->acquire()) return QNN_GRAPH_ERROR_SIGNAL_IN_USE;
-    }
-    const Qnn_ErrorHandle_t code = graph->enqueue(
-        inputs, numInputs, outputs, numOutputs, measures, signal, [signal, notify, notifyParam](Qnn_ErrorHandle_t status) {
-          if (signal != nullptr) signal->release();
-          if (notify != nullptr) notify(notifyParam, {status});
-        });
-    if (code != QNN_SUCCESS && signal != nullptr) signal->release();
-    return code;
+    if (signal != nullptr) return noSignals;
+    return graph->enqueue(inputs, numInputs, outputs, numOutputs, measures, [notify, notifyParam](Qnn_ErrorHandle_t status) {
+      if (notify != nullptr) notify(notifyParam, {status});
+    });
   });
-}
-
-Qnn_ErrorHandle_t graphGetProperty(Qnn_GraphHandle_t handle, QnnGraph_Property_t** properties) {
-  if (objects().find<Graph>(handle) == nullptr) return QNN_GRAPH_ERROR_INVALID_HANDLE;
-  if (properties == nullptr) return QNN_GRAPH_ERROR_INVALID_ARGUMENT;
-  if (*properties == nullptr) return QNN_SUCCESS;
-  return QNN_GRAPH_ERROR_UNSUPPORTED_FEATURE;
 }
 
 Qnn_ErrorHandle_t tensorCreateGraphTensor(Qnn_GraphHandle_t handle, Qnn_Tensor_t* tensor) {
@@ -159,7 +131,6 @@ void fillGraph(QnnInterface_ImplementationV2_t& table) {
   table.graphRetrieve = graphRetrieve;
   table.graphExecute = graphExecute;
   table.graphExecuteAsync = graphExecuteAsync;
-  table.graphGetProperty = graphGetProperty;
   table.tensorCreateGraphTensor = tensorCreateGraphTensor;
 }
 

@@ -65,17 +65,16 @@ inline Changed compareGuard(const unsigned char* begin, std::ptrdiff_t distance,
 
 constexpr std::ptrdiff_t guardFront = -static_cast<std::ptrdiff_t>(guardBytes);
 
-/// Fills the guard behind some data, and the one before it unless it has none.
-inline void fillGuards(unsigned char* data, std::size_t bytes, const GuardKey& key, bool later, bool hasFront = true) {
-  if (hasFront) fillGuard(data + guardFront, guardFront, key, later);
+/// Fills the guards of some data.
+inline void fillGuards(unsigned char* data, std::size_t bytes, const GuardKey& key, bool later) {
+  fillGuard(data + guardFront, guardFront, key, later);
   fillGuard(data + bytes, 0, key, later);
 }
 
 /// Whether the guards of some data are as they were filled; the log has what `who` wrote beside `what`.
 inline bool areGuardsWhole(const Logger& logger, const std::string& who, const std::string& what,
-                           const unsigned char* data, std::size_t bytes, const GuardKey& key, bool later,
-                           bool hasFront = true) {
-  const Changed before = hasFront ? compareGuard(data + guardFront, guardFront, key, later) : Changed();
+                           const unsigned char* data, std::size_t bytes, const GuardKey& key, bool later) {
+  const Changed before = compareGuard(data + guardFront, guardFront, key, later);
   const Changed behind = compareGuard(data + bytes, 0, key, later);
   if (behind.count != 0) {
     logger.error("%s wrote past the end of %s (%zu bytes): at byte %zu, %zu in all", who.c_str(), what.c_str(), bytes,

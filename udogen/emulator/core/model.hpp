@@ -10,7 +10,6 @@
 #include "engine.hpp"
 #include "package.hpp"
 #include "queue.hpp"
-#include "signal.hpp"
 
 namespace emulator {
 
@@ -24,7 +23,6 @@ struct Backend : Object {
   std::mutex mutex;  // of what follows
   std::vector<std::shared_ptr<Package>> packages;
   std::vector<QnnBackend_OperationName_t> operations;
-  Queue queue;  // contexts that are restored while their client goes on
 
   void setPackagesLevel(QnnLog_Level_t level) {
     const std::lock_guard<std::mutex> lock(mutex);
@@ -107,9 +105,9 @@ struct Graph : Object {
   Qnn_ErrorHandle_t finalize(Profile* profile);
   Qnn_ErrorHandle_t execute(const Qnn_Tensor_t* inputs, std::uint32_t numInputs, const Qnn_Tensor_t* outputs,
                             std::uint32_t numOutputs, Profile* profile);
-  /// Binds now and runs later, on the thread of the context; `done` hears the code.
+  /// Binds now and runs later, on the thread of the context; `done` gets the code.
   Qnn_ErrorHandle_t enqueue(const Qnn_Tensor_t* inputs, std::uint32_t numInputs, const Qnn_Tensor_t* outputs,
-                            std::uint32_t numOutputs, std::shared_ptr<Profile> profile, std::shared_ptr<Signal> signal,
+                            std::uint32_t numOutputs, std::shared_ptr<Profile> profile,
                             std::function<void(Qnn_ErrorHandle_t)> done);
 
   const std::shared_ptr<Context> context;  // which releases its graphs when it is freed

@@ -10,7 +10,7 @@
 
 namespace emulator {
 
-enum class Kind { log, backend, device, context, graph, profile, mem, signal, systemContext };
+enum class Kind { log, backend, device, context, graph, profile, mem, systemContext };
 
 class Object {
  public:

@@ -40,10 +40,6 @@ Qnn_ErrorHandle_t profileCreate(Qnn_BackendHandle_t backend, QnnProfile_Level_t 
   });
 }
 
-Qnn_ErrorHandle_t profileSetConfig(Qnn_ProfileHandle_t handle, const QnnProfile_Config_t**) {
-  return objects().find<Profile>(handle) == nullptr ? QNN_PROFILE_ERROR_INVALID_HANDLE : QNN_PROFILE_ERROR_UNSUPPORTED;
-}
-
 Qnn_ErrorHandle_t profileGetEvents(Qnn_ProfileHandle_t handle, const QnnProfile_EventId_t** ids, std::uint32_t* count) {
   return guarded([&]() -> Qnn_ErrorHandle_t {
     const auto profile = objects().find<Profile>(handle);
@@ -128,7 +124,6 @@ void Profile::measure(const char* name, QnnProfile_EventType_t type, std::uint64
 
 void fillProfile(QnnInterface_ImplementationV2_t& table) {
   table.profileCreate = profileCreate;
-  table.profileSetConfig = profileSetConfig;
   table.profileGetEvents = profileGetEvents;
   table.profileGetSubEvents = profileGetSubEvents;
   table.profileGetEventData = profileGetEventData;

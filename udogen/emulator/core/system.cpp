@@ -67,14 +67,6 @@ Qnn_ErrorHandle_t release(QnnSystemContext_Handle_t handle) {
   });
 }
 
-Qnn_ErrorHandle_t footprint(Qnn_Tensor_t tensor, std::uint64_t* bytes) {
-  if (bytes == nullptr) return QNN_SYSTEM_CONTEXT_ERROR_INVALID_ARGUMENT;
-  std::uint64_t elements = 1;
-  for (std::uint32_t i = 0; i < common(tensor).rank; ++i) elements *= common(tensor).dimensions[i];
-  *bytes = (elements * bitsOf(common(tensor).dataType) + 7) / 8;
-  return QNN_SUCCESS;
-}
-
 }  // namespace
 }  // namespace emulator
 
@@ -89,7 +81,6 @@ extern "C" __attribute__((visibility("default"))) Qnn_ErrorHandle_t QnnSystemInt
     filled.v1.systemContextGetBinaryInfo = emulator::getBinaryInfo;
     filled.v1.systemContextGetMetaData = emulator::getMetaData;
     filled.v1.systemContextFree = emulator::release;
-    filled.v1.systemTensorGetMemoryFootprint = emulator::footprint;
     return filled;
   }();
   static const QnnSystemInterface_t* all[] = {&made};

@@ -1,7 +1,4 @@
-// The one symbol of the library, capabilities, error texts, and unsupported calls.
-#include <cstddef>
-#include <map>
-
+// The one symbol of the library, capabilities, and unsupported calls.
 #include "calls.hpp"
 
 namespace emulator {
@@ -32,11 +29,8 @@ Qnn_ErrorHandle_t propertyHasCapability(QnnProperty_Key_t key) {
     case QNN_PROPERTY_CONTEXT_SUPPORT_VALIDATE_BINARY:
     case QNN_PROPERTY_GROUP_GRAPH:
     case QNN_PROPERTY_GRAPH_SUPPORT_CONFIG:
-    case QNN_PROPERTY_GRAPH_SUPPORT_SIGNALS:
     case QNN_PROPERTY_GRAPH_SUPPORT_ASYNC_EXECUTION:
     case QNN_PROPERTY_GRAPH_SUPPORT_NULL_INPUTS:
-    case QNN_PROPERTY_GRAPH_SUPPORT_FINALIZE_SIGNAL:
-    case QNN_PROPERTY_GRAPH_SUPPORT_EXECUTE_SIGNAL:
     case QNN_PROPERTY_GRAPH_SUPPORT_EXECUTE:
     case QNN_PROPERTY_GRAPH_SUPPORT_ONLINE_PREPARE:
     case QNN_PROPERTY_GROUP_OP_PACKAGE:
@@ -49,9 +43,6 @@ Qnn_ErrorHandle_t propertyHasCapability(QnnProperty_Key_t key) {
     case QNN_PROPERTY_MEMORY_SUPPORT_MEM_TYPE_ION:
     case QNN_PROPERTY_MEMORY_SUPPORT_MEM_TYPE_CUSTOM:
     case QNN_PROPERTY_MEMORY_SUPPORT_MEM_TYPE_DMA_BUF:
-    case QNN_PROPERTY_GROUP_SIGNAL:
-    case QNN_PROPERTY_SIGNAL_SUPPORT_ABORT:
-    case QNN_PROPERTY_SIGNAL_SUPPORT_TIMEOUT:
     case QNN_PROPERTY_GROUP_LOG:
     case QNN_PROPERTY_LOG_SUPPORTS_DEFAULT_STREAM:
     case QNN_PROPERTY_GROUP_PROFILE:
@@ -59,46 +50,6 @@ Qnn_ErrorHandle_t propertyHasCapability(QnnProperty_Key_t key) {
     case QNN_PROPERTY_GROUP_DEVICE: return QNN_PROPERTY_SUPPORTED;
     default: return key < QNN_PROPERTY_GROUP_CUSTOM ? QNN_PROPERTY_NOT_SUPPORTED : QNN_PROPERTY_ERROR_UNKNOWN_KEY;
   }
-}
-
-Qnn_ErrorHandle_t errorGetMessage(Qnn_ErrorHandle_t error, const char** text) {
-  if (text == nullptr) return QNN_ERROR_INVALID_ARGUMENT;
-  static const std::map<Qnn_ErrorHandle_t, const char*> texts = {
-      {QNN_SUCCESS, "no error"},
-      {QNN_COMMON_ERROR_NOT_SUPPORTED, "not supported by this backend"},
-      {QNN_COMMON_ERROR_MEM_ALLOC, "out of memory"},
-      {QNN_COMMON_ERROR_GENERAL, "an error of the backend"},
-      {QNN_OP_PACKAGE_ERROR_VALIDATION_FAILURE, "the op package does not accept the node"},
-      {QNN_BACKEND_ERROR_OP_PACKAGE_NOT_FOUND, "no such op package"},
-      {QNN_BACKEND_ERROR_OP_PACKAGE_IF_PROVIDER_NOT_FOUND, "no such interface provider"},
-      {QNN_BACKEND_ERROR_OP_PACKAGE_REGISTRATION_FAILED, "the op package could not be registered"},
-      {QNN_BACKEND_ERROR_OP_PACKAGE_UNSUPPORTED_VERSION, "the op package speaks another version of the interface"},
-      {QNN_BACKEND_ERROR_INVALID_HANDLE, "no such backend"},
-      {QNN_CONTEXT_ERROR_INVALID_HANDLE, "no such context, backend or device"},
-      {QNN_CONTEXT_ERROR_NOT_FINALIZED, "a graph of the context is not finalized"},
-      {QNN_CONTEXT_ERROR_CREATE_FROM_BINARY, "the context binary cannot be restored"},
-      {QNN_GRAPH_ERROR_INVALID_HANDLE, "no such graph or context"},
-      {QNN_GRAPH_ERROR_INVALID_TENSOR, "a tensor that the graph does not have, or a buffer that is too small"},
-      {QNN_GRAPH_ERROR_FINALIZE_FAILED, "the graph could not be finalized"},
-      {QNN_GRAPH_ERROR_GRAPH_NOT_FINALIZED, "the graph is not finalized"},
-      {QNN_GRAPH_ERROR_GRAPH_FINALIZED, "the graph is finalized already"},
-      {QNN_GRAPH_ERROR_ABORTED, "ended by a signal"},
-      {QNN_GRAPH_ERROR_TIMED_OUT, "the time of the signal is over"},
-      {QNN_GRAPH_ERROR_SIGNAL_IN_USE, "the signal belongs to another call"},
-      {QNN_GRAPH_ERROR_DISABLED, "the graph was not enabled when its context was restored"},
-      {QNN_COMMON_ERROR_OPERATION_NOT_PERMITTED, "it is in use"},
-      {QNN_MEM_ERROR_INVALID_ARGUMENT, "a memory descriptor that is none"},
-      {QNN_MEM_ERROR_INVALID_HANDLE, "no such memory or context"},
-      {QNN_MEM_ERROR_ALREADY_REGISTERED, "the memory is registered already"},
-      {QNN_MEM_ERROR_MAPPING, "the memory cannot be mapped"},
-      {QNN_MEM_ERROR_INVALID_SHAPE, "the memory has not this shape"},
-      {QNN_MEM_ERROR_UNSUPPORTED_MEMTYPE, "no such type of memory"},
-      {QNN_TENSOR_ERROR_ALREADY_EXISTS, "there is a tensor of this name"},
-  };
-  const auto found = texts.find(error);
-  if (found == texts.end()) return QNN_ERROR_INVALID_ERROR_HANDLE;
-  *text = found->second;
-  return QNN_SUCCESS;
 }
 
 /// Later versions of the table only append to it: a client that looks there finds "not supported" as well.
@@ -120,9 +71,7 @@ const QnnInterface_t& interface() {
     fillGraph(filled.v2);
     fillMem(filled.v2);
     fillProfile(filled.v2);
-    fillSignal(filled.v2);
     filled.v2.propertyHasCapability = propertyHasCapability;
-    filled.v2.errorGetMessage = errorGetMessage;
     fillUnsupported(filled.v2);
     if (identity.specialize != nullptr) identity.specialize(filled.v2);
     return table;
@@ -133,12 +82,25 @@ const QnnInterface_t& interface() {
 }  // namespace
 
 void fillUnsupported(QnnInterface_ImplementationV2_t& table) {
+  unsupported<QNN_BACKEND_ERROR_NOT_SUPPORTED>(table.backendSetConfig);
+  unsupported<QNN_BACKEND_ERROR_NOT_SUPPORTED>(table.backendGetProperty);
+  unsupported<QNN_DEVICE_ERROR_UNSUPPORTED_FEATURE>(table.deviceGetInfrastructure);
+  unsupported<QNN_DEVICE_ERROR_UNSUPPORTED_FEATURE>(table.deviceSetConfig);
+  unsupported<QNN_DEVICE_ERROR_UNSUPPORTED_FEATURE>(table.deviceGetInfo);
+  unsupported<QNN_GRAPH_ERROR_UNSUPPORTED_FEATURE>(table.graphGetProperty);
+  unsupported<QNN_PROFILE_ERROR_UNSUPPORTED>(table.profileSetConfig);
   unsupported<QNN_GRAPH_ERROR_UNSUPPORTED_FEATURE>(table.graphCreateSubgraph);
   unsupported<QNN_TENSOR_ERROR_UNSUPPORTED_FEATURE>(table.tensorCreateContextTensor);
+  unsupported<QNN_SIGNAL_ERROR_UNSUPPORTED>(table.signalCreate);
+  unsupported<QNN_SIGNAL_ERROR_UNSUPPORTED>(table.signalSetConfig);
+  unsupported<QNN_SIGNAL_ERROR_UNSUPPORTED>(table.signalTrigger);
+  unsupported<QNN_SIGNAL_ERROR_UNSUPPORTED>(table.signalFree);
+  unsupported<QNN_COMMON_ERROR_NOT_SUPPORTED>(table.errorGetMessage);
   unsupported<QNN_COMMON_ERROR_NOT_SUPPORTED>(table.errorGetVerboseMessage);
   unsupported<QNN_COMMON_ERROR_NOT_SUPPORTED>(table.errorFreeVerboseMessage);
   unsupported<QNN_GRAPH_ERROR_UNSUPPORTED_FEATURE>(table.graphPrepareExecutionEnvironment);
   unsupported<QNN_GRAPH_ERROR_UNSUPPORTED_FEATURE>(table.graphReleaseExecutionEnvironment);
+  unsupported<QNN_CONTEXT_ERROR_UNSUPPORTED_FEATURE>(table.contextCreateFromBinaryListAsync);
   unsupported<QNN_CONTEXT_ERROR_UNSUPPORTED_FEATURE>(table.contextCreateFromBinaryWithSignal);
   unsupported<QNN_TENSOR_ERROR_UNSUPPORTED_FEATURE>(table.tensorUpdateGraphTensors);
   unsupported<QNN_TENSOR_ERROR_UNSUPPORTED_FEATURE>(table.tensorUpdateContextTensors);

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstring>
 
-#include "signal.hpp"
 
 namespace emulator {
 namespace {
@@ -68,11 +67,10 @@ Qnn_ErrorHandle_t CpuGraph::compile(const Composed& graph) {
     bothBytes_.push_back(graph.inputs[i]->bytes());
   }
   for (const auto& node : graph.nodes) {
-    Qnn_ErrorHandle_t code = stopped();
-    if (code != QNN_SUCCESS) return code;
     steps_.emplace_back();
     steps_.back().name = "node `" + std::string(node->name()) + "`";
-    code = node->isBuiltIn() ? addBuiltIn(graph, *node, steps_.back()) : addCustom(graph, *node, steps_.back());
+    const Qnn_ErrorHandle_t code =
+        node->isBuiltIn() ? addBuiltIn(graph, *node, steps_.back()) : addCustom(graph, *node, steps_.back());
     if (code != QNN_SUCCESS) return code;
   }
   return QNN_SUCCESS;
@@ -233,10 +231,8 @@ Qnn_ErrorHandle_t CpuGraph::execute(const std::vector<const void*>& inputs, cons
   for (const Place& each : fromOutputs_) *each.pointer = outputs[each.index];
   fillGuards();
   for (const Step& each : steps_) {
-    Qnn_ErrorHandle_t code = stopped();
-    if (code != QNN_SUCCESS) return code;
     const auto begun = measured == nullptr ? Measured::Clock::time_point() : Measured::Clock::now();
-    if ((code = runOne(each)) != QNN_SUCCESS) return code;
+    if (const Qnn_ErrorHandle_t code = runOne(each); code != QNN_SUCCESS) return code;
     if (measured != nullptr) measured->add(each.name, begun);
   }
   if (!isWhole()) return QNN_GRAPH_ERROR_GENERAL;

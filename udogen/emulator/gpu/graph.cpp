@@ -5,7 +5,6 @@
 
 #include "arguments.hpp"
 #include "package.hpp"
-#include "signal.hpp"
 
 namespace emulator {
 
@@ -44,9 +43,8 @@ Qnn_ErrorHandle_t ClGraph::compile(Programs& programs, const Composed& graph,
     if (!makeBuffer(*tensor)) return QNN_GRAPH_ERROR_FINALIZE_FAILED;
   }
   for (const auto& node : graph.nodes) {
-    Qnn_ErrorHandle_t code = stopped();
-    if (code != QNN_SUCCESS) return code;
-    code = node->isBuiltIn() ? addBuiltIn(graph, *node) : addNode(programs, graph, *node, infrastructure);
+    const Qnn_ErrorHandle_t code =
+        node->isBuiltIn() ? addBuiltIn(graph, *node) : addNode(programs, graph, *node, infrastructure);
     if (code != QNN_SUCCESS) return code;
   }
   device_->cl.clFinish(device_->queue.get());
@@ -262,10 +260,6 @@ bool ClGraph::setArgument(const Node& node, const Made& made, const Launch& laun
 // --- execute --------------------------------------------------------------------------------------------------
 
 Qnn_ErrorHandle_t ClGraph::launch(const Launch& each) {
-  if (const Qnn_ErrorHandle_t code = stopped(); code != QNN_SUCCESS) {
-    device_->cl.clFinish(device_->queue.get());  // it may still read and write what is the client's
-    return code;
-  }
   cl_int code = CL_SUCCESS;
   if (each.onHost != nullptr) {
     code = each.onHost->run(*device_);

@@ -1,10 +1,11 @@
 // External buffers of a context, and the rules of Qualcomm's shared-buffer tutorial.
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <array>
 
 #include "HTP/QnnHtpMem.h"
-#include "overrides.hpp"
+#include "context_memory.hpp"
 
 namespace emulator {
 namespace {
@@ -48,100 +49,68 @@ Descriptor read(const Qnn_MemDescriptor_t& from) {
   return descriptor;
 }
 
-File fileOf(const Mem& mem) { return {mem.file[0], mem.file[1]}; }
-
-class Rules {
- public:
-  Rules(const std::shared_ptr<Context>& context, const Descriptor& descriptor)
-      : context_(context), shared_(memoryOf(*context)), descriptor_(descriptor), logger_(context->backend->logger) {}
-
-  Qnn_ErrorHandle_t check() const {
-    if (descriptor_.file == File{}) return QNN_SUCCESS;  // not a file: the core reports it
-    Qnn_ErrorHandle_t code = checkOthers();
-    if (code == QNN_SUCCESS && descriptor_.isExternal()) code = checkContext();
-    if (code == QNN_SUCCESS && descriptor_.isExternal()) code = checkPlace();
-    return code;
-  }
-
- private:
-  const char* name() const { return nameOf(descriptor_.type); }
-
-  /// What this file is registered for already, in any context.
-  Qnn_ErrorHandle_t checkOthers() const {
-    for (const auto& other : objects().all<Context>()) {
-      const ContextMemory& theirs = memoryOf(*other);
-      const std::lock_guard<std::mutex> lock(other->mutex);
-      for (const auto& [_, mem] : other->memory) {
-        if (fileOf(*mem) != descriptor_.file) continue;
-        const bool isWeights = mem == theirs.weights.holder, isSpill = mem == theirs.spill.holder;
-        if (!isWeights && !isSpill && !descriptor_.isExternal()) continue;
-        const QnnHtpMem_Type_t is = isWeights ? QNN_HTP_MEM_WEIGHTS_BUFFER
-                                    : isSpill ? QNN_HTP_MEM_SHARED_SPILLFILL_BUFFER
-                                              : QNN_HTP_MEM_UNDEFINED;
-        if (is != descriptor_.type) {
-          logger_.error("file descriptor %d is registered as %s: it cannot be used as %s too", descriptor_.fd, nameOf(is),
-                        name());
-          return QNN_MEM_ERROR_ALREADY_REGISTERED;
-        }
-        const std::uint64_t end = mem->request.size, begin = mem->request.offset;
-        const bool apart = descriptor_.offset >= end || descriptor_.offset + descriptor_.size <= begin;
-        if (isWeights && !apart) {
-          logger_.error("these bytes are the external weights buffer of another context: each context has one of its own");
-          return QNN_MEM_ERROR_ALREADY_REGISTERED;
-        }
-        if (isSpill && !apart && descriptor_.offset != begin) {
-          logger_.error("this spill-fill buffer overlaps one that begins at another offset");
-          return QNN_MEM_ERROR_ALREADY_REGISTERED;
-        }
+/// What the file of a descriptor is registered for already, in any context.
+Qnn_ErrorHandle_t checkOthers(const Descriptor& wanted, const Logger& logger) {
+  for (const auto& other : objects().all<Context>()) {
+    const ContextMemory& theirs = memoryOf(*other);
+    const std::lock_guard<std::mutex> lock(other->mutex);
+    for (const auto& [_, mem] : other->memory) {
+      if (File{mem->file[0], mem->file[1]} != wanted.file) continue;
+      const QnnHtpMem_Type_t type = mem == theirs.weights.holder ? QNN_HTP_MEM_WEIGHTS_BUFFER
+                                    : mem == theirs.spill.holder ? QNN_HTP_MEM_SHARED_SPILLFILL_BUFFER
+                                                                 : QNN_HTP_MEM_UNDEFINED;
+      if (type == QNN_HTP_MEM_UNDEFINED && !wanted.isExternal()) continue;
+      if (type != wanted.type) {
+        logger.error("file descriptor %d is registered as %s: it cannot be used as %s too", wanted.fd, nameOf(type),
+                     nameOf(wanted.type));
+        return QNN_MEM_ERROR_ALREADY_REGISTERED;
+      }
+      const std::uint64_t end = mem->request.size, begin = mem->request.offset;
+      const bool overlaps = wanted.offset < end && wanted.offset + wanted.size > begin;
+      const bool isShared = type == QNN_HTP_MEM_SHARED_SPILLFILL_BUFFER && wanted.offset == begin;
+      if (overlaps && !isShared) {
+        logger.error("this %s overlaps that of another context", nameOf(type));
+        return QNN_MEM_ERROR_ALREADY_REGISTERED;
       }
     }
-    return QNN_SUCCESS;
   }
+  return QNN_SUCCESS;
+}
 
-  Qnn_ErrorHandle_t checkContext() const {
-    if (!shared_.isDeferred) {
-      logger_.error("an %s is for contexts that QnnContext_createFromBinary has made with "
-                    "QNN_CONTEXT_CONFIG_OPTION_DEFER_GRAPH_INIT", name());
-      return QNN_MEM_ERROR_NOT_SUPPORTED;
-    }
-    if (shared_.conflict != nullptr) {
-      logger_.error("an %s does not go together with %s", name(), shared_.conflict);
-      return QNN_MEM_ERROR_NOT_SUPPORTED;
-    }
-    if (shared_.isFinalized) {
-      logger_.error("the context is finalized: an %s is registered before that", name());
-      return QNN_COMMON_ERROR_OPERATION_NOT_PERMITTED;
-    }
-    const bool isWeights = descriptor_.type == QNN_HTP_MEM_WEIGHTS_BUFFER;
-    if ((isWeights ? shared_.weights : shared_.spill).holder != nullptr) {
-      logger_.error("the context has an %s already", name());
-      return QNN_MEM_ERROR_ALREADY_REGISTERED;
-    }
-    return QNN_SUCCESS;
+Qnn_ErrorHandle_t checkExternal(const Descriptor& wanted, const ContextMemory& shared, const Logger& logger) {
+  const bool isWeights = wanted.type == QNN_HTP_MEM_WEIGHTS_BUFFER;
+  const std::size_t needs = isWeights ? shared.weightsRequired : shared.spillRequired;
+  const struct {
+    bool isBroken;
+    std::string text;
+    Qnn_ErrorHandle_t code;
+  } rules[] = {
+      {!shared.isDeferred, "is for contexts that are made of a binary with QNN_CONTEXT_CONFIG_OPTION_DEFER_GRAPH_INIT",
+       QNN_MEM_ERROR_NOT_SUPPORTED},
+      {shared.conflict != nullptr, std::string("cannot be used with ") + (shared.conflict != nullptr ? shared.conflict : ""),
+       QNN_MEM_ERROR_NOT_SUPPORTED},
+      {shared.isFinalized, "is registered before its context is finalized", QNN_COMMON_ERROR_OPERATION_NOT_PERMITTED},
+      {(isWeights ? shared.weights : shared.spill).holder != nullptr, "is registered in this context already",
+       QNN_MEM_ERROR_ALREADY_REGISTERED},
+      {wanted.offset % bufferAlignment != 0, "begins at a multiple of BUFFER_START_ALIGNMENT, not at offset " +
+       std::to_string(wanted.offset), QNN_MEM_ERROR_INVALID_SHAPE},
+      {wanted.size < needs, "has " + std::to_string(wanted.size) + " bytes, the context needs " + std::to_string(needs),
+       QNN_MEM_ERROR_INVALID_SHAPE},
+  };
+  for (const auto& rule : rules) {
+    if (!rule.isBroken) continue;
+    logger.error("an %s %s", nameOf(wanted.type), rule.text.c_str());
+    return rule.code;
   }
+  return QNN_SUCCESS;
+}
 
-  Qnn_ErrorHandle_t checkPlace() const {
-    if (descriptor_.offset % bufferAlignment != 0) {
-      logger_.error("an %s begins at a multiple of %zu bytes (BUFFER_START_ALIGNMENT), not at offset %llu", name(),
-                    bufferAlignment, static_cast<unsigned long long>(descriptor_.offset));
-      return QNN_MEM_ERROR_INVALID_SHAPE;
-    }
-    const bool isWeights = descriptor_.type == QNN_HTP_MEM_WEIGHTS_BUFFER;
-    const std::size_t needs = isWeights ? shared_.weightsRequired : shared_.spillRequired;
-    if (descriptor_.size < needs) {
-      logger_.error("the %s has %llu bytes, the context needs %zu (%s)", name(),
-                    static_cast<unsigned long long>(descriptor_.size), needs,
-                    isWeights ? "WEIGHTS_BUFFER_SIZE" : "MAX_SPILLFILL_BUFFER_SIZE");
-      return QNN_MEM_ERROR_INVALID_SHAPE;
-    }
-    return QNN_SUCCESS;
-  }
-
-  const std::shared_ptr<Context> context_;
-  const ContextMemory& shared_;
-  const Descriptor& descriptor_;
-  const Logger& logger_;
-};
+Qnn_ErrorHandle_t check(const Descriptor& wanted, const Context& context) {
+  if (wanted.file == File{}) return QNN_SUCCESS;  // not a file: the core reports it
+  const Logger& logger = context.backend->logger;
+  const Qnn_ErrorHandle_t code = checkOthers(wanted, logger);
+  return code == QNN_SUCCESS && wanted.isExternal() ? checkExternal(wanted, memoryOf(context), logger) : code;
+}
 
 /// Contexts that share a spill-fill buffer share its lock.
 std::shared_ptr<std::mutex> turnOf(const File& file, std::uint64_t offset) {
@@ -156,14 +125,25 @@ std::shared_ptr<std::mutex> turnOf(const File& file, std::uint64_t offset) {
 
 void keep(ContextMemory& shared, const Descriptor& descriptor, void* handle) {
   if (!descriptor.isExternal()) return;
-  External made;
-  made.holder = objects().find<Mem>(handle);
-  made.handle = handle;
-  made.data = static_cast<unsigned char*>(made.holder->data());
-  made.size = descriptor.size;
   const bool isWeights = descriptor.type == QNN_HTP_MEM_WEIGHTS_BUFFER;
-  if (!isWeights) made.turn = turnOf(descriptor.file, descriptor.offset);
-  (isWeights ? shared.weights : shared.spill) = std::move(made);
+  const auto holder = objects().find<Mem>(handle);
+  const auto turn = isWeights ? nullptr : turnOf(descriptor.file, descriptor.offset);
+  (isWeights ? shared.weights : shared.spill) = {holder, static_cast<unsigned char*>(holder->data()), descriptor.size, turn};
+}
+
+Qnn_ErrorHandle_t memDeRegister(const Qnn_MemHandle_t* handles, std::uint32_t count) {
+  return guarded([&]() -> Qnn_ErrorHandle_t {
+    for (std::uint32_t i = 0; handles != nullptr && i < count; ++i) {
+      const auto mem = objects().find<Mem>(handles[i]);
+      for (const auto& context : objects().all<Context>()) {
+        ContextMemory& shared = memoryOf(*context);
+        for (External* const each : {&shared.weights, &shared.spill}) {
+          if (each->holder == mem && !shared.isFinalized) *each = {};
+        }
+      }
+    }
+    return core.memDeRegister(handles, count);
+  });
 }
 
 /// One by one, so that each is compared with those before it; all or none.
@@ -174,44 +154,19 @@ Qnn_ErrorHandle_t memRegister(Qnn_ContextHandle_t handle, const Qnn_MemDescripto
     return core.memRegister(handle, what, count, made);
   }
   return guarded([&]() -> Qnn_ErrorHandle_t {
-    for (std::uint32_t i = 0; i < count; ++i) made[i] = nullptr;
+    std::fill_n(made, count, nullptr);
     for (std::uint32_t i = 0; i < count; ++i) {
       const Descriptor descriptor = read(what[i]);
-      Qnn_ErrorHandle_t code = Rules(context, descriptor).check();
+      Qnn_ErrorHandle_t code = check(descriptor, *context);
       if (code == QNN_SUCCESS) code = core.memRegister(handle, &what[i], 1, &made[i]);
-      if (code == QNN_SUCCESS) {
-        keep(memoryOf(*context), descriptor, made[i]);
-        continue;
+      if (code != QNN_SUCCESS) {
+        if (i != 0) memDeRegister(made, i);
+        std::fill_n(made, count, nullptr);
+        return code;
       }
-      for (; i > 0; --i) {
-        core.memDeRegister(&made[i - 1], 1);
-        made[i - 1] = nullptr;
-      }
-      return code;
+      keep(memoryOf(*context), descriptor, made[i]);
     }
     return QNN_SUCCESS;
-  });
-}
-
-Qnn_ErrorHandle_t memDeRegister(const Qnn_MemHandle_t* handles, std::uint32_t count) {
-  if (handles == nullptr || count == 0) return QNN_MEM_ERROR_INVALID_ARGUMENT;
-  return guarded([&]() -> Qnn_ErrorHandle_t {
-    for (std::uint32_t i = 0; i < count; ++i) {
-      for (const auto& context : objects().all<Context>()) {
-        ContextMemory& shared = memoryOf(*context);
-        for (External* const each : {&shared.weights, &shared.spill}) {
-          if (each->holder == nullptr || each->handle != handles[i]) continue;
-          if (!shared.isFinalized) {
-            *each = {};
-            continue;
-          }
-          context->backend->logger.error("the %s is in use by its context, which is finalized: it is deregistered when the "
-                                         "context is freed", each == &shared.weights ? "external weights buffer"
-                                                                                     : "external spill-fill buffer");
-        }
-      }
-    }
-    return core.memDeRegister(handles, count);
   });
 }
 

@@ -1,12 +1,11 @@
-// What the graphs of one context share: its weights, and the memory for tensors between ops.
+// What the graphs of one context share: its weights, and the memory for tensors between ops; and the calls that HTP
+// implements itself, by group: they replace those of the core, which they call.
 #pragma once
 
-#include <map>
 #include <mutex>
 #include <vector>
 
-#include "mem.hpp"
-#include "engine.hpp"
+#include "calls.hpp"
 
 namespace emulator {
 
@@ -31,7 +30,6 @@ class AlignedMemory {
 /// Memory that the client registered for the whole context.
 struct External {
   std::shared_ptr<Mem> holder;  // keeps it mapped
-  void* handle = nullptr;
   unsigned char* data = nullptr;   // null: none was registered
   std::size_t size = 0;
   std::shared_ptr<std::mutex> turn;  // of a spill-fill buffer: one graph at a time, of whichever context
@@ -45,26 +43,30 @@ class ContextMemory : public ContextState {
   std::size_t weightsSize() const { return weightsUsed_; }
   std::size_t spillSize() const { return spillNeeded_; }
   void needSpill(std::size_t bytes) { spillNeeded_ = bytes > spillNeeded_ ? bytes : spillNeeded_; }
-  /// False if the external weights were changed by others.
-  bool areWeightsWhole() const;
-  void sealWeights();
 
   External weights, spill;
 
   // --- of a context that is made of a binary in two steps -------------------------------------------------------
-  bool isFromBinary = false, isDeferred = false, isFinalized = false;
+  bool isDeferred = false, isFinalized = false;
   const char* conflict = nullptr;  // its option that excludes external buffers
   const void* binary = nullptr;
   std::size_t binarySize = 0;
   std::size_t weightsRequired = 0, spillRequired = 0;
 
  private:
-  std::uint64_t sumOfWeights() const;
-
-  std::multimap<std::uint64_t, std::pair<const unsigned char*, std::size_t>> placed_;
+  std::vector<std::pair<const unsigned char*, std::size_t>> placed_;
   std::vector<AlignedMemory> owned_;
   std::size_t weightsUsed_ = 0, spillNeeded_ = 0;
-  std::uint64_t seal_ = 0;
 };
+
+/// The memory of a context.
+inline ContextMemory& memoryOf(const Context& context) { return static_cast<ContextMemory&>(*context.shared); }
+
+/// The calls of the core, before any was replaced.
+extern QnnInterface_ImplementationV2_t core;
+
+void fillDevices(QnnInterface_ImplementationV2_t& table);
+void fillContexts(QnnInterface_ImplementationV2_t& table);
+void fillBuffers(QnnInterface_ImplementationV2_t& table);
 
 }  // namespace emulator

@@ -1,6 +1,6 @@
 // Contexts that are made in two steps, so that the client can give memory to them in between.
 #include "HTP/QnnHtpContext.h"
-#include "overrides.hpp"
+#include "context_memory.hpp"
 
 namespace emulator {
 namespace {
@@ -39,28 +39,22 @@ struct ContextOptions {
   Qnn_ErrorHandle_t readOwn(const QnnHtpContext_CustomConfig_t& given, const Logger& logger) {
     switch (given.option) {
       case QNN_HTP_CONTEXT_CONFIG_OPTION_REGISTER_MULTI_CONTEXTS:
-      case QNN_HTP_CONTEXT_CONFIG_OPTION_REGISTER_CONCURRENT_RESOURCE_SHARING: {
-        const bool isMulti = given.option == QNN_HTP_CONTEXT_CONFIG_OPTION_REGISTER_MULTI_CONTEXTS;
-        const Qnn_ContextHandle_t first = given.groupRegistration.firstGroupHandle;
-        if (first != nullptr && objects().find<Context>(first) == nullptr) {
-          logger.error("the first context of the group is no context");
-          return QNN_CONTEXT_ERROR_INVALID_CONFIG;
-        }
-        conflict = isMulti ? "QNN_HTP_CONTEXT_CONFIG_OPTION_REGISTER_MULTI_CONTEXTS"
-                       : "QNN_HTP_CONTEXT_CONFIG_OPTION_REGISTER_CONCURRENT_RESOURCE_SHARING";
+        conflict = "QNN_HTP_CONTEXT_CONFIG_OPTION_REGISTER_MULTI_CONTEXTS";
         return QNN_SUCCESS;
-      }
+      case QNN_HTP_CONTEXT_CONFIG_OPTION_REGISTER_CONCURRENT_RESOURCE_SHARING:
+        conflict = "QNN_HTP_CONTEXT_CONFIG_OPTION_REGISTER_CONCURRENT_RESOURCE_SHARING";
+        return QNN_SUCCESS;
       case QNN_HTP_CONTEXT_CONFIG_OPTION_USE_EXTENDED_UDMA:
         if (given.useExtendedUdma != 0) conflict = "QNN_HTP_CONTEXT_CONFIG_OPTION_USE_EXTENDED_UDMA (udma64)";
         return QNN_SUCCESS;
-      default:
-        if (given.option >= QNN_HTP_CONTEXT_CONFIG_OPTION_WEIGHT_SHARING_ENABLED &&
-            given.option <= QNN_HTP_CONTEXT_CONFIG_OPTION_CONCURRENT_DESERIALIZATION_PATCH) {
-          return QNN_SUCCESS;
-        }
-        logger.error("HTP has no context option %d", static_cast<int>(given.option));
-        return QNN_CONTEXT_ERROR_INVALID_CONFIG;
+      default: break;
     }
+    if (given.option >= QNN_HTP_CONTEXT_CONFIG_OPTION_WEIGHT_SHARING_ENABLED &&
+        given.option <= QNN_HTP_CONTEXT_CONFIG_OPTION_CONCURRENT_DESERIALIZATION_PATCH) {
+      return QNN_SUCCESS;
+    }
+    logger.error("HTP has no context option %d", static_cast<int>(given.option));
+    return QNN_CONTEXT_ERROR_INVALID_CONFIG;
   }
 };
 
@@ -81,19 +75,6 @@ Qnn_ErrorHandle_t contextCreate(Qnn_BackendHandle_t handle, Qnn_DeviceHandle_t d
     ContextMemory& shared = memoryOf(*objects().find<Context>(*made));
     shared.conflict = options.conflict;
     return code;
-  });
-}
-
-Qnn_ErrorHandle_t contextSetConfig(Qnn_ContextHandle_t handle, const QnnContext_Config_t** config) {
-  return guarded([&]() -> Qnn_ErrorHandle_t {
-    const auto context = objects().find<Context>(handle);
-    if (context == nullptr) return QNN_CONTEXT_ERROR_INVALID_HANDLE;
-    if (config == nullptr) return QNN_CONTEXT_ERROR_INVALID_ARGUMENT;
-    ContextOptions options;
-    const Qnn_ErrorHandle_t code = options.read(config, context->backend->logger);
-    if (code != QNN_SUCCESS) return code;
-    if (options.isDeferred) return QNN_CONTEXT_ERROR_INVALID_CONFIG;
-    return core.contextSetConfig(handle, options.others.data());
   });
 }
 
@@ -133,7 +114,6 @@ Qnn_ErrorHandle_t contextCreateFromBinary(Qnn_BackendHandle_t handle, Qnn_Device
       const auto found = objects().find<Context>(context);
       ContextMemory& shared = memoryOf(*found);
       shared.conflict = options.conflict;
-      shared.isFromBinary = true;
       shared.isDeferred = options.isDeferred;
       shared.binary = binary;
       shared.binarySize = size;
@@ -165,7 +145,6 @@ Qnn_ErrorHandle_t contextFinalize(Qnn_ContextHandle_t handle, Qnn_ProfileHandle_
     const Qnn_ErrorHandle_t code = restore(shared.binary, shared.binarySize, context);
     if (code != QNN_SUCCESS) return code;
     shared.isFinalized = true;
-    shared.sealWeights();
     for (External* const each : {&shared.weights, &shared.spill}) {
       if (each->holder != nullptr) ++each->holder->uses;  // it stays registered until the context is freed
     }
@@ -173,24 +152,12 @@ Qnn_ErrorHandle_t contextFinalize(Qnn_ContextHandle_t handle, Qnn_ProfileHandle_
   });
 }
 
-Qnn_ErrorHandle_t graphRetrieve(Qnn_ContextHandle_t handle, const char* name, Qnn_GraphHandle_t* found) {
-  const auto context = objects().find<Context>(handle);
-  if (context != nullptr && memoryOf(*context).isDeferred && !memoryOf(*context).isFinalized) {
-    context->backend->logger.error("the context has no graphs yet: its initialization is deferred, call "
-                                   "QnnContext_finalize first");
-    return QNN_GRAPH_ERROR_GRAPH_DOES_NOT_EXIST;
-  }
-  return core.graphRetrieve(handle, name, found);
-}
-
 }  // namespace
 
 void fillContexts(QnnInterface_ImplementationV2_t& table) {
   table.contextCreate = contextCreate;
-  table.contextSetConfig = contextSetConfig;
   table.contextCreateFromBinary = contextCreateFromBinary;
   table.contextFinalize = contextFinalize;
-  table.graphRetrieve = graphRetrieve;
 }
 
 }  // namespace emulator

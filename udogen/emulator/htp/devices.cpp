@@ -1,11 +1,10 @@
 // Devices: as many as UDOGEN_HTP_DEVICES names, each with its cores, its version of Hexagon and its TCM.
-#include <atomic>
+#include <algorithm>
 #include <cstdlib>
-#include <cstring>
 #include <sstream>
 
 #include "HTP/QnnHtpDevice.h"
-#include "overrides.hpp"
+#include "context_memory.hpp"
 
 namespace emulator {
 namespace {
@@ -18,21 +17,17 @@ constexpr Soc socs[] = {
 #include "socs.inc"
 };
 
-const Soc* socOf(std::uint32_t model) {
-  for (const Soc& row : socs) {
-    if (row.model == model && model != 0) return &row;
-  }
-  return nullptr;
+template <class Wanted>
+const Soc* socWhere(const Wanted& wanted) {
+  const Soc* const row = std::find_if(std::begin(socs), std::end(socs), wanted);
+  return row == std::end(socs) ? nullptr : row;
 }
 
 const Soc* socOf(const std::string& name) {
-  for (const Soc& row : socs) {
-    if (name == row.name) return &row;
-  }
-  return nullptr;
+  return socWhere([&](const Soc& row) { return name == row.name; });
 }
 
-/// What the process is stages of its hardware, once: HTP0, HTP1 … in the order of the variable.
+/// The hardware of this process: HTP0, HTP1 … in the order of the variable.
 struct Platform {
   struct Row {
     Soc soc;
@@ -103,22 +98,15 @@ Qnn_ErrorHandle_t deviceGetPlatformInfo(Qnn_LogHandle_t log, const QnnDevice_Pla
   });
 }
 
-Qnn_ErrorHandle_t deviceFreePlatformInfo(Qnn_LogHandle_t, const QnnDevice_PlatformInfo_t* info) {
-  return info == &platform().info ? QNN_SUCCESS : QNN_DEVICE_ERROR_INVALID_ARGUMENT;
-}
-
 /// A processor by its number, which releases of the SDK put in two places, or a version of Hexagon.
 Qnn_ErrorHandle_t checkCustom(const QnnHtpDevice_CustomConfig_t& given, const Logger& logger) {
-  if (given.option == QNN_HTP_DEVICE_CONFIG_OPTION_SOC) {
-    if (socOf(given.socModel) != nullptr || socOf(given.socModelAt4) != nullptr) return QNN_SUCCESS;
-    logger.error("no processor has the number %u", given.socModel);
-    return QNN_DEVICE_ERROR_INVALID_CONFIG;
-  }
-  if (given.option == QNN_HTP_DEVICE_CONFIG_OPTION_ARCH) {
-    for (const Soc& row : socs) {
-      if (row.arch == given.arch.arch) return QNN_SUCCESS;
-    }
-    logger.error("no processor has Hexagon v%u", given.arch.arch);
+  const auto isWanted = [&](const Soc& row) {
+    if (given.option == QNN_HTP_DEVICE_CONFIG_OPTION_ARCH) return row.arch == given.arch.arch;
+    return row.model != 0 && (row.model == given.socModel || row.model == given.socModelAt4);
+  };
+  if (given.option == QNN_HTP_DEVICE_CONFIG_OPTION_SOC || given.option == QNN_HTP_DEVICE_CONFIG_OPTION_ARCH) {
+    if (socWhere(isWanted) != nullptr) return QNN_SUCCESS;
+    logger.error("no processor has the number or the version of Hexagon %u", given.socModel);
     return QNN_DEVICE_ERROR_INVALID_CONFIG;
   }
   return given.option <= 3 ? static_cast<Qnn_ErrorHandle_t>(QNN_SUCCESS)  // signed and unsigned processes
@@ -137,10 +125,10 @@ Qnn_ErrorHandle_t checkHardware(const QnnDevice_PlatformInfo_t* wanted, const Lo
     logger.error("HTP%u does not exist, this machine has %zu devices", device.deviceId, rows.size());
     return QNN_DEVICE_ERROR_INVALID_CONFIG;
   }
-  for (std::uint32_t i = 0; i < device.numCores; ++i) {
-    if (device.cores[i].v1.coreId < rows[device.deviceId].cores.size()) continue;
-    logger.error("HTP%u has no core %u: it has %zu", device.deviceId, device.cores[i].v1.coreId,
-                 rows[device.deviceId].cores.size());
+  const std::size_t cores = rows[device.deviceId].cores.size();
+  const auto isThere = [&](const QnnDevice_CoreInfo_t& core) { return core.v1.coreId < cores; };
+  if (!std::all_of(device.cores, device.cores + device.numCores, isThere)) {
+    logger.error("HTP%u has %zu cores, not all that are named", device.deviceId, cores);
     return QNN_DEVICE_ERROR_INVALID_CONFIG;
   }
   return QNN_SUCCESS;
@@ -166,43 +154,11 @@ Qnn_ErrorHandle_t deviceCreate(Qnn_LogHandle_t log, const QnnDevice_Config_t** c
   });
 }
 
-Qnn_ErrorHandle_t deviceGetInfo(Qnn_DeviceHandle_t handle, const QnnDevice_PlatformInfo_t** info) {
-  if (objects().find<Device>(handle) == nullptr) return QNN_DEVICE_ERROR_INVALID_HANDLE;
-  return deviceGetPlatformInfo(nullptr, info);
-}
-
-/// With the execution that UDOGEN_HTP_LOST_AFTER numbers all devices are lost, as when a DSP restarts, until the next
-/// backend is created.
-struct Loss {
-  std::atomic<long> left{0};
-  std::atomic<bool> isNow{false};
-} loss;
-
-Qnn_ErrorHandle_t executeOrLose(Qnn_GraphHandle_t graph, const Qnn_Tensor_t* inputs, std::uint32_t numInputs,
-                                Qnn_Tensor_t* outputs, std::uint32_t numOutputs, Qnn_ProfileHandle_t profile,
-                                Qnn_SignalHandle_t signal) {
-  if (loss.left-- == 0) loss.isNow = true;
-  if (loss.isNow) return QNN_COMMON_ERROR_SYSTEM_COMMUNICATION;
-  return core.graphExecute(graph, inputs, numInputs, outputs, numOutputs, profile, signal);
-}
-
-Qnn_ErrorHandle_t createAgain(Qnn_LogHandle_t log, const QnnBackend_Config_t** config, Qnn_BackendHandle_t* backend) {
-  loss.isNow = false;
-  return core.backendCreate(log, config, backend);
-}
-
 }  // namespace
 
 void fillDevices(QnnInterface_ImplementationV2_t& table) {
   table.deviceGetPlatformInfo = deviceGetPlatformInfo;
-  table.deviceFreePlatformInfo = deviceFreePlatformInfo;
   table.deviceCreate = deviceCreate;
-  table.deviceGetInfo = deviceGetInfo;
-  if (const char* const lostAfter = std::getenv("UDOGEN_HTP_LOST_AFTER")) {
-    loss.left = std::strtol(lostAfter, nullptr, 10);
-    table.graphExecute = executeOrLose;
-    table.backendCreate = createAgain;
-  }
 }
 
 }  // namespace emulator

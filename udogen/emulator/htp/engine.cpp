@@ -1,38 +1,17 @@
 // The HTP backend of the emulator: QHPI packages of libQnnHtp.so, as they are built for x86.
 #include <dlfcn.h>
 
-#include <cstdio>
-#include <cstdlib>
-
 #include "HTP/QnnHtpContext.h"
 #include "HTP/QnnHtpGraph.h"
 #include "HTP/QnnHtpMem.h"
 #include "HTP/core/qhpi.h"
 #include "graph.hpp"
-#include "overrides.hpp"
 #include "registry.hpp"
 
 namespace emulator {
 namespace {
 
 constexpr std::uint32_t defaultThreads = 4;  // of HVX, that slice a kernel
-
-/// Appends a line for each graph to the file that UDOGEN_HTP_GRAPH names.
-void write(const char* graph, const std::vector<std::string>& stages, const Logger& logger) {
-  const char* const path = std::getenv("UDOGEN_HTP_GRAPH");
-  std::FILE* const file = path == nullptr ? nullptr : std::fopen(path, "a");
-  if (file == nullptr) return logger.warn("UDOGEN_HTP_GRAPH=%s cannot be written", path);
-  std::string text = "{\"graph\": \"";
-  for (const char* at = graph; *at != '\0'; ++at) {
-    if (*at == '"' || *at == '\\') text += '\\';
-    text += static_cast<unsigned char>(*at) < 0x20 ? ' ' : *at;
-  }
-  text += "\", \"stages\": [";
-  for (const std::string& each : stages) text += (&each == stages.data() ? "" : ", ") + each;
-  text += "]}\n";
-  std::fwrite(text.data(), 1, text.size(), file);
-  std::fclose(file);
-}
 
 class HtpEngine : public Engine {
  public:
@@ -41,7 +20,7 @@ class HtpEngine : public Engine {
     return text;
   }
 
-  // QHPI packages are stages nothing: they ask.
+  // QHPI packages get none: they call functions.
   QnnOpPackage_GlobalInfrastructure_t infrastructure() override { return nullptr; }
 
   std::unique_ptr<ContextState> makeContextState() override { return std::make_unique<ContextMemory>(); }
@@ -54,19 +33,13 @@ class HtpEngine : public Engine {
       option = static_cast<std::uint32_t>(given.numHvxThreads);
       return QNN_SUCCESS;
     }
-    const bool isKnown = given.option >= QNN_HTP_GRAPH_CONFIG_OPTION_OPTIMIZATION &&
-                         given.option <= QNN_HTP_GRAPH_CONFIG_OPTION_PRECISION_COMPENSATION;
-    return isKnown ? QNN_SUCCESS : QNN_GRAPH_ERROR_INVALID_ARGUMENT;  // the others have no effect here
+    return QNN_SUCCESS;  // the others have no effect here
   }
 
   Qnn_ErrorHandle_t compile(ContextState& shared, const Composed& graph, const Logger& logger,
                             std::unique_ptr<Executable>& made) override {
-    std::vector<std::string> stages;
-    const bool isRequested = std::getenv("UDOGEN_HTP_GRAPH") != nullptr;
     auto compiled = std::make_unique<HtpGraph>(static_cast<ContextMemory&>(shared), logger);
-    const std::uint32_t threads = graph.option == 0 ? defaultThreads : graph.option;
-    const Qnn_ErrorHandle_t code = compiled->compile(graph, threads, isRequested ? &stages : nullptr);
-    if (isRequested) write(graph.name, stages, logger);
+    const Qnn_ErrorHandle_t code = compiled->compile(graph, graph.option == 0 ? defaultThreads : graph.option);
     if (code == QNN_SUCCESS) made = std::move(compiled);
     return code;
   }
@@ -123,43 +96,14 @@ Qnn_ErrorHandle_t tensorCreateGraphTensor(Qnn_GraphHandle_t handle, Qnn_Tensor_t
   const auto graph = objects().find<Graph>(handle);
   if (graph != nullptr && tensor != nullptr && common(*tensor).type != QNN_TENSOR_TYPE_NULL) {
     const Qnn_TensorV1_t& given = common(*tensor);
-    const Logger& logger = graph->context->backend->logger;
-    const char* const name = given.name == nullptr ? "" : given.name;
-    if (!hasTensorsOf(given.dataType)) {
-      logger.error("tensor `%s`: tensor datatype 0x%04x not supported", name, static_cast<unsigned>(given.dataType));
-      return QNN_TENSOR_ERROR_INVALID_TENSOR_PARAM;  // as libQnnHtp returns
-    }
-    if (given.rank < 1 || given.rank > 6) {
-      logger.error("tensor `%s` has rank %u; HTP has flat tensors of ranks 1 to 6", name, given.rank);
+    if (!hasTensorsOf(given.dataType) || given.rank < 1 || given.rank > 6) {
+      graph->context->backend->logger.error(
+          "tensor `%s` has rank %u and data type 0x%04x: HTP has ranks 1 to 6, and no numbers of 64 bits but INT_64",
+          given.name == nullptr ? "" : given.name, given.rank, static_cast<unsigned>(given.dataType));
       return QNN_TENSOR_ERROR_INVALID_TENSOR_PARAM;  // as libQnnHtp returns
     }
   }
   return core.tensorCreateGraphTensor(handle, tensor);
-}
-
-Qnn_ErrorHandle_t checkParams(const Qnn_OpConfigV1_t& op, const Logger& logger) {
-  const bool isBuiltIn = op.packageName != nullptr && std::string(op.packageName) == builtInPackage;
-  for (std::uint32_t i = 0; !isBuiltIn && i < op.numOfParams && op.params != nullptr; ++i) {
-    const Qnn_Param_t& param = op.params[i];
-    if (param.paramType != QNN_PARAMTYPE_SCALAR || hasScalarsOf(param.scalarParam.dataType)) continue;
-    const bool isText = static_cast<std::uint32_t>(param.scalarParam.dataType) == QNN_DATATYPE_STRING;
-    logger.error("node `%s`: Unable to add scalar param %s: HTP has no %s", op.name == nullptr ? "" : op.name,
-                 param.name == nullptr ? "" : param.name,
-                 isText ? "texts" : "numbers of this type as parameters (make it a tensor, or of another type)");
-    return QNN_GRAPH_ERROR_INVALID_ARGUMENT;
-  }
-  return QNN_SUCCESS;
-}
-
-Qnn_ErrorHandle_t graphAddNode(Qnn_GraphHandle_t handle, Qnn_OpConfig_t op) {
-  return guarded([&]() -> Qnn_ErrorHandle_t {
-    const auto graph = objects().find<Graph>(handle);
-    if (graph != nullptr && op.version == QNN_OPCONFIG_VERSION_1) {
-      const Qnn_ErrorHandle_t code = checkParams(op.v1, graph->context->backend->logger);
-      if (code != QNN_SUCCESS) return code;
-    }
-    return core.graphAddNode(handle, op);
-  });
 }
 
 void specialize(QnnInterface_ImplementationV2_t& table) {
@@ -169,7 +113,6 @@ void specialize(QnnInterface_ImplementationV2_t& table) {
   fillBuffers(table);
   table.backendRegisterOpPackage = backendRegisterOpPackage;
   table.tensorCreateGraphTensor = tensorCreateGraphTensor;
-  table.graphAddNode = graphAddNode;
 }
 
 }  // namespace
@@ -187,11 +130,6 @@ Qnn_ErrorHandle_t startEngine(const Logger& logger, std::shared_ptr<Engine>& mad
     return dlopen(own.dli_fname, RTLD_NOW | RTLD_NOLOAD | RTLD_GLOBAL) != nullptr;
   }();
   if (!isGlobal) logger.warn("op packages may not find the functions of QHPI: open this library with RTLD_GLOBAL");
-  void* const first = dlsym(RTLD_DEFAULT, "qhpi_register_ops_v1");
-  Dl_info other = {};
-  if (first != nullptr && first != reinterpret_cast<void*>(&qhpi_register_ops_v1) && dladdr(first, &other) != 0)
-    logger.warn("op packages use the functions of QHPI in %s, which this process opened before: an HTP runtime needs a "
-                "process of its own", other.dli_fname);
   made = std::make_shared<HtpEngine>();
   return QNN_SUCCESS;
 }

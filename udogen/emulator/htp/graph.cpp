@@ -1,263 +1,164 @@
 #include "graph.hpp"
 
+#include <algorithm>
 #include <cstring>
 #include <thread>
 
 #include "built_in.hpp"
-#include "layout.hpp"
-#include "signal.hpp"
 
 namespace emulator {
-namespace {
 
-constexpr unsigned char uncleared = 0xCD;  // what memory holds that HTP does not clear
-
-/// Copies a region between two row-major tensors, row by row.
-void copyRegion(const QHPI_Shape& extent, std::size_t element, const unsigned char* from, const QHPI_Shape& fromShape,
-                const QHPI_Shape& fromStart, unsigned char* to, const QHPI_Shape& toShape, const QHPI_Shape& toStart) {
-  const std::uint32_t rank = extent.rank;
-  if (rank == 0) return void(std::memcpy(to, from, element));
-  std::uint32_t at[QHPI_MAX_RANK] = {};
-  const std::size_t rows = countOf(extent) / extent.dims[rank - 1];
-  for (std::size_t row = 0; row < rows; ++row) {
-    std::size_t source = 0, target = 0;
-    for (std::uint32_t i = 0; i < rank; ++i) {
-      source = source * fromShape.dims[i] + fromStart.dims[i] + at[i];
-      target = target * toShape.dims[i] + toStart.dims[i] + at[i];
-    }
-    std::memcpy(to + target * element, from + source * element, extent.dims[rank - 1] * element);
-    for (std::uint32_t i = rank - 1; i-- > 0;) {
-      if (++at[i] < extent.dims[i]) break;
-      at[i] = 0;
-    }
-  }
-}
-
-}  // namespace
+constexpr std::size_t overread = 128;  // kernels may read a vector of HVX too much
 
 // --- finalize -------------------------------------------------------------------------------------------------
 
-Qnn_ErrorHandle_t HtpGraph::prepareAll(const Composed& graph, std::vector<std::string>* stages,
-                                       std::vector<KernelChoice>& chosen) {
-  Preparation& preparation = *preparation_;
-  const auto note = [&](const char* stage) {
-    if (stages != nullptr) stages->push_back(toJson(preparation, stage, chosen));
-  };
-  Qnn_ErrorHandle_t code = preparation.compose(graph);
-  if (code != QNN_SUCCESS) return code;
-  note("composed");
-  code = preparation.rewrite(true);
-  if (code != QNN_SUCCESS) return code;
-  note("early rewrites");
-  code = preparation.rewrite(false);
-  if (code != QNN_SUCCESS) return code;
-  note("late rewrites");
-  for (const QHPI_Op* const op : preparation.order()) {
-    if (op->kind != OpKind::op) continue;
-    KernelChoice one;
-    code = choose(*op, logger_, one);
-    if (code != QNN_SUCCESS) return code;
-    chosen.push_back(std::move(one));
-  }
-  note("kernels");
-  return QNN_SUCCESS;
-}
-
 /// Gives every value its memory: constants with the weights of the context, what lies between ops in its spill-fill
-/// buffer, the rest in memory of the graph.
-void HtpGraph::layMemory(const std::vector<QHPI_Op*>& order) {
+/// buffer, inputs in memory of the graph.
+void HtpGraph::layMemory() {
+  for (const QHPI_Op* const input : preparation_.inputs) {
+    const std::size_t bytes = bytesOf(input->outputs[0]);
+    owned_.emplace_back(bytes + overread);
+    values_[{input, 0}] = {owned_.back().data(), bytes};
+  }
   std::size_t between = 0;
-  std::uint32_t number = 0;
   std::vector<std::pair<Value*, std::size_t>> spilled;
-  for (const QHPI_Op* const op : order) {
-    if (op->kind == OpKind::shape) continue;
+  for (const QHPI_Op* const op : preparation_.ops) {
+    for (const QHPI_OpRef& input : op->inputs) {
+      if (input.op->kind != OpKind::constant || values_.count({input.op, 0}) != 0) continue;
+      values_[{input.op, 0}] = {const_cast<unsigned char*>(shared_.place(input.op->data)), input.op->data.size()};
+    }
     for (std::uint32_t i = 0; i < op->outputs.size(); ++i) {
       Value& value = values_[{op, i}];
       value.bytes = bytesOf(op->outputs[i]);
-      if (op->kind == OpKind::constant) {
-        value.data = const_cast<unsigned char*>(shared_.place(op->data));
-      } else if (op->kind == OpKind::input) {
-        owned_.emplace_back(value.bytes + 2 * guardBytes);
-        value.data = owned_.back().data() + guardBytes;
-        value.isGuarded = value.isGuardedBefore = true;
-        value.guard = {false, number++};
-      } else {
-        value.isGuarded = true;
-        value.guard = {true, number++};
-        spilled.emplace_back(&value, between);
-        between += roundUp(value.bytes + guardBytes, valueAlignment);
-      }
+      spilled.emplace_back(&value, between);
+      between += roundUp(value.bytes + overread, valueAlignment);
     }
   }
   shared_.needSpill(between);
   unsigned char* base = shared_.spill.data;
-  std::size_t before = 0;  // for the guard before each; a spill-fill buffer of the client has none
-  if (base == nullptr || between > shared_.spill.size) {
-    before = valueAlignment;
-    owned_.emplace_back(between + before * spilled.size());
+  if (base == nullptr) {
+    owned_.emplace_back(between);
     base = owned_.back().data();
   }
+  constexpr unsigned char uncleared = 0xCD;
   for (const auto& [value, offset] : spilled) {
-    base += before;
     value->data = base + offset;
-    value->isGuardedBefore = before != 0;
     std::memset(value->data, uncleared, value->bytes);
   }
 }
 
+unsigned char* HtpGraph::dataOf(const QHPI_OpRef& ref) const {
+  return ref.op->kind == OpKind::missing ? nullptr : values_.at({ref.op, ref.output_number}).data;
+}
+
 void HtpGraph::addKernel(KernelChoice chosen, std::uint32_t threads) {
   auto step = std::make_unique<Step>();
-  const QHPI_Op& op = *chosen.op;
-  const QHPI_Kernel_v1& kernel = *chosen.kernel;
+  step->chosen = std::move(chosen);
+  const QHPI_Op& op = *step->chosen.op;
+  const QHPI_Kernel_v1& kernel = *step->chosen.kernel;
+  std::vector<QHPI_Tensor>&inputs = step->chosen.inputs, &outputs = step->chosen.outputs;
   step->title = "node `" + op.node + "`, kernel " + kernel.function_name;
-  const auto lay = [&](QHPI_Tensor& tensor, const Value& value) {
-    tensor.data = value.data;
-    if (!tensor.isIndirect) return;
-    const std::size_t bytes = blockBytes(tensor.layout, sizeOfElement(tensor.definition.type));
-    const std::size_t count = blocksOf(tensor.layout, tensor.definition.shape);
-    step->owned.emplace_back(bytes * count);
-    for (std::size_t i = 0; i < count; ++i) tensor.blocks.push_back(step->owned.back().data() + i * bytes);
-    std::memset(step->owned.back().data(), 0, bytes * count);
-  };
-  for (std::size_t i = 0; i < chosen.outputs.size(); ++i) {
-    const Value& value = values_.at({&op, static_cast<std::uint32_t>(i)});
-    lay(*chosen.outputs[i], value);
-    step->outputs.push_back(chosen.outputs[i].get());
-    step->outputData.push_back(value.data);
+  for (std::uint32_t i = 0; i < outputs.size(); ++i) {
+    outputs[i].data = values_.at({&op, i}).data;
+    step->outputs.push_back(&outputs[i]);
   }
-  for (std::size_t i = 0; i < chosen.inputs.size(); ++i) {
-    const QHPI_OpRef& from = op.inputs[i];
-    step->inputs.push_back(chosen.inputs[i].get());
-    step->inputData.push_back(nullptr);
-    if (from.op->kind == OpKind::shape) continue;
-    const Value& value = values_.at({from.op, from.output_number});
-    lay(*chosen.inputs[i], value);
-    step->inputData.back() = value.data;
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    inputs[i].data = dataOf(op.inputs[i]);
+    step->inputs.push_back(&inputs[i]);
   }
-  if (kernel.source_destructive && !chosen.inputs.empty() && !chosen.outputs.empty()) {
-    QHPI_Tensor &in = *chosen.inputs[0], &out = *chosen.outputs[0];
-    step->inPlace = !in.isIndirect && !out.isIndirect && in.data != nullptr &&
-                    bytesOf(in.definition) == bytesOf(out.definition);
-    if (step->inPlace) in.data = out.data;
+  const bool fits = !inputs.empty() && !outputs.empty() && bytesOf(inputs[0].definition) == bytesOf(outputs[0].definition);
+  if (kernel.source_destructive && fits && inputs[0].data != nullptr) {
+    step->overwritten = inputs[0].data;
+    inputs[0].data = outputs[0].data;
   }
   if (kernel.multithreaded) step->slices = threads;
   if (kernel.sync_block_size != 0) {
     step->owned.emplace_back(kernel.sync_block_size);
     step->shared = step->owned.back().data();
   }
-  if (kernel.do_precomputation_function != nullptr && kernel.function_with_precomputed_data != nullptr) {
-    step->owned.emplace_back(kernel.precomputed_data_size);
-    step->prepared = step->owned.back().data();
-    std::memset(step->prepared, uncleared, kernel.precomputed_data_size);
-    // Only constants that the kernel takes from DDR have data yet.
-    std::vector<std::pair<QHPI_Tensor*, void*>> hidden;
-    const auto hide = [&](QHPI_Tensor* tensor) {
-      hidden.emplace_back(tensor, tensor->data);
-      tensor->data = nullptr;
-    };
-    for (const auto& each : chosen.outputs) hide(each.get());
-    for (std::size_t i = 0; i < chosen.inputs.size(); ++i) {
-      if (!chosen.isReadable[i]) hide(chosen.inputs[i].get());
-    }
-    QHPI_RuntimeHandle handle = {1, 0, step->shared};
-    const std::uint32_t code = kernel.do_precomputation_function(
-        &handle, step->prepared, static_cast<std::uint32_t>(step->outputs.size()), step->outputs.data(),
-        static_cast<std::uint32_t>(step->inputs.size()), step->inputs.data());
-    if (code != QHPI_Success) {
-      logger_.warn("%s: its preparation returned %u, which HTP ignores", step->title.c_str(), code);
-    }
-    for (const auto& [tensor, data] : hidden) tensor->data = data;
-  }
-  step->chosen = std::move(chosen);
+  if (kernel.function_with_precomputed_data != nullptr) prepare(*step);
   steps_.push_back(std::move(step));
 }
 
-/// Work of HTP itself: cutting, joining and copying tensors, and built-in ops.
-Qnn_ErrorHandle_t HtpGraph::addWork(const QHPI_Op& op) {
+/// Calls the preparation of a kernel, which keeps the tensors.  Only constants that it takes from DDR have data yet.
+void HtpGraph::prepare(Step& step) const {
+  const QHPI_Kernel_v1& kernel = *step.chosen.kernel;
+  step.owned.emplace_back(kernel.precomputed_data_size);
+  step.prepared = step.owned.back().data();
+  std::vector<QHPI_Tensor>&inputs = step.chosen.inputs, &outputs = step.chosen.outputs;
+  const std::vector<QHPI_Tensor> laidInputs = inputs, laidOutputs = outputs;
+  for (QHPI_Tensor& each : outputs) each.data = nullptr;
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    const bool isConstant = step.chosen.op->inputs[i].op->kind == OpKind::constant;
+    const QHPI_Tensor_Signature_v1& wanted = signatureOf(kernel.input_signature, kernel.min_inputs, i);
+    if (!isConstant || wanted.mem_placement != QHPI_MemLoc_DDR_Only) inputs[i].data = nullptr;
+  }
+  QHPI_RuntimeHandle handle = {1, 0, step.shared};
+  const std::uint32_t code = kernel.do_precomputation_function(
+      &handle, step.prepared, static_cast<std::uint32_t>(outputs.size()), step.outputs.data(),
+      static_cast<std::uint32_t>(inputs.size()), step.inputs.data());
+  if (code != QHPI_Success) {
+    logger_.warn("%s: its preparation returned %u, which HTP ignores", step.title.c_str(), code);
+  }
+  std::copy(laidInputs.begin(), laidInputs.end(), inputs.begin());
+  std::copy(laidOutputs.begin(), laidOutputs.end(), outputs.begin());
+}
+
+Qnn_ErrorHandle_t HtpGraph::addBuiltIn(const QHPI_Op& op) {
   auto step = std::make_unique<Step>();
   step->title = "node `" + op.node + "`, " + op.name;
+  std::unique_ptr<BuiltIn> own;
+  const Qnn_OpConfigV1_t& config = op.origin->v1();
+  const Qnn_ErrorHandle_t code = makeBuiltIn(config, logger_, own);
+  if (code != QNN_SUCCESS) return code;
   std::vector<unsigned char*> in, out;
-  for (const QHPI_OpRef& each : op.inputs) {
-    in.push_back(each.op->kind == OpKind::shape ? nullptr : values_.at({each.op, each.output_number}).data);
-  }
+  for (const QHPI_OpRef& each : op.inputs) in.push_back(dataOf(each));
   for (std::uint32_t i = 0; i < op.outputs.size(); ++i) out.push_back(values_.at({&op, i}).data);
-  const QHPI_Op* const it = &op;
-  const std::size_t element = sizeOfElement(op.outputs[0].type);
-  QHPI_Shape zero = {};
-  zero.rank = op.outputs[0].shape.rank;
-  if (op.kind == OpKind::slice) {
-    step->work = [=] {
-      const QHPI_Shape& shape = it->outputs[0].shape;
-      copyRegion(shape, element, in[0], definitionOf(it->inputs[0]).shape, it->start, out[0], shape, zero);
-    };
-  } else if (op.kind == OpKind::concat) {
-    step->work = [=] {
-      QHPI_Shape start = zero;
-      for (std::size_t i = 0; i < in.size(); ++i) {
-        const QHPI_Shape& part = definitionOf(it->inputs[i]).shape;
-        copyRegion(part, element, in[i], part, zero, out[0], it->outputs[0].shape, start);
-        start.dims[it->axis] += part.dims[it->axis];
-      }
-    };
-  } else if (op.kind == OpKind::copy) {
-    step->work = [=] {
-      for (std::size_t i = 0; i < in.size(); ++i) std::memcpy(out[i], in[i], bytesOf(it->outputs[i]));
-    };
-  } else {
-    std::unique_ptr<BuiltIn> made;
-    const Qnn_OpConfigV1_t& config = op.origin->v1();
-    const Qnn_ErrorHandle_t code = makeBuiltIn(config, logger_, made);
-    if (code != QNN_SUCCESS) return code;
-    // Built-in ops take tensors as clients pass them, with signs.
-    const std::shared_ptr<BuiltIn> builtIn = std::move(made);
-    step->work = [=, &config] {
-      std::vector<std::vector<unsigned char>> given(in.size());
-      std::vector<const void*> from;
-      for (std::size_t i = 0; i < in.size(); ++i) {
-        if (in[i] == nullptr) {
-          from.push_back(nullptr);
-          continue;
-        }
-        given[i].resize(bytesOf(definitionOf(it->inputs[i])));
-        flipSigns(common(config.inputTensors[i]).dataType, given[i].size(), in[i], given[i].data());
-        from.push_back(given[i].data());
-      }
-      std::vector<void*> to(out.begin(), out.end());
-      builtIn->execute(from.data(), to.data());
-      for (std::size_t i = 0; i < out.size(); ++i) {
-        std::vector<unsigned char> made(out[i], out[i] + bytesOf(it->outputs[i]));
-        flipSigns(common(config.outputTensors[i]).dataType, made.size(), made.data(), out[i]);
-      }
-    };
-  }
+  // Built-in ops take tensors as clients pass them, with signs.
+  step->builtIn = [=, &op, &config, builtIn = std::shared_ptr<BuiltIn>(std::move(own))] {
+    std::vector<std::vector<unsigned char>> given(in.size());
+    std::vector<const void*> from(in.size(), nullptr);
+    for (std::size_t i = 0; i < in.size(); ++i) {
+      if (in[i] == nullptr) continue;
+      given[i].resize(bytesOf(definitionOf(op.inputs[i])));
+      flipSigns(common(config.inputTensors[i]).dataType, given[i].size(), in[i], given[i].data());
+      from[i] = given[i].data();
+    }
+    std::vector<void*> to(out.begin(), out.end());
+    builtIn->execute(from.data(), to.data());
+    for (std::size_t i = 0; i < out.size(); ++i) {
+      const std::vector<unsigned char> written(out[i], out[i] + bytesOf(op.outputs[i]));
+      flipSigns(common(config.outputTensors[i]).dataType, written.size(), written.data(), out[i]);
+    }
+  };
   steps_.push_back(std::move(step));
   return QNN_SUCCESS;
 }
 
-Qnn_ErrorHandle_t HtpGraph::compile(const Composed& graph, std::uint32_t threads, std::vector<std::string>* stages) {
-  preparation_ = std::make_unique<Preparation>(logger_);
-  std::vector<KernelChoice> chosen;
-  Qnn_ErrorHandle_t code = prepareAll(graph, stages, chosen);
+Qnn_ErrorHandle_t HtpGraph::compile(const Composed& graph, std::uint32_t threads) {
+  Qnn_ErrorHandle_t code = preparation_.compose(graph);
   if (code != QNN_SUCCESS) return code;
-  const std::vector<QHPI_Op*> order = preparation_->order();
-  layMemory(order);
-  std::size_t next = 0;
-  for (const QHPI_Op* const op : order) {
-    if (op->kind == OpKind::op) {
-      addKernel(std::move(chosen[next++]), threads);
-    } else if (op->kind != OpKind::input && op->kind != OpKind::constant && op->kind != OpKind::shape) {
-      code = addWork(*op);
+  std::vector<KernelChoice> kernels(preparation_.ops.size());
+  for (std::size_t i = 0; i < kernels.size(); ++i) {
+    const QHPI_Op& op = *preparation_.ops[i];
+    if (op.kind == OpKind::op) code = choose(op, logger_, kernels[i]);
+    if (code != QNN_SUCCESS) return code;
+  }
+  layMemory();
+  for (std::size_t i = 0; i < kernels.size(); ++i) {
+    if (kernels[i].kernel != nullptr) {
+      addKernel(std::move(kernels[i]), threads);
+    } else {
+      code = addBuiltIn(*preparation_.ops[i]);
       if (code != QNN_SUCCESS) return code;
     }
   }
   for (const Tensor* const tensor : graph.inputs) {
-    Value value;
-    for (const auto& [key, each] : values_) {
-      if (key.first->kind == OpKind::input && key.first->tensor == tensor) value = each;
+    for (const QHPI_Op* const input : preparation_.inputs) {
+      if (input->tensor == tensor) inputs_.emplace_back(tensor, values_.at({input, 0}));
     }
-    inputs_.emplace_back(tensor, value);  // without data where no node needs it
   }
-  for (const Preparation::Result& result : preparation_->results) {
+  for (const Preparation::Result& result : preparation_.results) {
     outputs_.emplace_back(result.tensor, values_.at({result.from.op, result.from.output_number}));
   }
   return QNN_SUCCESS;
@@ -274,21 +175,11 @@ std::uint32_t HtpGraph::call(Step& step, std::uint32_t slice) const noexcept {
 }
 
 Qnn_ErrorHandle_t HtpGraph::run(Step& step) {
-  if (step.work) return step.work(), QNN_SUCCESS;
-  const QHPI_Kernel_v1& kernel = *step.chosen.kernel;
-  if (step.inPlace) std::memcpy(step.outputData[0], step.inputData[0], bytesOf(step.outputs[0]->definition));
-  for (std::size_t i = 0; i < step.inputs.size(); ++i) {
-    const QHPI_Tensor& tensor = *step.inputs[i];
-    if (!tensor.isIndirect) continue;
-    toBlocks(tensor.layout, tensor.definition.shape, sizeOfElement(tensor.definition.type), step.inputData[i],
-             tensor.blocks.data());
+  if (step.builtIn) return step.builtIn(), QNN_SUCCESS;
+  if (step.overwritten != nullptr) {
+    std::memcpy(step.outputs[0]->data, step.overwritten, bytesOf(step.outputs[0]->definition));
   }
-  if (step.shared != nullptr) std::memset(step.shared, 0, kernel.sync_block_size);
-  step.given.resize(step.inputs.size());
-  for (std::size_t i = 0; i < step.inputs.size(); ++i) {
-    const unsigned char* const data = step.inputData[i];
-    if (data != nullptr) step.given[i].assign(data, data + bytesOf(step.inputs[i]->definition));
-  }
+  if (step.shared != nullptr) std::memset(step.shared, 0, step.chosen.kernel->sync_block_size);
   std::vector<std::uint32_t> statuses(step.slices, QHPI_Success);
   std::vector<std::thread> others;
   for (std::uint32_t slice = 1; slice < step.slices; ++slice) {
@@ -300,13 +191,6 @@ Qnn_ErrorHandle_t HtpGraph::run(Step& step) {
     if (status == QHPI_Success) continue;
     logger_.error("%s returned %u", step.title.c_str(), status);
     return QNN_GRAPH_ERROR_GENERAL;
-  }
-  if (!areTensorsWhole(step)) return QNN_GRAPH_ERROR_GENERAL;
-  for (std::size_t i = 0; i < step.outputs.size(); ++i) {
-    const QHPI_Tensor& tensor = *step.outputs[i];
-    if (!tensor.isIndirect) continue;
-    fromBlocks(tensor.layout, tensor.definition.shape, sizeOfElement(tensor.definition.type), step.outputData[i],
-               tensor.blocks.data());
   }
   return QNN_SUCCESS;
 }
@@ -322,20 +206,13 @@ Qnn_ErrorHandle_t HtpGraph::execute(const std::vector<const void*>& inputs, cons
       return QNN_COMMON_ERROR_OPERATION_NOT_PERMITTED;
     }
   }
-  if (!shared_.areWeightsWhole()) {
-    logger_.error("the external weights buffer was changed: only QNN may write into it");
-    return QNN_GRAPH_ERROR_GENERAL;
-  }
-  fillGuards();
   for (std::size_t i = 0; i < inputs_.size(); ++i) {
     const auto& [tensor, value] = inputs_[i];
-    if (value.data != nullptr) flipSigns(tensor->dataType(), value.bytes, inputs[i], value.data);
+    flipSigns(tensor->dataType(), value.bytes, inputs[i], value.data);
   }
   for (const auto& step : steps_) {
-    Qnn_ErrorHandle_t code = stopped();
-    if (code != QNN_SUCCESS) return code;
     const auto begun = Measured::Clock::now();
-    code = run(*step);
+    const Qnn_ErrorHandle_t code = run(*step);
     if (code != QNN_SUCCESS) return code;
     if (measured != nullptr) measured->add(step->title, begun);
   }
@@ -343,7 +220,6 @@ Qnn_ErrorHandle_t HtpGraph::execute(const std::vector<const void*>& inputs, cons
     const auto& [tensor, value] = outputs_[i];
     flipSigns(tensor->dataType(), value.bytes, value.data, outputs[i]);
   }
-  ++executions_;
   return QNN_SUCCESS;
 }
 

@@ -1,50 +1,43 @@
 #include "kernels.hpp"
 
-#include "layout.hpp"
-
 namespace emulator {
 namespace {
 
-QHPI_Standard_Layout deliveredLayout(const QHPI_OutputDef& definition) {
-  return definition.type == QHPI_UNKNOWN ? static_cast<QHPI_Standard_Layout>(QHPI_Layout_ShapeOnly)
-                                         : flatOf(definition.shape.rank);
-}
-
-/// Lays a tensor out as a signature requires; false if HTP does not.  Of all layouts with blocks libQnnHtp was seen
-/// to deliver two, to kernels that take them from anywhere but DDR.
-bool lay(const QHPI_OutputDef& definition, const QHPI_Tensor_Signature_v1& wanted, QHPI_Tensor& tensor) {
-  if (wanted.element_type != QHPI_Any_Element_Type && wanted.element_type != definition.type) return false;
-  tensor.definition = definition;
-  tensor.layout = wanted.layout;
-  tensor.isIndirect = false;
-  tensor.data = nullptr;
-  tensor.placement = wanted.mem_placement == QHPI_MemLoc_DDR_Only ? QHPI_MemLoc_DDR_Only : QHPI_MemLoc_TCM_Only;
-  if (wanted.layout == deliveredLayout(definition)) return wanted.storage != QHPI_Storage_Indirect;
-  const bool fits = (wanted.layout == QHPI_Layout_Crouton_8 && definition.type == QHPI_QUInt8) ||
-                    (wanted.layout == QHPI_Layout_Crouton_16 && definition.type == QHPI_QUInt16);
-  tensor.isIndirect = true;
-  return fits && definition.shape.rank == 4 && wanted.storage != QHPI_Storage_Direct &&
-         wanted.mem_placement != QHPI_MemLoc_DDR_Only;
-}
-
-const QHPI_Tensor_Signature_v1& signatureOf(const QHPI_Tensor_Signature_v1* all, std::uint32_t count, std::size_t at) {
-  return all[at < count ? at : count - 1];
-}
-
-bool isCount(std::size_t given, std::uint32_t wanted, bool isVariable) {
-  return given == wanted || (isVariable && wanted != 0 && given > wanted);
+QHPI_Standard_Layout layoutOf(const QHPI_OutputDef& definition) {
+  if (definition.type == QHPI_UNKNOWN) return static_cast<QHPI_Standard_Layout>(QHPI_Layout_ShapeOnly);
+  const std::uint32_t rank = definition.shape.rank;
+  return rank <= 4 ? QHPI_Layout_Flat4 : rank == 5 ? QHPI_Layout_Flat5 : QHPI_Layout_Flat6;
 }
 
 /// One side of an op against one side of a kernel.
 template <class DefinitionAt>
-bool laySide(std::size_t count, const DefinitionAt& definitionAt, const QHPI_Tensor_Signature_v1* signature,
-             std::uint32_t wanted, std::vector<std::unique_ptr<QHPI_Tensor>>& made) {
-  made.clear();
+bool takes(std::size_t count, const DefinitionAt& definitionAt, const QHPI_Tensor_Signature_v1* signature,
+           std::uint32_t fewest, bool isVariable, std::vector<QHPI_Tensor>& tensors) {
+  if (count != fewest && (!isVariable || fewest == 0 || count < fewest)) return false;
+  tensors.clear();
   for (std::size_t i = 0; i < count; ++i) {
-    made.push_back(std::make_unique<QHPI_Tensor>());
-    if (!lay(definitionAt(i), signatureOf(signature, wanted, i), *made.back())) return false;
+    const QHPI_OutputDef& definition = definitionAt(i);
+    const QHPI_Tensor_Signature_v1& wanted = signatureOf(signature, fewest, i);
+    if (wanted.element_type != QHPI_Any_Element_Type && wanted.element_type != definition.type) return false;
+    if (wanted.layout != layoutOf(definition) || wanted.storage == QHPI_Storage_Indirect) return false;
+    const bool isDdr = wanted.mem_placement == QHPI_MemLoc_DDR_Only;
+    tensors.push_back({definition, layoutOf(definition), isDdr ? QHPI_MemLoc_DDR_Only : QHPI_MemLoc_TCM_Only, nullptr});
   }
   return true;
+}
+
+bool fits(const QHPI_Op& op, const QHPI_Kernel_v1& kernel, KernelChoice& chosen) {
+  const auto input = [&](std::size_t at) -> const QHPI_OutputDef& { return definitionOf(op.inputs[at]); };
+  const auto output = [&](std::size_t at) -> const QHPI_OutputDef& { return op.outputs[at]; };
+  if (!takes(op.inputs.size(), input, kernel.input_signature, kernel.min_inputs, kernel.variable_inputs, chosen.inputs) ||
+      !takes(op.outputs.size(), output, kernel.output_signature, kernel.min_outputs, kernel.variable_outputs,
+             chosen.outputs)) {
+    return false;
+  }
+  if (kernel.predicate == nullptr) return true;
+  std::vector<const QHPI_Tensor*> tensors;
+  for (const QHPI_Tensor& each : chosen.inputs) tensors.push_back(&each);
+  return kernel.predicate(&op, static_cast<std::uint32_t>(tensors.size()), tensors.data()) != 0;
 }
 
 }  // namespace
@@ -52,35 +45,20 @@ bool laySide(std::size_t count, const DefinitionAt& definitionAt, const QHPI_Ten
 Qnn_ErrorHandle_t choose(const QHPI_Op& op, const Logger& logger, KernelChoice& chosen) {
   chosen.op = &op;
   for (std::uint32_t i = 0; i < op.info->num_kernels && chosen.kernel == nullptr; ++i) {
-    const QHPI_Kernel_v1& kernel = op.info->kernels[i];
-    if (!isCount(op.inputs.size(), kernel.min_inputs, kernel.variable_inputs)) continue;
-    if (!isCount(op.outputs.size(), kernel.min_outputs, kernel.variable_outputs)) continue;
-    const auto input = [&](std::size_t at) -> const QHPI_OutputDef& { return definitionOf(op.inputs[at]); };
-    const auto output = [&](std::size_t at) -> const QHPI_OutputDef& { return op.outputs[at]; };
-    if (!laySide(op.inputs.size(), input, kernel.input_signature, kernel.min_inputs, chosen.inputs)) continue;
-    if (!laySide(op.outputs.size(), output, kernel.output_signature, kernel.min_outputs, chosen.outputs)) continue;
-    if (kernel.predicate != nullptr) {
-      std::vector<const QHPI_Tensor*> inputs;
-      for (const auto& each : chosen.inputs) inputs.push_back(each.get());
-      if (kernel.predicate(&op, static_cast<std::uint32_t>(inputs.size()), inputs.data()) == 0) continue;
-    }
-    chosen.kernel = &kernel;
+    if (fits(op, op.info->kernels[i], chosen)) chosen.kernel = &op.info->kernels[i];
   }
   if (chosen.kernel == nullptr) {
-    logger.error("%s: none of its %u kernels takes these tensors (libQnnHtp lists them)", titleOf(op).c_str(),
+    logger.error("%s: none of its %u kernels takes these tensors, flat (libQnnHtp lists them)", titleOf(op).c_str(),
                  op.info->num_kernels);
     return refused;
   }
   const QHPI_Kernel_v1& kernel = *chosen.kernel;
   for (std::size_t i = 0; i < chosen.inputs.size(); ++i) {
-    const QHPI_Op* const from = op.inputs[i].op;
-    QHPI_Tensor& tensor = *chosen.inputs[i];
-    const bool isConstant = from->kind == OpKind::constant;
+    const QHPI_Op& from = *op.inputs[i].op;
     const unsigned char memory = signatureOf(kernel.input_signature, kernel.min_inputs, i).mem_placement;
-    chosen.isReadable.push_back(isConstant && memory == QHPI_MemLoc_DDR_Only);
-    // A constant of the client's stays in DDR unless its kernel asks for another; parameters come along.
-    const bool stays = (isConstant && !from->isParam && !tensor.isIndirect) || tensor.definition.type == QHPI_UNKNOWN;
-    if (memory != QHPI_MemLoc_TCM_Only && stays) tensor.placement = QHPI_MemLoc_DDR_Only;
+    // A constant of the client's stays in DDR unless its kernel asks for another memory; parameters do not.
+    const bool stays = (from.kind == OpKind::constant && !from.isParam) || from.kind == OpKind::missing;
+    if (memory != QHPI_MemLoc_TCM_Only && stays) chosen.inputs[i].placement = QHPI_MemLoc_DDR_Only;
   }
   return QNN_SUCCESS;
 }

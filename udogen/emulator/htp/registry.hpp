@@ -1,10 +1,7 @@
-// What op packages have registered through QHPI: op records and kernel records, checked once.
+// What op packages have registered through QHPI: their ops, by their name with the package (`Package::Op`).
 #pragma once
 
-#include <map>
-#include <mutex>
 #include <string>
-#include <vector>
 
 #include "HTP/core/qhpi.h"
 #include "QnnBackend.h"
@@ -12,20 +9,8 @@
 
 namespace emulator {
 
-/// All ops of all packages of this process, by their name with the package (`Package::Op`).
-class Registry {
- public:
-  /// Checks and adds the records; returns their faults, in which case nothing is added.
-  std::vector<std::string> add(std::uint32_t count, const QHPI_OpInfo_v1* ops, const char* package);
-
-  const QHPI_OpInfo_v1* find(const std::string& name) const;
-
- private:
-  mutable std::mutex mutex_;
-  std::map<std::string, QHPI_OpInfo_v1> ops_;
-};
-
-Registry& registry();
+/// Null if no package of this process has registered it.
+const QHPI_OpInfo_v1* findOp(const std::string& name);
 
 /// Lets the library at this path register its ops, once for the process: calls its `qhpi_init`.
 Qnn_ErrorHandle_t registerKernels(const char* path, const Logger& logger);

@@ -27,7 +27,7 @@ constexpr unsigned all = floats | fixedPoint | integers | truths;
 struct OpRow {
   const char* name;
   std::uint32_t fewest, most;  // inputs
-  unsigned inputs, outputs;    // families
+  unsigned families;           // of all tensors
   bool alike;                  // all tensors are of one type
   ParamRow params[2];
   Make make;
@@ -37,18 +37,15 @@ constexpr ParamRow none = {nullptr, Takes::none, false};
 constexpr std::uint32_t many = 0xffff;
 
 constexpr OpRow rows[] = {
-    {"Cast", 1, 1, all, all, false, {none, none}, makeCast},
-    {"Concat", 1, many, all, all, true, {{"axis", Takes::count, true}, none}, makeConcat},
-    {"Dequantize", 1, 1, fixedPoint, floats, false, {none, none}, makeConversion},
-    {"ElementWiseAdd", 2, 2, numbers | integers, numbers | integers, true, {none, none}, makeAdd},
-    {"ElementWiseMultiply", 2, 2, numbers | integers, numbers | integers, true, {none, none}, makeMultiply},
-    {"MatMul", 2, 3, numbers, numbers, false,
+    {"Concat", 1, many, all, true, {{"axis", Takes::count, true}, none}, makeConcat},
+    {"ElementWiseAdd", 2, 2, numbers | integers, true, {none, none}, makeAdd},
+    {"ElementWiseMultiply", 2, 2, numbers | integers, true, {none, none}, makeMultiply},
+    {"MatMul", 2, 3, numbers, false,
      {{"transpose_in0", Takes::truth, false}, {"transpose_in1", Takes::truth, false}}, makeMatMul},
-    {"Quantize", 1, 1, floats, fixedPoint, false, {none, none}, makeConversion},
-    {"Relu", 1, 1, numbers, numbers, true, {none, none}, makeRelu},
-    {"Reshape", 1, 1, all, all, true, {none, none}, makeReshape},
-    {"Softmax", 1, 1, numbers, numbers, true, {{"axis", Takes::count, false}, {"beta", Takes::real, false}}, makeSoftmax},
-    {"Transpose", 1, 1, all, all, true, {{"perm", Takes::tensor, true}, none}, makeTranspose},
+    {"Relu", 1, 1, numbers, true, {none, none}, makeRelu},
+    {"Reshape", 1, 1, all, true, {none, none}, makeReshape},
+    {"Softmax", 1, 1, numbers, true, {{"axis", Takes::count, false}, {"beta", Takes::real, false}}, makeSoftmax},
+    {"Transpose", 1, 1, all, true, {{"perm", Takes::tensor, true}, none}, makeTranspose},
 };
 
 const OpRow* find(const char* name) {
@@ -121,8 +118,8 @@ Qnn_ErrorHandle_t check(const OpRow& row, Checked& node) {
     return node.refuse("takes %u to %u inputs, not %u", row.fewest, row.most, config.numOfInputs);
   }
   if (config.numOfOutputs != 1 || config.outputTensors == nullptr) return node.refuse("has one output");
-  Qnn_ErrorHandle_t code = readSide(node, config.inputTensors, config.numOfInputs, row.inputs, node.inputs);
-  if (code == QNN_SUCCESS) code = readSide(node, config.outputTensors, 1, row.outputs, node.outputs);
+  Qnn_ErrorHandle_t code = readSide(node, config.inputTensors, config.numOfInputs, row.families, node.inputs);
+  if (code == QNN_SUCCESS) code = readSide(node, config.outputTensors, 1, row.families, node.outputs);
   if (code != QNN_SUCCESS) return code;
   for (std::uint32_t i = 0; i < config.numOfInputs; ++i) {
     const bool omitted = node.inputs[i].family() == noFamily;

@@ -118,14 +118,13 @@ std::vector<std::int64_t> Format::whole(const void* data) const {
       case 4: values[i] = hasSign ? read<std::int32_t>(data, i) : static_cast<std::int64_t>(read<std::uint32_t>(data, i)); break;
       default: values[i] = read<std::int64_t>(data, i);
     }
-    if (family() == truths) values[i] = values[i] != 0;
   }
   return values;
 }
 
 void Format::setWhole(const std::vector<std::int64_t>& values, void* data) const {
   for (std::size_t i = 0; i < elements_; ++i) {
-    const auto value = static_cast<std::uint64_t>(family() == truths ? values[i] != 0 : values[i]);
+    const auto value = static_cast<std::uint64_t>(values[i]);
     switch (width_) {
       case 1: write(static_cast<std::uint8_t>(value), data, i); break;
       case 2: write(static_cast<std::uint16_t>(value), data, i); break;

@@ -36,7 +36,7 @@ class Format {
   /// The other way: rounded half away from zero and saturated, as libQnnCpu does it; not a number becomes zero.
   void setReal(const std::vector<double>& values, void* data) const;
 
-  /// Stored integers, and truths as 0 and 1.
+  /// Stored integers.
   std::vector<std::int64_t> whole(const void* data) const;
   /// The other way: what does not fit wraps around.
   void setWhole(const std::vector<std::int64_t>& values, void* data) const;

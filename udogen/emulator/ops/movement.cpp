@@ -1,5 +1,4 @@
-// Reshape, Transpose, Concat, Cast, Quantize, Dequantize: elements that change their place or how they are stored.
-#include <cmath>
+// Reshape, Transpose, Concat: elements that change their place.
 #include <cstring>
 #include <numeric>
 
@@ -85,46 +84,6 @@ class Concat : public BuiltIn {
   const std::vector<Format> inputs_;
   const Format out_;
   std::size_t outer_ = 1;
-};
-
-/// As libQnnCpu does it: fixed point counts as the integers that store it, floats are cut off towards zero, and what does
-/// not fit wraps around.
-class Cast : public BuiltIn {
- public:
-  explicit Cast(const Checked& node) : in_(node.inputs[0]), out_(node.outputs[0]) {}
-
-  void execute(const void* const* inputs, void* const* outputs) const override {
-    if (in_.family() == floats && out_.family() == floats) return out_.setReal(in_.real(inputs[0]), outputs[0]);
-    if (in_.family() == floats) {
-      const std::vector<double> values = in_.real(inputs[0]);
-      std::vector<std::int64_t> whole(values.size());
-      for (std::size_t i = 0; i < whole.size(); ++i) {
-        if (out_.family() == truths) {
-          whole[i] = values[i] != 0.0;
-        } else if (std::fabs(values[i]) < 9.2e18) {  // what has no integer is zero
-          whole[i] = static_cast<std::int64_t>(values[i]);
-        }
-      }
-      return out_.setWhole(whole, outputs[0]);
-    }
-    const std::vector<std::int64_t> whole = in_.whole(inputs[0]);
-    if (out_.family() != floats) return out_.setWhole(whole, outputs[0]);
-    out_.setReal(std::vector<double>(whole.begin(), whole.end()), outputs[0]);
-  }
-
- private:
-  const Format in_, out_;
-};
-
-class Conversion : public BuiltIn {
- public:
-  explicit Conversion(const Checked& node) : in_(node.inputs[0]), out_(node.outputs[0]) {}
-  void execute(const void* const* inputs, void* const* outputs) const override {
-    out_.setReal(in_.real(inputs[0]), outputs[0]);
-  }
-
- private:
-  const Format in_, out_;
 };
 
 }  // namespace
@@ -216,21 +175,6 @@ Qnn_ErrorHandle_t makeConcat(const Checked& node, std::unique_ptr<BuiltIn>& made
   if (extent != out[axis]) return node.refuse("makes %llu along axis %u, its output has %u",
                                               static_cast<unsigned long long>(extent), axis, out[axis]);
   made = std::make_unique<Concat>(node, axis);
-  return QNN_SUCCESS;
-}
-
-Qnn_ErrorHandle_t makeCast(const Checked& node, std::unique_ptr<BuiltIn>& made) {
-  if (node.inputs[0].dims() != node.outputs[0].dims()) return node.refuse("has an output of the shape of its input");
-  made = std::make_unique<Cast>(node);
-  return QNN_SUCCESS;
-}
-
-Qnn_ErrorHandle_t makeConversion(const Checked& node, std::unique_ptr<BuiltIn>& made) {
-  if (node.inputs[0].dims() != node.outputs[0].dims()) return node.refuse("has an output of the shape of its input");
-  if (!node.inputs[0].isKnown() || !node.outputs[0].isKnown()) {
-    return node.refuse("needs a scale and an offset for its fixed-point tensor");
-  }
-  made = std::make_unique<Conversion>(node);
   return QNN_SUCCESS;
 }
 

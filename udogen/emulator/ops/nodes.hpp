@@ -29,8 +29,6 @@ Qnn_ErrorHandle_t makeMatMul(const Checked& node, std::unique_ptr<BuiltIn>& made
 Qnn_ErrorHandle_t makeReshape(const Checked& node, std::unique_ptr<BuiltIn>& made);
 Qnn_ErrorHandle_t makeTranspose(const Checked& node, std::unique_ptr<BuiltIn>& made);
 Qnn_ErrorHandle_t makeConcat(const Checked& node, std::unique_ptr<BuiltIn>& made);
-Qnn_ErrorHandle_t makeCast(const Checked& node, std::unique_ptr<BuiltIn>& made);
-Qnn_ErrorHandle_t makeConversion(const Checked& node, std::unique_ptr<BuiltIn>& made);
 
 /// The shape of a product of matrices; empty, and the reason in the log, where there is none.
 std::vector<std::uint32_t> productOf(const Checked& node, bool turnA, bool turnB);

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from udogen import backends
 from udogen.backends import reg, targets
 from udogen.backends.backend import Backend, Kind, Target, UdoCore
-from udogen.backends.common import Contents, HexagonBuild, Placement, architectures_of
+from udogen.backends.common import SUPPORT, Contents, HexagonBuild, Placement, architectures_of
 from udogen.backends.libraries import REGISTRATION
 from udogen.backends.plan import Part, Plan, PlannedFile, Source
 from udogen.errors import UsageError
@@ -50,6 +50,7 @@ class _CorePlacement(Placement):
 
     def __init__(self, folder: _CoreFolder, package: Iterable[_CoreFolder]) -> None:
         self._core, self._hidden = folder.core, f"{_SDK}/{folder.backend}"
+        self._support = SUPPORT.format(backend=folder.backend)
         self._package = [each.core for each in package]
 
     def own(self, path: str) -> str:
@@ -59,8 +60,13 @@ class _CorePlacement(Placement):
             return f"{self._hidden}/htp_core.mk"
         if path.startswith("makefiles/"):
             return f"{_SDK}/{path}"
+        if path == self._support and self._core.support:
+            return f"{self._core.folder}/{self._core.support}"
         shown = path in self._core.shows or path.startswith("src/ops/") or path.endswith("Interface.cpp")
         return f"{self._core.folder if shown else self._hidden}/{path}"
+
+    def forwarding(self) -> tuple[str, ...]:
+        return tuple(path for path in self._core.shows if path.endswith(".hpp"))
 
     def shared(self, path: str) -> str:
         if path in _REPLACED:
@@ -297,12 +303,12 @@ def _goal(row: Target, name: str, core: UdoCore, part: Part) -> _Goal:
             variables += [f"LIBRARY_NAME={part.library}", f'LAYOUT_OBJ="$(LAYOUT_OBJ)/{part.op}"']
             variables += [f'SOURCES="$(SOURCES) $(SOURCES_{part.op})"']
     elif row.compiler == "x86":
-        shown = f"{core.folder}/makefiles" if core.own_makefile else rules
-        rules = f"{shown}/Makefile.linux-x86_64"
+        own = core.own_makefile
+        rules = f"{core.folder}/makefiles/Makefile.linux-x86_64" if own else "common.mk FOR=x86_64"
     elif row.compiler == "aarch64":
-        rules += "/Makefile.linux-aarch64"
+        rules = "common.mk FOR=aarch64"
     elif row.compiler == "arm64":
-        rules += "/Makefile.$(if $(ANDROID_NDK_ROOT),android,linux)-aarch64"
+        rules = "common.mk FOR=$(if $(ANDROID_NDK_ROOT),android,aarch64)"
         variables += [f"LIBRARY_NAME={part.library.removesuffix('.so')}{row.ending}.so"]
     else:
         return _Goal(name, by_ndk_build=True)
@@ -346,10 +352,7 @@ def _root_files(data: Mapping[str, object]) -> list[PlannedFile]:
         PlannedFile("common.mk", copy=f"{shared}/linux.mk"),
         PlannedFile("jni/Android.mk", template="snpe/jni/Android.mk.mako", data=data),
         PlannedFile("jni/Application.mk", copy=f"{shared}/Application.mk"),
-        *(
-            PlannedFile(f"{_SDK}/makefiles/{name}", copy=f"{shared}/{name}")
-            for name in ("Makefile.linux-x86_64", "Makefile.linux-aarch64", "ndk.mk")
-        ),
+        PlannedFile(f"{_SDK}/makefiles/ndk.mk", copy=f"{shared}/ndk.mk"),
     ]
 
 

@@ -74,7 +74,7 @@ def quantize_blocks(values: NDArray[Any], kind: str) -> Bytes:
     columns = given.shape[-1] if given.ndim else 1
     check_columns(form, columns)
     numbers = given.reshape(-1, BLOCK)
-    made = np.empty(len(numbers), form.layout)
+    quantized = np.empty(len(numbers), form.layout)
     for first in range(0, len(numbers), _AT_ONCE):
         part = numbers[first : first + _AT_ONCE]
         if not np.isfinite(part).all():
@@ -83,9 +83,9 @@ def quantize_blocks(values: NDArray[Any], kind: str) -> Bytes:
             scales, quants = form.quantize(part)
         if not np.isfinite(scales).all():
             _refuse_large(form, part, scales, first * BLOCK, columns)
-        made[first : first + _AT_ONCE]["scale"] = scales
-        made[first : first + _AT_ONCE]["quants"] = _together(quants) if form.bits == 4 else quants
-    return made.view(np.uint8).reshape(*given.shape[:-1], form.row_bytes(columns))
+        quantized[first : first + _AT_ONCE]["scale"] = scales
+        quantized[first : first + _AT_ONCE]["quants"] = _together(quants) if form.bits == 4 else quants
+    return quantized.view(np.uint8).reshape(*given.shape[:-1], form.row_bytes(columns))
 
 
 def dequantize_blocks(blocks: NDArray[Any], kind: str) -> Floats:
@@ -95,21 +95,21 @@ def dequantize_blocks(blocks: NDArray[Any], kind: str) -> Floats:
     if not given.ndim or given.shape[-1] % form.block_bytes:
         raise partial_block(form, given.shape[-1] if given.ndim else 1)
     stored = given.reshape(-1).view(form.layout)
-    made = np.empty((len(stored), BLOCK), np.float32)
+    numbers = np.empty((len(stored), BLOCK), np.float32)
     for first in range(0, len(stored), _AT_ONCE):
         part = stored[first : first + _AT_ONCE]
         quants = _apart(part["quants"]) if form.bits == 4 else part["quants"]
         with np.errstate(over="ignore", under="ignore", invalid="ignore"):
-            made[first : first + _AT_ONCE] = form.dequantize(part["scale"], quants)
-    return made.reshape(*given.shape[:-1], given.shape[-1] // form.block_bytes * BLOCK)
+            numbers[first : first + _AT_ONCE] = form.dequantize(part["scale"], quants)
+    return numbers.reshape(*given.shape[:-1], given.shape[-1] // form.block_bytes * BLOCK)
 
 
 def format_of(kind: str) -> BlockFormat:
     """The format with this ggml name; raises if there is none."""
-    found = FORMATS.get(kind.upper())
-    if found is None:
+    form = FORMATS.get(kind.upper())
+    if form is None:
         raise UsageError(f"`{kind}` is not a block-quantized type", hint="one of: " + ", ".join(FORMATS))
-    return found
+    return form
 
 
 def check_columns(form: BlockFormat, columns: int) -> None:
@@ -241,16 +241,6 @@ VECTOR = 128  # bytes of an HVX vector, to which everything is padded and aligne
 _AT_ONCE_BYTES = 1 << 22  # bytes per pass
 
 
-def repack_rows(blocks: NDArray[Any], kind: str) -> Bytes:
-    """Repack rows of blocks into the layout that vector code reads: `rows = repack_rows(blocks, "Q4_0")`."""
-    form, given = format_of(kind), _rows(blocks)
-    columns = _columns(form, given.shape[1])
-    made = np.empty((len(given), stride(columns, kind)), np.uint8)
-    for rows in _slices(len(given), made.shape[1]):
-        _repack(form, given[rows].view(form.layout), made[rows])
-    return made
-
-
 def unrepack_rows(rows: NDArray[Any], kind: str, columns: int) -> Bytes:
     """Convert repacked rows back to blocks, bit for bit: `blocks = unrepack_rows(rows, "Q4_0", 256)`."""
     form, given = format_of(kind), _rows(rows)
@@ -260,10 +250,10 @@ def unrepack_rows(rows: NDArray[Any], kind: str, columns: int) -> Bytes:
             f"rows of {given.shape[1]} bytes are no repacked rows of {columns} numbers in {form.name}",
             hint=f"those have {stride(columns, kind)} bytes",
         )
-    made = np.empty((len(given), columns // BLOCK), form.layout)
+    unpacked = np.empty((len(given), columns // BLOCK), form.layout)
     for part in _slices(len(given), given.shape[1]):
-        _unrepack(form, given[part], made[part])
-    return made.view(np.uint8).reshape(len(given), form.row_bytes(columns))
+        _unrepack(form, given[part], unpacked[part])
+    return unpacked.view(np.uint8).reshape(len(given), form.row_bytes(columns))
 
 
 def stride(columns: int, kind: str) -> int:
@@ -339,8 +329,8 @@ class RepackBuffer:
         """The dequantized numbers of some rows; without arguments, those of the whole tensor in its shape."""
         row_bytes = self.format.row_bytes(self.columns)
         size = None if rows is None else rows * row_bytes
-        found = dequantize_blocks(self.get(row * row_bytes, size), self.format.name).reshape(-1, self.columns)
-        return found.reshape(self.shape) if row == 0 and rows is None else found
+        numbers = dequantize_blocks(self.get(row * row_bytes, size), self.format.name).reshape(-1, self.columns)
+        return numbers.reshape(self.shape) if row == 0 and rows is None else numbers
 
     def _place(self, memory: Any) -> Bytes:
         if memory is None:
@@ -416,19 +406,9 @@ def _quant_bytes(form: BlockFormat, columns: int) -> int:
     return align_up(columns * form.bits // 8, VECTOR)
 
 
-def _columns(form: BlockFormat, row_bytes: int) -> int:
-    columns, over = divmod(row_bytes, form.block_bytes)
-    if over or not columns:
-        raise UsageError(
-            f"rows of {row_bytes} bytes are not whole blocks of {form.name}",
-            hint=f"a block of {BLOCK} numbers takes {form.block_bytes} bytes",
-        )
-    return columns * BLOCK
-
-
 def _rows(given: NDArray[Any]) -> Bytes:
-    found = np.ascontiguousarray(given).view(np.uint8)
-    return found.reshape(-1, found.shape[-1]) if found.ndim != 1 else found.reshape(1, -1)
+    rows = np.ascontiguousarray(given).view(np.uint8)
+    return rows.reshape(-1, rows.shape[-1]) if rows.ndim != 1 else rows.reshape(1, -1)
 
 
 def _slices(rows: int, row_bytes: int) -> list[slice]:

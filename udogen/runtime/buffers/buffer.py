@@ -25,8 +25,27 @@ from udogen.runtime import arguments
 # How a tensor is bound: as client memory, or registered as a buffer of its own (ION, DMA_BUF) or part of a shared one.
 RAW, SHARED_BUFFER = "RAW", "SHARED_BUFFER"
 ANY = 2**80  # beyond each offset and size
-# The kinds of memory that a session counts; caches and activations are one kind.
-CACHE, COMPUTE, WEIGHTS_SIZE, SPILL_SIZE = "cache", "compute", "weights", "spill_fill"
+TENSORS, WEIGHTS_SIZE, SPILL_SIZE = "tensors", "weights", "spill_fill"  # the kinds of memory that a session counts
+
+
+class Access(Protocol):
+    """Memory that takes part in the executions of the graph it is bound to."""
+
+    def begin(self) -> None:
+        """Called before an execution; may raise."""
+        ...
+
+    def end(self, codes: Sequence[int]) -> None:
+        """Called after an execution that returned these codes: none if it did not start, 0 if it succeeded."""
+        ...
+
+    def shape(self) -> tuple[int, ...] | None:
+        """The shape of an input with dynamic dimensions."""
+        ...
+
+    def announce(self, shape: tuple[int, ...]) -> None:
+        """Called with that of an output with dynamic dimensions, before `end`."""
+        ...
 
 
 @dataclass(eq=False)
@@ -35,39 +54,25 @@ class Attachment:
 
     A graph sets `unbind` while a tensor is bound to it, and calls `unused` after its user unbound the tensor.
     The owner of the memory calls `end_binding` before it frees the memory.
-
-    `enter` and `leave` are called around each execution; `enter` may raise.  If `failed` is set, it is
-    called instead of `leave` after an execution that failed (True) or that other memory kept from starting (False).
     """
 
     data: Any = None
     handle: Any = None
     view: memoryview | None = None  # its bytes, if the client may access them
-    enter: Callable[[], None] | None = None
-    leave: Callable[[], None] | None = None
-    failed: Callable[[bool], None] | None = None
+    access: Access | None = None
     unused: Callable[[], None] | None = None
-    shape: Callable[[], tuple[int, ...] | None] | None = None  # returns the shape of an input with dynamic dimensions
-    announce: Callable[[tuple[int, ...]], None] | None = None  # is passed that of an output with dynamic dimensions
-    unbind: Callable[[bool], None] | None = None  # set while a tensor is bound to it; True: wait for an execution
+    unbind: Callable[[], None] | None = None  # set while a tensor is bound to it; waits for a running execution
     ended: str = ""  # why it can no longer be used
 
     def attach(self, _graph: Any, _info: TensorInfo, _role: str) -> Attachment:
         """Return itself: it is attached already (the protocol of `Graph.bind`)."""
         return self
 
-    def end_binding(self, why: str, *, wait: bool = True) -> None:
-        """Unbind the tensor before the memory is freed; with `wait`, after a running execution."""
+    def end_binding(self, why: str) -> None:
+        """Unbind the tensor before the memory is freed, after a running execution."""
         self.ended = why
         if self.unbind is not None:
-            self.unbind(wait)
-
-    def end(self, codes: Sequence[int]) -> None:
-        """Called after an execution that returned these codes: none if it did not start, 0 if it succeeded."""
-        if self.failed and list(codes) != [0]:
-            self.failed(bool(codes))
-        elif self.leave:
-            self.leave()
+            self.unbind()
 
 
 class Bindable(Protocol):
@@ -138,6 +143,9 @@ class Buffer:
                 f"buffer `{self.name}` belongs to QNN: it is the {purpose}",
                 hint="close its context first: until then only QNN may read or write it",
             )
+        return self._bytes()
+
+    def _bytes(self) -> memoryview:
         return memoryview(self._open_memory()).cast("B")[self._begin : self._begin + self.size]
 
     @property
@@ -176,21 +184,21 @@ class Buffer:
                 hint="allocate it as shared memory (rpcmem on a device, memfd on a PC)",
             )
         try:
-            found = os.fstat(fd)
+            status = os.fstat(fd)
         except OSError as problem:
             raise RunFailed(
                 f"file descriptor {fd} of buffer `{self.name}` was closed outside of udogen",
                 hint="hand out os.dup(buffer.fd): only the buffer may close its descriptor",
             ) from problem
-        if (found.st_dev, found.st_ino) != self._identity:
+        if (status.st_dev, status.st_ino) != self._identity:
             raise RunFailed(
                 f"file descriptor {fd} of buffer `{self.name}` refers to another file now: it was closed, "
                 "and its number was reused",
                 hint="hand out os.dup(buffer.fd): only the buffer may close its descriptor",
             )
-        if stat.S_ISREG(found.st_mode) and found.st_size < self.fd_offset + self.size:
+        if stat.S_ISREG(status.st_mode) and status.st_size < self.fd_offset + self.size:
             raise RunFailed(
-                f"the file of buffer `{self.name}` has {found.st_size} bytes now, less than the buffer, "
+                f"the file of buffer `{self.name}` has {status.st_size} bytes now, less than the buffer, "
                 f"which ends at {self.fd_offset + self.size}",
                 hint="extend the file again: access to the missing bytes would end the process (SIGBUS)",
             )
@@ -240,12 +248,12 @@ class Buffer:
         whole = BufferPart(self, 0, self.size, RAW if self.fd is None else alone)
         return whole.attach(graph, info, role)
 
-    def attached(self, made: Attachment) -> Attachment:
+    def attached(self, attachment: Attachment) -> Attachment:
         """Record an attachment, so that it is unbound when the buffer is closed."""
         with self._lock:
             self._open_memory()
-            self._attached.add(made)
-        return made
+            self._attached.add(attachment)
+        return attachment
 
     def part(self, offset: int = 0, nbytes: int | None = None) -> BufferPart:
         """A range of it, for one of several tensors: `graph.bind({"x": buffer.part(0, 256)})`.
@@ -262,8 +270,8 @@ class Buffer:
         with self._lock:
             self._check_unheld()
         # Without the lock: a graph that is being bound waits for it.
-        for each in list(self._attached):
-            each.end_binding(f"buffer `{self.name}` was closed")
+        for attachment in list(self._attached):
+            attachment.end_binding(f"buffer `{self.name}` was closed")
         errors: list[Exception] = []
         for end in reversed(list(self._registrations.values())):
             try:
@@ -318,8 +326,8 @@ class Buffer:
 
 
 def _identity(fd: int) -> _Identity:
-    found = os.fstat(fd)
-    return found.st_dev, found.st_ino
+    status = os.fstat(fd)
+    return status.st_dev, status.st_ino
 
 
 def _close(fd: int, identity: _Identity) -> None:
@@ -335,8 +343,6 @@ def _close(fd: int, identity: _Identity) -> None:
 class BufferPart:
     """A range of a buffer; `how` is RAW (client memory), ION, DMA_BUF or SHARED_BUFFER (registered memory).
 
-    `largest` is the tensor that the range is registered for, if another tensor of the context needs more of it.
-
     `graph.bind({"x": buffer.part(0, 256)})`
     """
 
@@ -344,12 +350,9 @@ class BufferPart:
     offset: int
     nbytes: int
     how: str
-    largest: tuple[str, tuple[int, ...]] | None = None
 
     def __post_init__(self) -> None:
-        arguments.expect(
-            self.buffer, Buffer, "the buffer of a part", "a Buffer: `allocate(…)`, or the `buffer` of a pool"
-        )
+        arguments.expect(self.buffer, Buffer, "the buffer of a part", "a Buffer: `allocate(…)` or `open_pool(…)`")
         if self.how not in (RAW, ION, DMA_BUF, SHARED_BUFFER):
             raise UsageError(f"memory is not bound as {self.how!r}", hint="RAW, ION, DMA_BUF or SHARED_BUFFER")
         begin = arguments.whole(self.offset, f"the offset in buffer `{self.buffer.name}`", least=-ANY, most=ANY)
@@ -383,9 +386,8 @@ class BufferPart:
             )
         if self.how == RAW:
             return self.buffer.attached(Attachment(data=view))
-        dtype, shape = self.largest or (info.dtype, tuple(info.shape))
         place = graph.context.registrations.register(
-            self.buffer, how=self.how, dtype=dtype, shape=shape, offset=self.offset
+            self.buffer, how=self.how, dtype=info.dtype, shape=tuple(info.shape), offset=self.offset
         )
         return self.buffer.attached(graph.context.registrations.attach(place, view))
 
@@ -525,16 +527,16 @@ class Registrations:
             for row in self._rows:
                 if row.buffer is buffer and row.offset == offset and row.how == how:
                     return self._again(row, dtype, shape, nbytes)
-            made = self._new(buffer, how, dtype, shape, offset)
-            self._rows.append(made)
-            return made
+            new = self._new(buffer, how, dtype, shape, offset)
+            self._rows.append(new)
+            return new
 
     def attach(self, row: RegisteredPart, view: memoryview) -> Attachment:
         """The attachment of a tensor to a registered range."""
-        made = Attachment(handle=row.memory.handle, view=view, unused=partial(self._sweep, row))
+        attachment = Attachment(handle=row.memory.handle, view=view, unused=partial(self._sweep, row))
         row.attached = [each for each in row.attached if each() is not None]
-        row.attached.append(weakref.ref(made))
-        return made
+        row.attached.append(weakref.ref(attachment))
+        return attachment
 
     def _again(self, row: RegisteredPart, dtype: str, shape: Sequence[int], nbytes: int) -> RegisteredPart:
         if row.dtype == dtype and row.nbytes >= nbytes:
@@ -560,7 +562,7 @@ class Registrations:
             stack.callback(record_registration(entry))
             stack.callback(buffer.hold(f"context {context.name}", until_closed=lambda: self.release(buffer)))
             if context.session is not None:
-                stack.callback(context.session.charge_buffer(buffer, buffer.size))
+                stack.callback(context.session.charge(buffer, buffer.size))
             try:
                 place = {"shared": part} if how == SHARED_BUFFER else {"kind": how, "address": buffer.address}
                 memory = MemoryHandle(context.handle, fd, dtype=dtype, shape=shape, **place)

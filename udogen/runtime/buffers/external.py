@@ -19,7 +19,9 @@ from udogen.errors import RunFailed
 from udogen.qnn.handles import Handle, register_external, run_all
 from udogen.runtime.buffers.buffer import (
     SPILL_FILL,
+    SPILL_SIZE,
     WEIGHTS,
+    WEIGHTS_SIZE,
     Buffer,
     RegisteredRange,
     is_registered,
@@ -32,7 +34,7 @@ if TYPE_CHECKING:
     from udogen.runtime.contexts.context import Context
 
 _NAMES = {WEIGHTS: "external weights buffer", SPILL_FILL: "external spill-fill buffer"}
-_COUNTED_AS = {WEIGHTS: "weights", SPILL_FILL: "spill_fill"}  # kinds of `Session.charge_buffer`
+_COUNTED_AS = {WEIGHTS: WEIGHTS_SIZE, SPILL_FILL: SPILL_SIZE}  # kinds of `Session.charge`
 _DMA = ("rpcmem", "hardware_buffer_blob")  # kinds of memory that are DMA buffers
 _DMA_FILES = ("/dmabuf", "anon_inode:dmabuf")  # in /proc/self/fd, link targets of DMA buffers of other programs
 
@@ -164,15 +166,15 @@ def register(kind: str, context: Context, buffer: Buffer, offset: int, features:
             stack.callback(buffer.hold(f"context {context.name}, as {_NAMES[kind]}"))
             stack.callback(buffer.reserve(f"{_NAMES[kind]} of context {context.name}"))
             if context.session is not None:
-                stack.callback(context.session.charge_buffer(buffer, size, _COUNTED_AS[kind]))
+                stack.callback(context.session.charge(buffer, size, _COUNTED_AS[kind]))
             handle = register_external(context.handle, kind, buffer.descriptor(), offset=place, size=size)
             if kind == SPILL_FILL:
                 context.turn = entry.turn
                 stack.callback(setattr, context, "turn", None)
-            made = ExternalBuffer(kind, context, buffer, handle, stack.pop_all().close)
-        context.on_close(made._deregister)
-        context.keep(made._after_the_end)
-        return made
+            registered = ExternalBuffer(kind, context, buffer, handle, stack.pop_all().close)
+        context.on_close(registered._deregister)
+        context.keep(registered._after_the_end)
+        return registered
 
 
 _registering = threading.Lock()

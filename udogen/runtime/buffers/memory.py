@@ -54,14 +54,14 @@ class Rpcmem:
     """The functions of one libcdsprpc.so."""
 
     def __init__(self, library: str = LIBRARY) -> None:
-        found = _Library(library, "it is part of the system of a Snapdragon device; on a PC take memfd")
-        self._function, pointer = found.function, ctypes.c_void_p
-        self._alloc = found.function("rpcmem_alloc", pointer, ctypes.c_int, ctypes.c_uint32, ctypes.c_int)
-        self._to_fd = found.function("rpcmem_to_fd", ctypes.c_int, pointer)
-        self._free = found.function("rpcmem_free", None, pointer)
+        functions = _Library(library, "it is part of the system of a Snapdragon device; on a PC take memfd")
+        self._function, pointer = functions.function, ctypes.c_void_p
+        self._alloc = functions.function("rpcmem_alloc", pointer, ctypes.c_int, ctypes.c_uint32, ctypes.c_int)
+        self._to_fd = functions.function("rpcmem_to_fd", ctypes.c_int, pointer)
+        self._free = functions.function("rpcmem_free", None, pointer)
         wide = (pointer, ctypes.c_int, ctypes.c_uint32, ctypes.c_size_t)
         # Only newer releases have it; the size passed to `rpcmem_alloc` is an int.
-        self._alloc2 = found.function("rpcmem_alloc2", *wide) if found.has("rpcmem_alloc2") else None
+        self._alloc2 = functions.function("rpcmem_alloc2", *wide) if functions.has("rpcmem_alloc2") else None
 
     def allocate(self, size: int) -> tuple[Any, int]:
         """Memory that is freed with the returned object, and its descriptor, which is closed with it."""
@@ -192,48 +192,40 @@ def hardware_buffer(*, width: int, height: int, pixel_format: int, pixel_bytes: 
             hint="use several buffers, or a pool of kind ashmem",
         )
     wanted = _Description(width, height, 1, pixel_format, CPU_OFTEN | GPU_DATA, 0, 0, 0)
-    made, address = ctypes.c_void_p(), ctypes.c_void_p()
-    if code := allocate(ctypes.byref(wanted), ctypes.byref(made)):
+    hardware, address = ctypes.c_void_p(), ctypes.c_void_p()
+    if code := allocate(ctypes.byref(wanted), ctypes.byref(hardware)):
         raise RunFailed(
             f"AHardwareBuffer_allocate refuses {width} x {height} of format {pixel_format:#x} (it returned {code})",
             hint="the device has no such buffer, or no memory for it",
         )
-    if code := lock(made, CPU_OFTEN, -1, None, ctypes.byref(address)):
-        release(made)
+    if code := lock(hardware, CPU_OFTEN, -1, None, ctypes.byref(address)):
+        release(hardware)
         raise RunFailed(
             f"AHardwareBuffer_lock failed (it returned {code})",
             hint="the CPU cannot access buffers of this format on this device",
         )
-    describe(made, ctypes.byref(wanted))
+    describe(hardware, ctypes.byref(wanted))
     memory = (ctypes.c_ubyte * (wanted.stride * height * pixel_bytes or width * height * pixel_bytes)).from_address(
         address.value or 0
     )
-    weakref.finalize(memory, _end, unlock, release, made).atexit = False
-    return Backing(memory, fd=_descriptor(functions, made), owns_fd=False)
+    weakref.finalize(memory, _end, unlock, release, hardware).atexit = False
+    return Backing(memory, fd=_descriptor(functions, hardware), owns_fd=False)
 
 
-def _end(unlock: Any, release: Any, made: ctypes.c_void_p) -> None:
-    unlock(made, None)
-    release(made)
+def _end(unlock: Any, release: Any, hardware: ctypes.c_void_p) -> None:
+    unlock(hardware, None)
+    release(hardware)
 
 
-def _descriptor(functions: _Library, made: ctypes.c_void_p) -> int | None:
+def _descriptor(functions: _Library, hardware: ctypes.c_void_p) -> int | None:
     """Its first descriptor, or None; the function exists for system components, not for apps."""
     if not functions.has("AHardwareBuffer_getNativeHandle"):
         return None
-    handle = functions.function("AHardwareBuffer_getNativeHandle", ctypes.POINTER(_Handle), ctypes.c_void_p)(made)
+    handle = functions.function("AHardwareBuffer_getNativeHandle", ctypes.POINTER(_Handle), ctypes.c_void_p)(hardware)
     return int(handle.contents.first) if handle and handle.contents.fds > 0 else None
 
 
 LARGEST_ALIGNMENT = mmap.PAGESIZE  # every allocator returns whole pages
-
-
-class Allocator(NamedTuple):
-    """A source of memory."""
-
-    name: str
-    shared: bool  # it has a descriptor, for other processors and processes
-    take: Callable[[int, str], Backing]  # (size, name)
 
 
 def _client(size: int, _name: str) -> Backing:
@@ -257,13 +249,10 @@ def _rpcmem(size: int, _name: str) -> Backing:
     return Backing(memory, fd=fd, owns_fd=False)
 
 
-ALLOCATORS = {
-    row.name: row
-    for row in (
-        Allocator("client", False, _client),
-        Allocator("memfd", True, _memfd),
-        Allocator("rpcmem", True, _rpcmem),  # DMA memory of a Snapdragon device
-    )
+ALLOCATORS: dict[str, Callable[[int, str], Backing]] = {  # (size, name)
+    "client": _client,
+    "memfd": _memfd,
+    "rpcmem": _rpcmem,  # DMA memory of a Snapdragon device
 }
 
 
@@ -295,25 +284,28 @@ def allocate(kind: str, size: int, *, alignment: int = 64, name: str = "buffer")
     """
     arguments.expect(kind, str, "the allocator", f"one of: {', '.join(ALLOCATORS)}")
     abi.text_bytes(name, "the name of a buffer")
-    row = ALLOCATORS.get(kind)
-    if row is None:
+    if kind not in ALLOCATORS:
         raise UsageError(f"unknown allocator `{kind}`", hint=f"one of: {', '.join(ALLOCATORS)}")
     size = arguments.whole(size, f"the size of buffer `{name}`", least=-ANY, most=ANY)
     check_alignment(arguments.whole(alignment, "the alignment", least=-ANY, most=ANY))
     if size <= 0:
         raise UsageError(f"buffer `{name}` cannot have {size} bytes", hint="give at least one byte")
-    try:
-        backing = row.take(size, name)
-    except (OSError, OverflowError, ValueError) as problem:
-        raise out_of_memory(f"buffer `{name}`", size, problem, kind=kind) from problem
-    made = Buffer(backing, name=name, kind=kind, size=size, alignment=alignment)
-    if made.address % alignment:
-        made.close()
+    buffer = Buffer(take_memory(kind, size, name), name=name, kind=kind, size=size, alignment=alignment)
+    if buffer.address % alignment:
+        buffer.close()
         raise RunFailed(
-            f"{kind} returned memory at {made.address:#x} for buffer `{name}`, which is not a multiple of {alignment}",
+            f"{kind} memory of buffer `{name}` is at {buffer.address:#x}, which is not a multiple of {alignment}",
             hint="ask for a smaller alignment",
         )
-    return made
+    return buffer
+
+
+def take_memory(kind: str, size: int, name: str) -> Backing:
+    """Memory for a buffer of this name."""
+    try:
+        return ALLOCATORS[kind](size, name)
+    except (OSError, OverflowError, ValueError) as problem:
+        raise out_of_memory(f"buffer `{name}`", size, problem, kind=kind) from problem
 
 
 def out_of_memory(what: str, size: int, problem: Exception, *, kind: str) -> RunFailed:

@@ -8,7 +8,6 @@ import os
 import stat
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from types import TracebackType
 from typing import Any, NamedTuple
 
 from udogen.errors import RunFailed, ToolMissing, UsageError
@@ -19,7 +18,7 @@ from udogen.qnn.tensors import STATIC, QnnTensor, byte_size
 from udogen.runtime import arguments
 from udogen.runtime.buffers import memory
 from udogen.runtime.buffers.buffer import ANY, Backing, Buffer
-from udogen.runtime.buffers.memory import align_up, allocate, check_alignment, out_of_memory
+from udogen.runtime.buffers.memory import align_up, check_alignment, out_of_memory, take_memory
 
 
 class FileRange(NamedTuple):
@@ -45,59 +44,30 @@ class ImageLayout(NamedTuple):
     pixel_bytes: int
 
 
-class PoolKind(NamedTuple):
-    """A kind of pool."""
-
-    name: str
-    open: Callable[..., Buffer]
-    takes: str  # the arguments of `open_pool` that it takes in addition to the name
-    holds_constants: bool = True
-
-
-class Pool:
+class Pool(Buffer):
     """Memory that is allocated piece by piece: `offset = pool.take(256)`; a context manager."""
 
-    def __init__(self, kind: PoolKind, buffer: Buffer) -> None:
-        self.kind, self.buffer = kind, buffer
-        self._used = 0
-
-    @property
-    def name(self) -> str:
-        """Its name."""
-        return self.buffer.name
+    _used = 0
 
     @property
     def free(self) -> int:
         """Bytes that are not allocated yet."""
-        return self.buffer.size - self._used
+        return self.size - self._used
 
     def take(self, nbytes: int, *, alignment: int = 64) -> int:
         """Allocate `nbytes`; returns their offset."""
         nbytes = arguments.whole(nbytes, f"the number of bytes to take from pool `{self.name}`", least=1)
         check_alignment(arguments.whole(alignment, "the alignment"))
-        self.buffer.check_open()
+        self.check_open()
         offset = align_up(self._used, alignment)
-        if offset + nbytes > self.buffer.size:
+        if offset + nbytes > self.size:
             raise RunFailed(
-                f"pool `{self.name}` is full: {nbytes} bytes are wanted, {max(self.buffer.size - offset, 0)} of "
-                f"{self.buffer.size} are left",
+                f"pool `{self.name}` is full: {nbytes} bytes are wanted, {max(self.size - offset, 0)} of "
+                f"{self.size} are left",
                 hint="open a larger pool",
             )
         self._used = offset + nbytes
         return offset
-
-    def close(self) -> None:
-        """Free its memory."""
-        self.buffer.close()
-
-    def __enter__(self) -> Pool:
-        self.buffer.__enter__()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.buffer.__exit__(kind, error, trace)
 
 
 def open_pool(
@@ -125,21 +95,22 @@ def open_pool(
             f"a pool `{kind}` is opened with {' and '.join(wanted)}",
             hint="size: its bytes, one or more; file: a descriptor and an offset; image: width, height and format",
         )
-    return Pool(row, row.open(**given, name=name))
+    backing = row.open(**given, name=name)
+    return Pool(backing, name=name, kind=kind, size=size or len(backing.memory))
 
 
-def _ashmem(size: int, name: str) -> Buffer:
+def _ashmem(size: int, name: str) -> Backing:
     try:
         fd = memory.ashmem(name, size)
     except ToolMissing:  # not Android: Linux has memfd instead
-        return allocate("memfd", size, alignment=mmap.PAGESIZE, name=name)
+        return take_memory("memfd", size, name)
     try:
         return _mapped(size, FileRange(fd), name, "ashmem")
     finally:
         os.close(fd)
 
 
-def _mapped(size: int, file: FileRange, name: str, kind: str = "mmap_fd") -> Buffer:
+def _mapped(size: int, file: FileRange, name: str, kind: str = "mmap_fd") -> Backing:
     """Map a part of a file, from the start of its first page."""
     what = f"pool `{name}`"
     try:
@@ -149,17 +120,17 @@ def _mapped(size: int, file: FileRange, name: str, kind: str = "mmap_fd") -> Buf
             f"{what}: {file.fd} is not an open file descriptor", hint="keep the file open until the pool is"
         ) from problem
     try:
-        found = os.fstat(fd)
-        if file.offset < 0 or (stat.S_ISREG(found.st_mode) and file.offset + size > found.st_size):
+        status = os.fstat(fd)
+        if file.offset < 0 or (stat.S_ISREG(status.st_mode) and file.offset + size > status.st_size):
             raise RunFailed(
                 f"{what}: bytes {file.offset} to {file.offset + size} are not in the file of descriptor {file.fd}, "
-                f"which has {found.st_size}",
+                f"which has {status.st_size}",
                 hint="give an offset and a size that are inside it",
             )
         begin = file.offset % mmap.ALLOCATIONGRANULARITY
         access = mmap.PROT_READ | (mmap.PROT_WRITE if file.writable else 0)
         memory = mmap.mmap(fd, begin + size, flags=mmap.MAP_SHARED, prot=access, offset=file.offset - begin)
-        return Buffer(Backing(memory, begin, fd, file.offset), name=name, kind=kind, size=size)
+        return Backing(memory, begin, fd, file.offset)
     except PermissionError as problem:
         os.close(fd)
         raise RunFailed(
@@ -179,24 +150,27 @@ def _mapped(size: int, file: FileRange, name: str, kind: str = "mmap_fd") -> Buf
         raise
 
 
-def _blob(size: int, name: str) -> Buffer:
-    made = memory.hardware_buffer(width=size, height=1, pixel_format=memory.FORMAT_BLOB, pixel_bytes=1)
-    return Buffer(made, name=name, kind="hardware_buffer_blob", size=size)
+def _blob(size: int, name: str) -> Backing:
+    return memory.hardware_buffer(width=size, height=1, pixel_format=memory.FORMAT_BLOB, pixel_bytes=1)
 
 
-def _hardware_buffer(image: ImageLayout, name: str) -> Buffer:
-    made = memory.hardware_buffer(**image._asdict())
-    return Buffer(made, name=name, kind="hardware_buffer", size=len(made.memory))
+def _hardware_buffer(image: ImageLayout, name: str) -> Backing:
+    return memory.hardware_buffer(**image._asdict())
+
+
+class PoolKind(NamedTuple):
+    """A kind of pool."""
+
+    open: Callable[..., Backing]
+    takes: str  # the arguments of `open_pool` that it takes in addition to the name
+    holds_constants: bool = True
 
 
 POOLS = {
-    row.name: row
-    for row in (
-        PoolKind("ashmem", _ashmem, "size"),
-        PoolKind("mmap_fd", _mapped, "size file"),
-        PoolKind("hardware_buffer_blob", _blob, "size"),
-        PoolKind("hardware_buffer", _hardware_buffer, "image", holds_constants=False),
-    )
+    "ashmem": PoolKind(_ashmem, "size"),
+    "mmap_fd": PoolKind(_mapped, "size file"),
+    "hardware_buffer_blob": PoolKind(_blob, "size"),
+    "hardware_buffer": PoolKind(_hardware_buffer, "image", holds_constants=False),
 }
 
 
@@ -222,10 +196,10 @@ class Constants(Closing):
     """
 
     def __init__(self, pool: Pool | None = None, *, threshold: int = THRESHOLD) -> None:
-        if pool is not None and not pool.kind.holds_constants:
-            fitting = ", ".join(row.name for row in POOLS.values() if row.holds_constants)
+        if pool is not None and not POOLS[pool.kind].holds_constants:
+            fitting = ", ".join(name for name, row in POOLS.items() if row.holds_constants)
             raise UsageError(
-                f"constants cannot lie in a pool `{pool.kind.name}`: it is for inputs and outputs of executions",
+                f"constants cannot lie in a pool `{pool.kind}`: it is for inputs and outputs of executions",
                 hint=f"one of: {fitting}",
             )
         self.rows: list[ConstantPlacement] = []
@@ -249,10 +223,8 @@ class Constants(Closing):
                 f"constant `{name}` has {nbytes} bytes: more than {self._threshold} are not copied",
                 hint="open a pool for constants, or raise the threshold",
             )
-        offset = self._offset_of(given)
-        if offset is None:
-            offset = self._pool.take(nbytes)
-            self._pool.buffer.view[offset : offset + nbytes] = given
+        offset = self._pool.take(nbytes)
+        self._pool.view[offset : offset + nbytes] = given
         return self._referring(name, dtype, shape, offset, quant)
 
     def refer(
@@ -267,10 +239,10 @@ class Constants(Closing):
             raise UsageError(
                 f"constant `{name}` refers to a pool, but none was given", hint="open one for the constants"
             )
-        if offset < 0 or offset + nbytes > self._pool.buffer.size:
+        if offset < 0 or offset + nbytes > self._pool.size:
             raise RunFailed(
                 f"constant `{name}` would be bytes {offset} to {offset + nbytes} of pool `{self._pool.name}`, "
-                f"which has {self._pool.buffer.size}",
+                f"which has {self._pool.size}",
                 hint="give an offset inside the pool",
             )
         return self._referring(name, dtype, shape, offset, quant)
@@ -282,7 +254,7 @@ class Constants(Closing):
 
     def _referring(self, name: str, dtype: str, shape: Sequence[int], offset: int, quant: Quantization) -> QnnTensor:
         assert self._pool is not None  # checked by both callers
-        nbytes, buffer = byte_size(dtype, shape), self._pool.buffer
+        nbytes, buffer = byte_size(dtype, shape), self._pool
         view = buffer.view[offset : offset + nbytes]
         self._end_hold.append(buffer.hold(f"constant `{name}`"))
         return self._made(name, dtype, shape, view, quant, ConstantPlacement(name, REFERENCE, nbytes, offset))
@@ -292,13 +264,6 @@ class Constants(Closing):
     ) -> QnnTensor:
         self.rows.append(row)
         return QnnTensor(name, dtype=dtype, shape=shape, role=STATIC, quant=quant, data=data)
-
-    def _offset_of(self, given: memoryview) -> int | None:
-        """The offset of these bytes in the pool; None if they are not in it."""
-        ffi = abi.ffi()
-        buffer = self._pool.buffer if self._pool else None
-        offset = int(ffi.cast("uintptr_t", ffi.from_buffer(given))) - buffer.address if buffer else -1
-        return offset if buffer and 0 <= offset <= buffer.size - len(given) else None
 
 
 def _flat(name: str, data: Any) -> memoryview:

@@ -15,7 +15,7 @@ from udogen.qnn import abi
 from udogen.qnn.system import TensorInfo
 from udogen.qnn.tensors import APP_READ, APP_WRITE, MOST_BYTES, QnnTensor, byte_size
 from udogen.runtime.arguments import kind_of
-from udogen.runtime.buffers.buffer import Attachment
+from udogen.runtime.buffers.buffer import Access, Attachment
 
 if TYPE_CHECKING:
     import numpy as np
@@ -86,18 +86,9 @@ class TensorBinding:
         return array if shape == array.shape else array.reshape(-1)[: prod(shape)].reshape(shape)
 
     @property
-    def attachment(self) -> Attachment | None:
-        """The memory that it is bound to, or None."""
-        return self._attachment
-
-    @property
     def bound(self) -> bool:
         """Whether it is bound to memory."""
         return self._attachment is not None and not self._attachment.ended
-
-    def holds(self, memory: Attachment) -> bool:
-        """Whether the tensor is bound to this memory."""
-        return self._attachment is memory
 
     @property
     def why(self) -> str:
@@ -106,9 +97,8 @@ class TensorBinding:
 
     @property
     def guarded(self) -> bool:
-        """Whether its memory takes part in executions (`enter`, `leave`, `failed`)."""
-        found = self._attachment
-        return found is not None and (found.enter or found.leave or found.failed) is not None
+        """Whether its memory takes part in executions (`Attachment.access`)."""
+        return self._attachment is not None and self._attachment.access is not None
 
     def bind(self, graph: Graph, place: Any) -> None:
         """Bind the tensor to memory; raises if that is too small, has another type, or is read-only for an output."""
@@ -122,7 +112,7 @@ class TensorBinding:
         if self._attachment is not None:
             self._attachment.unbind = None
         self._attachment, self._held, self._why = found, held, ""
-        found.unbind = partial(graph.release, self, found)
+        found.unbind = partial(graph.release, self)
         self._restore()
 
     def array(self) -> Array:
@@ -140,12 +130,11 @@ class TensorBinding:
         array: Array = np.frombuffer(view, np.uint8)[: self.nbytes].view(dtype).reshape(shape)
         return self.written(array) if self.is_dynamic and self.role == APP_READ else array
 
-    def enter(self) -> Attachment:
-        """Start an execution on the bound memory; returns the attachment whose `end` is to be called."""
-        assert self._attachment is not None
-        if self._attachment.enter:
-            self._attachment.enter()
-        return self._attachment
+    @property
+    def access(self) -> Access:
+        """The access to its memory, if that takes part in executions."""
+        assert self._attachment is not None and self._attachment.access is not None
+        return self._attachment.access
 
     def borrow(self, array: Array, *, into: bool = False) -> int:
         """Bind the tensor to an array for one execution; returns the number of bytes that were copied for it."""

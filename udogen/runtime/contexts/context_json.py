@@ -14,10 +14,10 @@ from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from udogen.configs import json_text
+from udogen.documents.document import Document, parse
 from udogen.errors import RunFailed, open_plain
 from udogen.opdef import datatypes
-from udogen.opdef.problems import Location, Problem, Problems
+from udogen.opdef.problems import Problem, Problems
 from udogen.qnn import quantization
 from udogen.qnn.quantization import OtherEncoding, Quantization
 from udogen.qnn.system import HTP_KEYS, BinaryInfo, GraphInfo, HardwareDevice, HtpGraph, TensorInfo
@@ -26,7 +26,6 @@ from udogen.runtime.contexts.json_values import (
     FORMATS,
     MISSING,
     JsonNode,
-    JsonProblems,
     code_of,
     data_format,
     data_type,
@@ -54,19 +53,16 @@ class ContextJson(NamedTuple):
 
 def read(path: Path) -> ContextJson:
     """Read such a file; raises `ConfigError` (exit code 2) with all problems of the file."""
-    name = path.name
-    data = _bytes(path)
-    problems = Problems()
-    info = None
-    value = _quickly(data)
+    data, file, problems = _bytes(path), str(path), Problems()
+    value, info = _quickly(data), None
     if value is not MISSING:
-        info = _ContextReader(str(path), problems, lambda _path: Location(str(path))).binary(value)
+        info = _read_binary(Document(value, {}, file, problems))
     if info is None or problems.all():  # parse again with line numbers, which the fast parser lacks
         problems = Problems()
-        info_json = _with_lines(data, str(path), problems)
-        if info_json is not None:
-            info = _ContextReader(str(path), problems, info_json.place).binary(info_json.value)
-    problems.stop_if_any(what=name)
+        document = parse(data, file, problems, most=_MOST_VALUES)
+        if document is not None:
+            info = _read_binary(document)
+    problems.stop_if_any(what=path.name)
     assert info is not None
     return ContextJson(path, info, problems.warnings)
 
@@ -105,261 +101,244 @@ def _quickly(data: bytes) -> Any:
         return MISSING
 
 
-def _with_lines(data: bytes, file: str, problems: Problems) -> json_text.Text | None:
-    try:
-        info_json = data.decode("utf-8-sig")
-    except UnicodeDecodeError as fault:
-        line = data.count(b"\n", 0, fault.start) + 1
-        problems.error(Location(file, line), "this is not text in UTF-8", "is this the binary? give its JSON")
+def _read_binary(document: Document) -> BinaryInfo | None:
+    top = JsonNode(document.value, (), document)
+    if not top.is_object:
+        top.error("this is not a description of a context binary: it is not an object", _MAKE)
         return None
-    if not info_json.strip():
-        problems.error(Location(file, 1), "the file is empty", "was writing it interrupted? make it again")
+    if top.get("graphs", "graphInputs", "inputs") is None:
+        top.error("this is not a description of a context binary: it has no `graphs`", _MAKE)
         return None
-    return json_text.parse(info_json, file, problems, most=_MOST_VALUES)
+    graphs = _read_graphs(top)
+    context_tensors = top.get("contextTensors")
+    tensors = _read_rows(context_tensors, "contextTensors") if context_tensors is not None else []
+    arch = top.get("contextMetadata")
+    arch = arch.get("dspArch") if arch is not None and arch.is_object else None
+    return BinaryInfo(
+        backend_id=top.whole("backendId", 0),
+        build_id=top.text("buildId"),
+        api_version=top.text("coreApiVersion"),
+        backend_version=top.text("backendApiVersion"),
+        soc=top.text("socVersion"),
+        graphs=graphs,
+        version=last_number(top.text("version")),
+        blob_version=top.text("contextBlobVersion"),
+        blob_size=top.whole("contextBlobSize", 0),
+        context_tensors=tuple(_read_tensor(row, "") for row in tensors),
+        arch=f"v{arch.value}" if arch is not None and arch.value else "",
+        soc_model=top.whole("socModel", 0),
+        devices=_read_devices(top),
+    )
 
 
-class _ContextReader:
-    """Reads a parsed file, collecting problems."""
+def _read_graphs(top: JsonNode) -> tuple[GraphInfo, ...]:
+    listed = top.get("graphs")
+    rows = [top] if listed is None else _read_rows(listed, "graphs")  # a single graph may be at the top level
+    _counted(top, "numGraphs", rows, "graphs")
+    found = [(row, graph) for row in rows if (graph := _read_graph(row)) is not None]
+    if not rows and listed is not None:
+        listed.error("there is no graph in it", _MAKE)
+    _unique([(row, graph.name) for row, graph in found], "graphs", "the name")
+    return tuple(graph for _, graph in found)
 
-    def __init__(self, file: str, problems: Problems, place: Callable[[json_text.Path], Location]) -> None:
-        self._where = JsonProblems(problems, place)
-        self._error = self._where.error
 
-    def binary(self, value: Any) -> BinaryInfo | None:
-        top = JsonNode(value, (), self._where)
-        if not top.is_object:
-            self._error((), "this is not a description of a context binary: it is not an object", _MAKE)
-            return None
-        if top.get("graphs", "graphInputs", "inputs") is None:
-            self._error((), "this is not a description of a context binary: it has no `graphs`", _MAKE)
-            return None
-        graphs = self._graphs(top)
-        context_tensors = top.get("contextTensors")
-        tensors = self._rows(context_tensors, "contextTensors") if context_tensors is not None else []
-        arch = top.get("contextMetadata")
-        arch = arch.get("dspArch") if arch is not None and arch.is_object else None
-        return BinaryInfo(
-            backend_id=top.whole("backendId", 0),
-            build_id=top.text("buildId"),
-            api_version=top.text("coreApiVersion"),
-            backend_version=top.text("backendApiVersion"),
-            soc=top.text("socVersion"),
-            graphs=graphs,
-            version=last_number(top.text("version")),
-            blob_version=top.text("contextBlobVersion"),
-            blob_size=top.whole("contextBlobSize", 0),
-            context_tensors=tuple(self._tensor(row, "") for row in tensors),
-            arch=f"v{arch.value}" if arch is not None and arch.value else "",
-            soc_model=top.whole("socModel", 0),
-            devices=self._devices(top),
-        )
+def _read_devices(top: JsonNode) -> tuple[HardwareDevice, ...]:
+    platform = top.get("platformInfo")
+    listed = platform.get("hwDevices") if platform is not None and platform.is_object else None
+    if listed is None or not isinstance(listed.value, list):
+        return ()
+    rows = (row for row in listed.items() if row.is_object)
+    return tuple(HardwareDevice(*(row.whole(key, 0) for key in _DEVICE)) for row in rows)
 
-    def _graphs(self, top: JsonNode) -> tuple[GraphInfo, ...]:
-        listed = top.get("graphs")
-        rows = [top] if listed is None else self._rows(listed, "graphs")  # a single graph may be at the top level
-        self._counted(top, "numGraphs", rows, "graphs")
-        found = [(row, graph) for row in rows if (graph := self._graph(row)) is not None]
-        if not rows and listed is not None:
-            self._error(listed.path, "there is no graph in it", _MAKE)
-        self._unique([(row.path, graph.name) for row, graph in found], "graphs", "the name")
-        return tuple(graph for _, graph in found)
 
-    def _devices(self, top: JsonNode) -> tuple[HardwareDevice, ...]:
-        platform = top.get("platformInfo")
-        listed = platform.get("hwDevices") if platform is not None and platform.is_object else None
-        if listed is None or not isinstance(listed.value, list):
-            return ()
-        rows = (row for row in listed.items() if row.is_object)
-        return tuple(HardwareDevice(*(row.whole(key, 0) for key in _DEVICE)) for row in rows)
+def _read_rows(node: JsonNode, what: str) -> list[JsonNode]:
+    if not isinstance(node.value, list):
+        node.error(f"`{what}` is not a list", _MAKE)
+        return []
+    return list(node.items())
 
-    def _rows(self, node: JsonNode, what: str) -> list[JsonNode]:
-        if not isinstance(node.value, list):
-            self._error(node.path, f"`{what}` is not a list", _MAKE)
-            return []
-        return list(node.items())
 
-    def _graph(self, row: JsonNode) -> GraphInfo | None:
-        if not row.is_object:
-            self._error(row.path, f"a graph is an object, not {row.shown}", _MAKE)
-            return None
-        name = row.text("graphName", "name")
-        if not name:
-            self._error(row.path, "a graph has no name (`graphName`)", _MAKE)
-        sides = []
-        for keys, count, role in (
-            (("graphInputs", "inputs"), "numGraphInputs", "APP_WRITE"),
-            (("graphOutputs", "outputs"), "numGraphOutputs", "APP_READ"),
-            (("updateableTensors",), "numUpdateableTensors", ""),
-        ):
-            listed = row.get(*keys)
-            if listed is None and role:
-                self._error(row.path, f"graph `{name}` has no `{keys[0]}`", _MAKE)
-            rows = self._rows(listed, keys[0]) if listed is not None else []
-            self._counted(row, count, rows, f"{keys[0]} of graph `{name}`")
-            found = [self._tensor(each, role, name) for each in rows]
-            places = [each.path for each in rows]
-            for what, of in (("the name", [t.name for t in found]), ("the id", [str(t.id) for t in found])):
-                self._unique(list(zip(places, of, strict=True)), f"{keys[0]} of graph `{name}`", what)
-            sides.append(tuple(found))
-        return GraphInfo(name, sides[0], sides[1], sides[2], htp_graph(row))
+def _read_graph(row: JsonNode) -> GraphInfo | None:
+    if not row.is_object:
+        row.error(f"a graph is an object, not {row.shown}", _MAKE)
+        return None
+    name = row.text("graphName", "name")
+    if not name:
+        row.error("a graph has no name (`graphName`)", _MAKE)
+    sides = []
+    for keys, count, role in (
+        (("graphInputs", "inputs"), "numGraphInputs", "APP_WRITE"),
+        (("graphOutputs", "outputs"), "numGraphOutputs", "APP_READ"),
+        (("updateableTensors",), "numUpdateableTensors", ""),
+    ):
+        listed = row.get(*keys)
+        if listed is None and role:
+            row.error(f"graph `{name}` has no `{keys[0]}`", _MAKE)
+        rows = _read_rows(listed, keys[0]) if listed is not None else []
+        _counted(row, count, rows, f"{keys[0]} of graph `{name}`")
+        found = [_read_tensor(each, role, name) for each in rows]
+        for what, of in (("the name", [t.name for t in found]), ("the id", [str(t.id) for t in found])):
+            _unique(list(zip(rows, of, strict=True)), f"{keys[0]} of graph `{name}`", what)
+        sides.append(tuple(found))
+    return GraphInfo(name, sides[0], sides[1], sides[2], htp_graph(row))
 
-    def _unique(self, rows: Sequence[tuple[json_text.Path, str]], what: str, which: str) -> None:
-        seen: set[str] = set()
-        for path, key in rows:
-            if key and key != "-1" and key in seen:
-                self._error(path, f"two of the {what} have {which} `{key}`", "each has one of its own")
-            seen.add(key)
 
-    def _counted(self, row: JsonNode, key: str, rows: Sequence[JsonNode], what: str) -> None:
-        given = row.get(key)
-        if given is not None and given.value != len(rows):
-            self._error(
-                given.path, f"`{key}` is {given.shown}, but {what} are {len(rows)}", "was the file cut or edited?"
+def _unique(rows: Sequence[tuple[JsonNode, str]], what: str, which: str) -> None:
+    seen: set[str] = set()
+    for row, key in rows:
+        if key and key != "-1" and key in seen:
+            row.error(f"two of the {what} have {which} `{key}`", "each has one of its own")
+        seen.add(key)
+
+
+def _counted(row: JsonNode, key: str, rows: Sequence[JsonNode], what: str) -> None:
+    given = row.get(key)
+    if given is not None and given.value != len(rows):
+        given.error(f"`{key}` is {given.shown}, but {what} are {len(rows)}", "was the file cut or edited?")
+
+
+def _read_tensor(row: JsonNode, role: str, graph: str = "") -> TensorInfo:
+    if not row.is_object:
+        row.error(f"a tensor is an object, not {row.shown}", _MAKE)
+        return _NONE
+    name = row.text("name")
+    what = f"tensor `{name}`" + (f" of graph `{graph}`" if graph else "")
+    if not name:
+        row.error("a tensor has no name" + (f" (in graph `{graph}`)" if graph else ""), _MAKE)
+    shape = _read_shape(row, what)
+    info = TensorInfo(
+        id=_read_id(row, what),
+        name=name,
+        dtype=_read_dtype(row, what),
+        shape=shape,
+        quant=read_quantization(row, what),
+        role=_read_role(row, role, what),
+        dynamic=_read_dynamic(row, shape, what),
+        data_format=data_format(row),
+    )
+    _check_size(row, info, what)
+    return info
+
+
+def _read_id(row: JsonNode, what: str) -> int:
+    node = row.get("id")
+    if node is None:
+        row.error(f"{what} has no `id`", "a graph knows its tensors by their ids")
+        return -1
+    if not node.is_whole or not 0 <= node.value < 1 << 32:
+        node.error(f"{what}: its id is {node.shown}, not a 32-bit integer", _MAKE)
+        return -1
+    return int(node.value)
+
+
+def _read_shape(row: JsonNode, what: str) -> tuple[int, ...]:
+    """The shape of a tensor: `currentDimensions`, with which the graph runs, take precedence over `dimensions`."""
+    found = {key: node for key in ("currentDimensions", "dimensions", "dims") if (node := row.get(key)) is not None}
+    if not found:
+        row.error(f"{what} has no `dimensions`", _MAKE)
+        return ()
+    shapes = {key: _read_dims(node, key, what) for key, node in found.items()}
+    key, shape = next(iter(shapes.items()))
+    for other, others in shapes.items():
+        if len(others) != len(shape):
+            found[other].error(
+                f"{what}: `{other}` has {len(others)} axes, `{key}` has {len(shape)}",
+                "the number of axes does not change",
             )
+    rank = row.get("rank")
+    if rank is not None and rank.value != len(shape):
+        rank.error(f"{what}: its rank is {rank.shown}, but `{key}` has {len(shape)} axes", _MAKE)
+    return shape
 
-    def _tensor(self, row: JsonNode, role: str, graph: str = "") -> TensorInfo:
-        if not row.is_object:
-            self._error(row.path, f"a tensor is an object, not {row.shown}", _MAKE)
-            return _NONE
-        name = row.text("name")
-        what = f"tensor `{name}`" + (f" of graph `{graph}`" if graph else "")
-        if not name:
-            self._error(row.path, "a tensor has no name" + (f" (in graph `{graph}`)" if graph else ""), _MAKE)
-        shape = self._shape(row, what)
-        info = TensorInfo(
-            id=self._id(row, what),
-            name=name,
-            dtype=self._dtype(row, what),
-            shape=shape,
-            quant=read_quantization(row, what),
-            role=self._role(row, role, what),
-            dynamic=self._dynamic(row, shape, what),
-            data_format=data_format(row),
-        )
-        self._check_size(row, info, what)
-        return info
 
-    def _id(self, row: JsonNode, what: str) -> int:
-        node = row.get("id")
-        if node is None:
-            self._error(row.path, f"{what} has no `id`", "a graph knows its tensors by their ids")
-            return -1
-        if not node.is_whole or not 0 <= node.value < 1 << 32:
-            self._error(node.path, f"{what}: its id is {node.shown}, not a 32-bit integer", _MAKE)
-            return -1
-        return int(node.value)
+def _read_dims(node: JsonNode, key: str, what: str) -> tuple[int, ...]:
+    if not isinstance(node.value, list):
+        node.error(f"{what}: `{key}` is {node.shown}, not a list of integers", _MAKE)
+        return ()
+    for axis, each in enumerate(node.items()):
+        if not each.is_whole:
+            each.error(f"{what}: axis {axis} of `{key}` is {each.shown}, not an integer", _MAKE)
+        elif not 0 < each.value <= _MOST_DIM:
+            why = "zero" if each.value == 0 else "negative" if each.value < 0 else "more than 32 bits hold"
+            each.error(f"{what}: axis {axis} of `{key}` is {each.shown}: {why}", "no buffer has that size")
+    return tuple(each.value if each.is_whole and 0 < each.value <= _MOST_DIM else 1 for each in node.items())
 
-    def _shape(self, row: JsonNode, what: str) -> tuple[int, ...]:
-        """The shape of a tensor: `currentDimensions`, with which the graph runs, take precedence over `dimensions`."""
-        found = {key: node for key in ("currentDimensions", "dimensions", "dims") if (node := row.get(key)) is not None}
-        if not found:
-            self._error(row.path, f"{what} has no `dimensions`", _MAKE)
-            return ()
-        shapes = {key: self._dims(node, key, what) for key, node in found.items()}
-        key, shape = next(iter(shapes.items()))
-        for other, others in shapes.items():
-            if len(others) != len(shape):
-                self._error(
-                    found[other].path,
-                    f"{what}: `{other}` has {len(others)} axes, `{key}` has {len(shape)}",
-                    "the number of axes does not change",
-                )
-        rank = row.get("rank")
-        if rank is not None and rank.value != len(shape):
-            self._error(rank.path, f"{what}: its rank is {rank.shown}, but `{key}` has {len(shape)} axes", _MAKE)
-        return shape
 
-    def _dims(self, node: JsonNode, key: str, what: str) -> tuple[int, ...]:
-        if not isinstance(node.value, list):
-            self._error(node.path, f"{what}: `{key}` is {node.shown}, not a list of integers", _MAKE)
-            return ()
-        for axis, each in enumerate(node.items()):
-            if not each.is_whole:
-                self._error(each.path, f"{what}: axis {axis} of `{key}` is {each.shown}, not an integer", _MAKE)
-            elif not 0 < each.value <= _MOST_DIM:
-                why = "zero" if each.value == 0 else "negative" if each.value < 0 else "more than 32 bits hold"
-                self._error(
-                    each.path, f"{what}: axis {axis} of `{key}` is {each.shown}: {why}", "no buffer has that size"
-                )
-        return tuple(each.value if each.is_whole and 0 < each.value <= _MOST_DIM else 1 for each in node.items())
-
-    def _dtype(self, row: JsonNode, what: str) -> str:
-        """The data type; if `bytesPerElement` differs, the type of the same kind with that size."""
-        width = self._width(row, what)
-        node = row.get("dataType", "data_type")
-        if node is None:
-            self._error(row.path, f"{what} has no `dataType`", _MAKE)
-            return "UINT_8"
-        found = data_type(node.value)
-        if found is None and width and code_of(node.value) is not None:
-            taken = f"UINT_{width * 8}"
-            why = f"data type {node.shown} is not known"
-        elif found is None:
-            self._error(node.path, f"{what}: {node.shown} is not a data type", type_hint(node.value))
-            return "UINT_8"
-        elif width in (0, found.bits / 8):
+def _read_dtype(row: JsonNode, what: str) -> str:
+    """The data type; if `bytesPerElement` differs, the type of the same kind with that size."""
+    width = _read_width(row, what)
+    node = row.get("dataType", "data_type")
+    if node is None:
+        row.error(f"{what} has no `dataType`", _MAKE)
+        return "UINT_8"
+    found = data_type(node.value)
+    if found is None and width and code_of(node.value) is not None:
+        taken = f"UINT_{width * 8}"
+        why = f"data type {node.shown} is not known"
+    elif found is None:
+        node.error(f"{what}: {node.shown} is not a data type", type_hint(node.value))
+        return "UINT_8"
+    elif width in (0, found.bits / 8):
+        return found.name
+    else:
+        taken = of_width(found, width * 8)
+        why = f"`bytesPerElement` is {width}, but an element of {found.name} takes {_bits(found.bits)}"
+        if not taken:
+            row.document.error(row.path_of("bytesPerElement"), f"{what}: {why}", _MAKE)
             return found.name
-        else:
-            taken = of_width(found, width * 8)
-            why = f"`bytesPerElement` is {width}, but an element of {found.name} takes {_bits(found.bits)}"
-            if not taken:
-                self._error(row.path_of("bytesPerElement"), f"{what}: {why}", _MAKE)
-                return found.name
-        self._where.warn(node.path, f"{what}: {why}; treated as {taken}", "`bytesPerElement` counts")
-        return taken
+    node.warn(f"{what}: {why}; treated as {taken}", "`bytesPerElement` counts")
+    return taken
 
-    def _width(self, row: JsonNode, what: str) -> int:
-        node = row.get("bytesPerElement")
-        if node is None:
-            return 0
-        if not node.is_whole or node.value not in (1, 2, 4, 8):
-            self._error(node.path, f"{what}: `bytesPerElement` is {node.shown}", "it is 1, 2, 4 or 8")
-            return 0
-        return int(node.value)
 
-    def _role(self, row: JsonNode, role: str, what: str) -> str:
-        node = row.get("type")
-        if node is None:
-            return role
-        found = role_of(node.value)
-        if not found:
-            self._error(
-                node.path, f"{what}: {node.shown} is not a type of a tensor", "such as QNN_TENSOR_TYPE_APP_WRITE"
-            )
-        elif role and not found.endswith((role, "READWRITE")):
-            side = "an input" if role == "APP_WRITE" else "an output"
-            self._error(
-                node.path, f"{what} is {side} by its place and {found} by its type", f"the type of {side} is {role}"
-            )
-        return found
+def _read_width(row: JsonNode, what: str) -> int:
+    node = row.get("bytesPerElement")
+    if node is None:
+        return 0
+    if not node.is_whole or node.value not in (1, 2, 4, 8):
+        node.error(f"{what}: `bytesPerElement` is {node.shown}", "it is 1, 2, 4 or 8")
+        return 0
+    return int(node.value)
 
-    def _dynamic(self, row: JsonNode, shape: tuple[int, ...], what: str) -> tuple[bool, ...]:
-        node = row.get("isDynamicDimensions")
-        if node is None or not node.value:
-            return ()
-        flags = node.value
-        if not isinstance(flags, list) or len(flags) != len(shape):
-            self._error(node.path, f"{what}: `isDynamicDimensions` is {node.shown}, not one value for each axis", _MAKE)
-            return ()
-        return tuple(map(bool, flags)) if any(flags) else ()
 
-    def _check_size(self, row: JsonNode, info: TensorInfo, what: str) -> None:
-        size = info.nbytes
-        shape = " x ".join(map(str, info.shape))
-        if size > MOST_BYTES:
-            self._error(
-                row.path_of("currentDimensions", "dimensions", "dims"),
-                f"{what}: {shape} elements of {info.dtype} are {size} bytes; "
-                f"a client buffer holds at most {MOST_BYTES}",
-                "are these its dimensions?",
-            )
-        given = row.get("nbytes")
-        if given is not None and given.value != size:
-            self._where.warn(
-                given.path,
-                f"{what}: `nbytes` is {given.shown}, but {shape} elements of {info.dtype} are {size} bytes",
-                f"{size} counts",
-            )
+def _read_role(row: JsonNode, role: str, what: str) -> str:
+    node = row.get("type")
+    if node is None:
+        return role
+    found = role_of(node.value)
+    if not found:
+        node.error(f"{what}: {node.shown} is not a type of a tensor", "such as QNN_TENSOR_TYPE_APP_WRITE")
+    elif role and not found.endswith((role, "READWRITE")):
+        side = "an input" if role == "APP_WRITE" else "an output"
+        node.error(f"{what} is {side} by its place and {found} by its type", f"the type of {side} is {role}")
+    return found
+
+
+def _read_dynamic(row: JsonNode, shape: tuple[int, ...], what: str) -> tuple[bool, ...]:
+    node = row.get("isDynamicDimensions")
+    if node is None or not node.value:
+        return ()
+    flags = node.value
+    if not isinstance(flags, list) or len(flags) != len(shape):
+        node.error(f"{what}: `isDynamicDimensions` is {node.shown}, not one value for each axis", _MAKE)
+        return ()
+    return tuple(map(bool, flags)) if any(flags) else ()
+
+
+def _check_size(row: JsonNode, info: TensorInfo, what: str) -> None:
+    size = info.nbytes
+    shape = " x ".join(map(str, info.shape))
+    if size > MOST_BYTES:
+        row.document.error(
+            row.path_of("currentDimensions", "dimensions", "dims"),
+            f"{what}: {shape} elements of {info.dtype} are {size} bytes; a client buffer holds at most {MOST_BYTES}",
+            "are these its dimensions?",
+        )
+    given = row.get("nbytes")
+    if given is not None and given.value != size:
+        given.warn(
+            f"{what}: `nbytes` is {given.shown}, but {shape} elements of {info.dtype} are {size} bytes",
+            f"{size} counts",
+        )
 
 
 _MAKE = "write it with `qnn-context-binary-utility --context_binary FILE.bin --json_file FILE.json`"

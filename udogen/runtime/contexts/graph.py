@@ -16,7 +16,7 @@ from udogen.qnn.handles import GraphHandle, ProfileHandle
 from udogen.qnn.system import GraphInfo, TensorInfo
 from udogen.qnn.tensors import APP_READ, APP_WRITE
 from udogen.runtime import arguments
-from udogen.runtime.buffers.buffer import Attachment, Bindable
+from udogen.runtime.buffers.buffer import Bindable
 from udogen.runtime.contexts.binding import TensorBinding
 
 if TYPE_CHECKING:
@@ -91,16 +91,12 @@ class Graph:
         for end_hold in dict.fromkeys(reversed(unused)):
             end_hold()
 
-    def release(self, binding: TensorBinding, memory: Attachment, wait: bool) -> None:
-        """Unbind memory that its owner frees; without `wait`, only if the graph is not running."""
-        if not self._lock.acquire(blocking=wait):
-            return
-        try:
-            if binding.holds(memory):
+    def release(self, binding: TensorBinding) -> None:
+        """Unbind memory that its owner frees, after a running execution."""
+        with self._lock:
+            if not binding.bound:
                 binding.clear()
             self._update_state()
-        finally:
-            self._lock.release()
 
     def _update_state(self) -> None:
         every = (*self._ins, *self._outs)
@@ -256,14 +252,13 @@ class Graph:
     # --- around executions ------------------------------------------------------------------------------------------
 
     def _call_guarded(self, borrowed: Sequence[TensorBinding] = ()) -> int:
-        codes: list[int] = []  # the code it returned, for `Attachment.end`
+        codes: list[int] = []  # the code it returned, for `Access.end`
         with ExitStack() as leaving:
             self._enter(leaving, codes, borrowed)
             codes.append(self._call(*self._args))
-            for binding in self._dynamic:
-                found = binding.attachment
-                if codes == [0] and binding not in borrowed and found is not None and found.announce:
-                    found.announce(binding.shape)
+            for binding in self._outs:
+                if codes == [0] and binding.is_dynamic and binding.guarded and binding not in borrowed:
+                    binding.access.announce(binding.shape)
         return codes[0]
 
     def _execute_largest(self) -> None:
@@ -312,9 +307,10 @@ class Graph:
     def _enter(self, leaving: ExitStack, codes: list[int], borrowed: Sequence[TensorBinding] = ()) -> None:
         for binding in self._guarded:
             if binding not in borrowed:
-                entered = binding.enter()
-                leaving.callback(entered.end, codes)
-                if binding.is_dynamic and entered.shape and (held := entered.shape()) is not None:
+                access = binding.access
+                access.begin()
+                leaving.callback(access.end, codes)
+                if binding.is_dynamic and (held := access.shape()) is not None:
                     binding.resize(held)
 
     def _refuse(self, borrowed: Sequence[TensorBinding] = ()) -> None:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any
 
-from udogen.configs.json_text import Path
+from udogen.documents.document import Document, Node
+from udogen.documents.json_text import Path
 from udogen.opdef import datatypes
-from udogen.opdef.problems import Location, Problems, nearest
+from udogen.opdef.problems import nearest
 from udogen.qnn import quantization
 from udogen.qnn.quantization import CODEBOOK, PAIRS, STORAGE, Encoding, OtherEncoding, Quantization, ScaleOffset
 from udogen.qnn.system import HTP_KEYS, HtpGraph, htp_graph_of, roles
@@ -17,28 +18,13 @@ from udogen.qnn.system import HTP_KEYS, HtpGraph, htp_graph_of, roles
 MISSING: Any = object()
 
 
-class JsonProblems(NamedTuple):
-    """Collects problems, with the line of each value."""
+class JsonNode(Node):
+    """A value of the JSON of a binary; an object with an `info` has the keys of both."""
 
-    problems: Problems
-    place: Callable[[Path], Location]
+    __slots__ = ("_layers",)
 
-    def error(self, path: Path, message: str, hint: str) -> None:
-        """Report an error."""
-        self.problems.error(self.place(path), message, hint)
-
-    def warn(self, path: Path, message: str, hint: str) -> None:
-        """Report a warning."""
-        self.problems.warn(self.place(path), message, hint)
-
-
-class JsonNode:
-    """A value of a parsed JSON file, with its path; an object with an `info` has the keys of both."""
-
-    __slots__ = ("_layers", "path", "value", "where")
-
-    def __init__(self, value: Any, path: Path, where: JsonProblems) -> None:
-        self.value, self.path, self.where = value, path, where
+    def __init__(self, value: Any, path: Path, document: Document) -> None:
+        super().__init__(value, path, document)
         self._layers: list[tuple[dict[str, Any], Path]] = []
         if isinstance(value, dict):
             inner = value.get("info")
@@ -49,25 +35,7 @@ class JsonNode:
     @property
     def is_object(self) -> bool:
         """Whether it is an object."""
-        return bool(self._layers) or isinstance(self.value, dict)
-
-    @property
-    def is_whole(self) -> bool:
-        """Whether it is an integer; true and false are not."""
-        return isinstance(self.value, int) and not isinstance(self.value, bool)
-
-    @property
-    def is_number(self) -> bool:
-        """Whether it is a number; true and false are not."""
-        return self.is_whole or isinstance(self.value, float)
-
-    @property
-    def shown(self) -> str:
-        """The value as messages show it."""
-        if isinstance(self.value, (dict, list)):
-            return "an object" if isinstance(self.value, dict) else f"a list of {len(self.value)}"
-        text = repr(self.value) if isinstance(self.value, str) else {None: "null"}.get(self.value, str(self.value))
-        return text if len(text) <= 60 else text[:59] + "…"
+        return bool(self._layers)
 
     def get(self, *keys: str) -> JsonNode | None:
         """The value of the first of these keys that exists and is not null."""
@@ -77,7 +45,7 @@ class JsonNode:
                 if value is None and " " not in key:
                     value = layer.get(_spaced(key))  # some releases of the utility wrote `soc model`
                 if value is not None:
-                    return JsonNode(value, (*path, key), self.where)
+                    return JsonNode(value, (*path, key), self.document)
         return None
 
     def path_of(self, *keys: str) -> Path:
@@ -85,10 +53,13 @@ class JsonNode:
         node = self.get(*keys)
         return self.path if node is None else node.path
 
+    def at(self, key: str | int) -> JsonNode:
+        """The value of a key or an index that exists."""
+        return JsonNode(self.value[key], (*self.path, key), self.document)
+
     def items(self) -> Iterator[JsonNode]:
         """The elements of a list."""
-        for index, value in enumerate(self.value):
-            yield JsonNode(value, (*self.path, index), self.where)
+        return (self.at(index) for index in range(len(self.value)))
 
     def text(self, *keys: str) -> str:
         """The string of a key; empty by default."""
@@ -96,9 +67,7 @@ class JsonNode:
         if node is None:
             return ""
         if not isinstance(node.value, str):
-            self.where.error(
-                node.path, f"`{keys[0]}` is {node.shown}, not a text", "correct it, or write the file again"
-            )
+            node.error(f"`{keys[0]}` is {node.shown}, not a text", "correct it, or write the file again")
             return ""
         return node.value
 
@@ -108,9 +77,7 @@ class JsonNode:
         if node is None:
             return otherwise
         if not node.is_whole or node.value < 0:
-            self.where.error(
-                node.path, f"`{key}` is {node.shown}, not an integer", "correct it, or write the file again"
-            )
+            node.error(f"`{key}` is {node.shown}, not an integer", "correct it, or write the file again")
             return otherwise
         return int(node.value)
 
@@ -198,7 +165,7 @@ def read_quantization(tensor: JsonNode, what: str) -> Quantization:
     if params is None:
         return None
     if not params.is_object:
-        params.where.error(params.path, f"{what}: its quantization is {params.shown}, not an object", _HINT)
+        params.error(f"{what}: its quantization is {params.shown}, not an object", _HINT)
         return None
     definition = params.get("definition", "encodingDefinition")
     if definition is not None and definition.value in ("QNN_DEFINITION_UNDEFINED", 0x7FFFFFFF):
@@ -215,7 +182,7 @@ def read_quantization(tensor: JsonNode, what: str) -> Quantization:
     body = params.get(row.key)
     if body is None and params.get(*row.flat.split()) is None:
         if row in rows[:4]:  # the utility does not write all fields of the others
-            params.where.error(params.path, f"{what}: its encoding is {name}, but there is no `{row.key}`", _HINT)
+            params.error(f"{what}: its encoding is {name}, but there is no `{row.key}`", _HINT)
         return OtherEncoding(name)
     found: Quantization = _encoding(row, params if body is None else body, what)
     return found
@@ -229,7 +196,7 @@ def _name(node: JsonNode, what: str) -> str:
         name = names.get(node.value, name)
     if name not in names.values():
         first = quantization.PREFIX + quantization.ENCODINGS[0].name
-        node.where.error(node.path, f"{what}: {node.shown} is not a quantization encoding", "such as " + first)
+        node.error(f"{what}: {node.shown} is not a quantization encoding", "such as " + first)
         return ""
     return "" if name == "UNDEFINED" else name
 
@@ -256,7 +223,7 @@ def _encoding(row: Encoding, node: JsonNode, what: str) -> Any:
         if each.type == CODEBOOK:
             codebook = node.get(each.key)
             if codebook is None:
-                node.where.error(node.path, f"{what}: its vectors have no `{each.key}`", _HINT)
+                node.error(f"{what}: its vectors have no `{each.key}`", _HINT)
                 return OtherEncoding(row.name)
             found[name] = _encoding(quantization.OF_CODEBOOK, codebook, what)
         elif each.type == STORAGE:
@@ -295,7 +262,7 @@ def _number(node: JsonNode, key: str, what: str) -> float:
     found = node.get(key)
     if found is None or not found.is_number or not math.isfinite(found.value):
         shown = "missing" if found is None else found.shown
-        node.where.error(node.path_of(key), f"{what}: `{key}` of its quantization is {shown}, not a number", _HINT)
+        node.document.error(node.path_of(key), f"{what}: `{key}` of its quantization is {shown}, not a number", _HINT)
         return 1.0
     return float(found.value)
 
@@ -304,7 +271,7 @@ def _integer(node: JsonNode, key: str, what: str) -> int:
     found = node.get(key)
     if found is None or not found.is_whole or not -(1 << 31) <= found.value < 1 << 32:
         shown = "missing" if found is None else found.shown
-        node.where.error(node.path_of(key), f"{what}: `{key}` of its quantization is {shown}, not an integer", _HINT)
+        node.document.error(node.path_of(key), f"{what}: `{key}` of its quantization is {shown}, not an integer", _HINT)
         return 0
     return int(found.value)
 
@@ -315,11 +282,11 @@ def _numbers(node: JsonNode, key: str, what: str, *, whole: bool = False) -> lis
     if found is None:
         return []
     if not isinstance(found.value, list):
-        node.where.error(found.path, f"{what}: `{key}` of its quantization is {found.shown}, not a list", _HINT)
+        node.document.error(found.path, f"{what}: `{key}` of its quantization is {found.shown}, not a list", _HINT)
         return []
     if not all(each.is_whole if whole else each.is_number for each in found.items()):
         kind = "an integer" if whole else "a number"
-        node.where.error(
+        node.document.error(
             node.path_of(key), f"{what}: `{key}` of its quantization has a value that is not {kind}", _HINT
         )
         return []
@@ -334,7 +301,7 @@ def _pairs(node: JsonNode, what: str) -> tuple[ScaleOffset, ...]:
         _same_length(node, len(scales), len(offsets), what)
         return tuple(ScaleOffset(scale, offset) for scale, offset in zip(scales, offsets, strict=False))
     if listed is None or not isinstance(listed.value, list):
-        node.where.error(node.path, f"{what}: its quantization has no list `scaleOffsets`", _HINT)
+        node.error(f"{what}: its quantization has no list `scaleOffsets`", _HINT)
         return ()
     return tuple(_encoding(quantization.ENCODINGS[0], each, what) for each in listed.items())
 
@@ -342,7 +309,7 @@ def _pairs(node: JsonNode, what: str) -> tuple[ScaleOffset, ...]:
 def _counted(node: JsonNode, key: str, count: int, what: str) -> None:
     given = node.get(key)
     if given is not None and given.value != count:
-        node.where.error(
+        node.document.error(
             given.path, f"{what}: `{key}` of its quantization is {given.shown}, but there are {count}", _HINT
         )
 
@@ -350,4 +317,4 @@ def _counted(node: JsonNode, key: str, count: int, what: str) -> None:
 def _same_length(node: JsonNode, scales: int, offsets: int, what: str) -> None:
     if scales != offsets:
         message = f"{what}: its quantization has {scales} scales and {offsets} offsets"
-        node.where.error(node.path_of("offsets"), message, _HINT)
+        node.document.error(node.path_of("offsets"), message, _HINT)

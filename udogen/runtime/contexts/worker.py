@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from udogen.errors import RunFailed, UdogenError
 from udogen.qnn.interface import QnnError
 from udogen.runtime import log_messages
-from udogen.runtime.buffers.planning import BufferOptions, ExecutionStep, PlannedBuffers, plan_buffers
+from udogen.runtime.buffers.plan import PlannedBuffers, plan_buffers
 from udogen.runtime.channel import Done, Quit
 from udogen.runtime.contexts.binaries import Shard, StoredContext
 from udogen.runtime.contexts.commands import (
@@ -104,15 +104,15 @@ class ContextWorker:
         """Place the contexts on sessions."""
         from udogen.runtime.sessions import placement, session
 
-        shards = []
+        layers = []
         for job in command.jobs:
             with self._stored(job, check=False) as stored:
-                shards.append(placement.SizedShard(job.name, stored.info, stored.path.stat().st_size))
+                layers.append(placement.layer_of(job.name, stored.info, len(stored.data)))
         self.phase("place the contexts on sessions")
         sessions = session.sessions_of(self.runtime, command.sessions, limit=command.limit)
-        found = placement.place_layers(placement.layers_of(shards), sessions, exactly=command.sessions)
-        devices = {job.name: found.session_of(job.name).device for job in command.jobs}
-        return ContextsPlaced(tuple(placement.table_lines(found)), found.as_json(), devices)
+        plan = placement.place_layers(layers, sessions, exactly=command.sessions)
+        devices = {job.name: plan.session_of(job.name).device for job in command.jobs}
+        return ContextsPlaced(tuple(str(plan).splitlines()), plan.as_json(), devices)
 
     @property
     def runtime(self) -> Runtime:
@@ -150,9 +150,12 @@ class ContextWorker:
                         hint=f"it has: {', '.join(context.names) or 'none'}",
                     )
                 self.phase("bind its tensors")
-                steps = [ExecutionStep(command.job.index, context.info.graph(name)) for name in names]
                 placement = plan_buffers(
-                    steps, BufferOptions(alignment=options.alignment, packed=options.packed, shared=options.shared)
+                    command.job.index,
+                    [context.info.graph(name) for name in dict.fromkeys(names)],
+                    alignment=options.alignment,
+                    packed=options.packed,
+                    shared=options.shared,
                 )
                 with warnings.catch_warnings(record=True) as notes, PlannedBuffers(placement) as buffers:
                     graphs = tuple(self._graph(context, name, buffers, command) for name in names)

@@ -1,86 +1,189 @@
-"""The graphs that one step of an open model executes, and the plan of their buffers."""
+"""The graphs that one step of a model executes; what they pass on is in memory that the sessions of both map."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from time import perf_counter
 from typing import TYPE_CHECKING, NamedTuple
 
+from udogen.errors import RunFailed, UsageError
+from udogen.opdef.problems import suggestion
 from udogen.qnn.handles import ION
 from udogen.runtime.buffers.buffer import RAW
-from udogen.runtime.buffers.domains import BufferPair, ManagedBuffer
-from udogen.runtime.buffers.plan import BufferPlan, PlannedBuffer, PlannedStep, PlannedTensor
-from udogen.runtime.models.wiring import StateTensor, WiredChain
-from udogen.runtime.sessions.pipeline import Pipeline
+from udogen.runtime.buffers.domains import INPUT, OUTPUT, BufferPair, ManagedBuffer, MemoryDomain, Role
+from udogen.runtime.buffers.plan import BufferPlan, PlannedBuffer, PlannedTensor
+from udogen.runtime.models.connections import OuterTensor
+from udogen.runtime.models.wiring import WiredChain
 
 if TYPE_CHECKING:
+    from udogen.runtime.contexts.graph import Graph
     from udogen.runtime.op.calls import Array
 
 
-class Chain:
-    """The graphs that one step executes, with the shared memory of its inputs and outputs, if it has any."""
+class Copies(NamedTuple):
+    """Bytes that udogen copied, by kind; copies inside a runtime cannot be seen.
 
-    def __init__(self, wired: WiredChain, pipeline: Pipeline, states: Collection[str]) -> None:
-        self.wired, self.name, self.pipeline = wired, wired.chain.name, pipeline
-        self.inputs = {each.name: each.info for each in wired.inputs}
-        self.outputs = {each.name: each.info for each in wired.outputs}
-        self.states = states
-        self.last: dict[str, Array] = {}  # the outputs that the last step returned
-        self.given: dict[str, ManagedBuffer] = {}
-        self.got: dict[str, ManagedBuffer] = {}
+    `print(model.copied.state)`
+    """
+
+    input: int = 0  # arrays that are not contiguous
+    output: int = 0  # always 0 without shared memory: graphs write into the returned arrays
+    state: int = 0  # into and out of the state buffers
+    activation: int = 0  # between graphs
+
+    def __add__(self, other: Copies) -> Copies:  # type: ignore[override]
+        return Copies(*(one + more for one, more in zip(self, other, strict=True)))
+
+    def __sub__(self, other: Copies) -> Copies:
+        return Copies(*(one - less for one, less in zip(self, other, strict=True)))
 
 
-class _Bound(NamedTuple):
-    """A tensor of a chain in a buffer; `steps` are the first and last step in which it is used (None: all steps)."""
+class ChainState(NamedTuple):
+    """A state of one graph of a chain: the input that reads it and the output that writes it; "": none."""
 
-    buffer: ManagedBuffer
     stage: int
-    tensor: str
-    steps: tuple[int, int] | None
+    reads: str
+    writes: str
+    pair: BufferPair
 
 
-def _bound(chain: Chain, states: Iterable[tuple[StateTensor, BufferPair]]) -> Iterator[_Bound]:
-    """Every tensor of a chain that is in a buffer of the model."""
-    for connection in chain.wired.connections:
-        buffer = chain.pipeline.buffers[connection.name]
-        ends = [(connection.source, connection.output.name)]
-        ends += [(stage, tensor.name) for stage, tensor in connection.targets]
-        lifetime = connection.source, max(stage for stage, _ in ends)
-        yield from (_Bound(buffer, stage, tensor, lifetime) for stage, tensor in ends)
-    for state, pair in states:
-        for tensor, buffer in zip(state.uses.get(chain.name, ()), (pair.reading, pair.writing), strict=False):
-            if tensor:
-                yield _Bound(buffer, chain.wired.chain.contexts.index(state.context), tensor, None)
-    for buffers, rows in ((chain.given, chain.wired.inputs), (chain.got, chain.wired.outputs)):
-        ends_of = {row.name: row.ends for row in rows}
-        for name, buffer in buffers.items():
-            lifetime = 0, len(chain.pipeline.graphs) - 1
-            yield from (_Bound(buffer, stage, tensor, lifetime) for stage, tensor in ends_of[name])
+class Chain:
+    """Graphs that are executed in order; then the states that they wrote are swapped.
 
+    Outputs that are inputs of later graphs are bound to buffers of a memory domain; with `shared`, so are the inputs
+    and outputs of the whole chain.  States are bound already.
+    """
 
-def plan_of(
-    chains: Collection[Chain], states: Sequence[tuple[StateTensor, BufferPair]], *, registers: bool
-) -> BufferPlan:
-    """The allocated buffers as a plan: one step of each chain."""
-    steps: list[PlannedStep] = []
-    tensors: list[PlannedTensor] = []
-    buffers: dict[str, PlannedBuffer] = {}
-    values: dict[ManagedBuffer, int] = {}
-    total = sum(len(each.pipeline.graphs) for each in chains)
-    for chain in chains:
-        first, graphs, contexts = len(steps), chain.pipeline.graphs, chain.wired.chain.contexts
-        steps += [PlannedStep(shard, graph.name) for shard, graph in zip(contexts, graphs, strict=True)]
-        for each in _bound(chain, states):
-            binding = graphs[each.stage].binding(each.tensor)
-            value = values.setdefault(each.buffer, len(values))
-            name = f"{value}: {each.buffer.name}"  # connections of several chains may have the same name
-            buffers[name] = PlannedBuffer(name, max(each.buffer.capacity, 1), 128, each.buffer.allocator)
-            begin, end = each.steps or (-first, total - 1 - first)
-            tensors.append(
+    def __init__(
+        self,
+        wired: WiredChain,
+        graphs: Sequence[Graph],
+        domain: MemoryDomain,
+        states: Sequence[ChainState],
+        *,
+        shared: bool,
+    ) -> None:
+        self.wired, self.name, self.graphs, self.states = wired, wired.chain.name, tuple(graphs), states
+        self.inputs = {outer.name: outer.info for outer in wired.inputs}
+        self.outputs = {outer.name: outer.info for outer in wired.outputs}
+        self._domain = domain
+        self._bound: list[tuple[int, str, ManagedBuffer]] = []
+        self.handed = {
+            connection.name: self._allocate(
+                connection.name,
+                [
+                    (connection.source, connection.output.name, OUTPUT),
+                    *((stage, info.name, INPUT) for stage, info in connection.targets),
+                ],
+            )
+            for connection in wired.connections
+        }
+        self._given = self._outer(wired.inputs, INPUT) if shared else {}
+        self._returned = self._outer(wired.outputs, OUTPUT) if shared else {}
+        self._names = [
+            (_names_in(stage, wired.inputs, self._given), _names_in(stage, wired.outputs, self._returned))
+            for stage in range(len(graphs))
+        ]
+        self.seconds: tuple[float, ...] = ()  # of each graph in the last step
+        self.last: dict[str, Array] = {}  # the outputs that the last step returned
+
+    def run(self, arrays: Mapping[str, Array], out: Mapping[str, Array]) -> tuple[dict[str, Array], Copies]:
+        """Execute all graphs; returns the outputs by name, and what was copied for it."""
+        for name in out:
+            if name not in self.outputs:
+                known = suggestion(name, self.outputs, f"outputs: {', '.join(self.outputs)}")
+                raise UsageError(f"graph `{self.name}` has no output `{name}`", hint=known)
+        before, seconds = self._copies(), []
+        for name, buffer in self._given.items():
+            buffer.copy_from(arrays[name])
+        results = {name: array for name, array in out.items() if name not in self._returned}
+        for stage in range(len(self.graphs)):
+            began = perf_counter()
+            self._execute(stage, arrays, results)
+            seconds.append(perf_counter() - began)
+        self.seconds = tuple(seconds)
+        for state in self.states:
+            if state.writes:
+                state.pair.swap()
+        for name, buffer in self._returned.items():
+            results[name] = buffer.copy_to(out.get(name))
+        self.last = {name: results[name] for name in self.outputs}
+        return dict(self.last), self._copies() - before
+
+    def _execute(self, stage: int, arrays: Mapping[str, Array], results: dict[str, Array]) -> None:
+        graph, (inputs, outputs) = self.graphs[stage], self._names[stage]
+        into = {tensor: results[name] for tensor, name in outputs.items() if name in results}
+        try:
+            written = graph({tensor: arrays[name] for tensor, name in inputs.items()}, out=into)
+        except RunFailed as problem:
+            raise RunFailed(
+                f"stage {stage} (graph `{graph.name}` in {graph.context.name}): {problem.message}",
+                hint=problem.hint,
+                details=problem.details,
+            ) from problem
+        results.update((outputs[tensor], array) for tensor, array in written.items())
+
+    def _outer(self, tensors: Sequence[OuterTensor], usage: str) -> dict[str, ManagedBuffer]:
+        return {
+            outer.name: self._allocate(f"{self.name}.{outer.name}", [(*end, usage) for end in outer.ends])
+            for outer in tensors
+        }
+
+    def _allocate(self, name: str, ends: Sequence[tuple[int, str, str]]) -> ManagedBuffer:
+        """A buffer for tensors of the graphs: (stage, tensor, usage)."""
+        roles = [Role(self.graphs[stage], tensor, usage) for stage, tensor, usage in ends]
+        buffer = self._domain.allocate(roles, name=name)
+        for role in roles:
+            role.graph.bind({role.tensor: buffer})
+        self._bound += [(stage, tensor, buffer) for stage, tensor, _ in ends]
+        return buffer
+
+    def _copies(self) -> Copies:
+        return Copies(
+            sum(graph.copied for graph in self.graphs) + _copied(self._given.values()),
+            _copied(self._returned.values()),
+            _copied(buffer for state in self.states for buffer in (state.pair.reading, state.pair.writing)),
+            _copied(self.handed.values()),
+        )
+
+    @property
+    def array_bytes(self) -> int:
+        """Bytes of the arrays that a caller passes and receives."""
+        arrays = [self.inputs[name] for name in self.inputs if name not in self._given]
+        arrays += [self.outputs[name] for name in self.outputs if name not in self._returned]
+        return sum(info.nbytes for info in arrays)
+
+    def plan(self) -> BufferPlan:
+        """The buffer of each tensor that is not an array of the caller."""
+        states = [
+            (state.stage, tensor, buffer)
+            for state in self.states
+            for tensor, buffer in ((state.reads, state.pair.reading), (state.writes, state.pair.writing))
+            if tensor
+        ]
+        buffers: dict[ManagedBuffer, PlannedBuffer] = {}
+        rows = []
+        for stage, tensor, buffer in [*self._bound, *states]:
+            # Contexts of several chains pass on tensors of the same name.
+            name = f"{buffer.token & 0xFFFFFFFF}: {buffer.name}"
+            buffers[buffer] = PlannedBuffer(name, buffer.size, buffer.alignment, buffer.kind)
+            graph, binding = self.graphs[stage], self.graphs[stage].binding(tensor)
+            rows.append(
                 PlannedTensor(
-                    value=value, buffer=name, shard=contexts[each.stage], graph=graphs[each.stage].name,
-                    tensor=each.tensor, role=binding.role, dtype=binding.info.dtype, shape=tuple(binding.info.shape),
-                    offset=0, nbytes=binding.info.nbytes,
-                    first=first + begin, last=first + end, bound=ION if registers else RAW,
+                    shard=self.wired.chain.contexts[stage], graph=graph.name, tensor=tensor, role=binding.role,
+                    dtype=binding.info.dtype, shape=tuple(binding.info.shape), buffer=name, offset=0,
+                    nbytes=binding.info.nbytes, bound=ION if self._domain.registers else RAW,
                 )
             )  # fmt: skip
-    return BufferPlan(tuple(steps), tuple(buffers.values()), tuple(tensors), "each buffer is a tensor's own")
+        return BufferPlan(tuple(buffers.values()), tuple(rows), "each buffer is a tensor's own")
+
+
+def _names_in(stage: int, tensors: Sequence[OuterTensor], bound: Mapping[str, ManagedBuffer]) -> dict[str, str]:
+    """The outer tensors of a graph that are not bound to buffers: tensor -> name in the chain."""
+    return {
+        tensor: outer.name for outer in tensors if outer.name not in bound for end, tensor in outer.ends if end == stage
+    }
+
+
+def _copied(buffers: Iterable[ManagedBuffer]) -> int:
+    return sum(buffer.copied for buffer in buffers)

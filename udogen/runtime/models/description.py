@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import json
-import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 from udogen import backends
 from udogen.backends import htp
-from udogen.errors import UdogenError, UsageError, open_plain, write_file
-from udogen.opdef.problems import nearest
-from udogen.resources import read_toml, toml_text
+from udogen.documents.document import Node, parse
+from udogen.documents.typed import INVALID, Hint, between, one_of, read_keys, value_of
+from udogen.errors import UdogenError, UsageError, read_plain, reading, write_file
+from udogen.opdef.problems import ConfigError, Problems
+from udogen.resources import toml_text
 from udogen.runtime import arguments
 from udogen.runtime.arguments import PathArgument
 from udogen.runtime.built import find_built
@@ -39,7 +39,7 @@ class ModelDescription:
 
     contexts: folders or files, in the order in which they run.  packages: op packages to register first.
     links: {input: output of an earlier context}; state: {input: output that is its next value}, as in
-    `find_connections`; None: proposed from names, types and shapes.
+    `connections.connect`; None: proposed from names, types and shapes.
     graphs: what successive steps execute; the last one is repeated.  empty: all graphs of the contexts.
     sessions: their number; 0: as few as possible.  session_limit: bytes that one session may map.
     backend and runtime: "" and "auto" select those that made the binaries.
@@ -94,160 +94,63 @@ def read_description(path: Path) -> ModelDescription:
 
     >>> read_description(Path("llm/model.toml"))
     """
-    try:
-        with open_plain(path) as stream:
-            text = stream.read()
-    except OSError as fault:
-        raise UsageError(
-            f"{path} cannot be read: {fault.strerror}", hint="`udogen new --from-contexts DIR` writes a first one"
-        ) from fault
-    try:
-        found = json.loads(text) if path.suffix == ".json" else read_toml(text)
-    except ValueError as fault:
-        line, why = _line_of(str(fault))
-        raise UsageError(
-            f"{path}{line}: {why}", hint="see docs/models.md for what a description of a model has"
-        ) from fault
-    if not isinstance(found, dict):
-        raise UsageError(f"{path} describes no model", hint="it has keys: contexts, links, state …")
-    return _Reader(path, text.decode("utf-8")).read(found)
+    with reading(path, hint="`udogen new --from-contexts DIR` writes a first one"):
+        data = read_plain(path)
+    problems = Problems()
+    found = parse(data, str(path), problems)
+    description = None if found is None else _description(found.top)
+    if description is None or problems.all():  # warnings too: other programs refuse such JSON
+        raise ConfigError(problems.all(), what="the model")
+    return description
 
 
-def _line_of(message: str) -> tuple[str, str]:
-    """The line that an error of a parser names, as ":7", and the rest of its message."""
-    place = re.search(r"\s*[:(]\s*(?:at )?line (\d+),? column (\d+)(?: \(char \d+\)|\))?", message)
-    if place is None:
-        return "", message
-    return f":{place[1]}", message[: place.start()] + message[place.end() :] + f" (column {place[2]})"
+def _description(top: Node) -> ModelDescription | None:
+    values = read_keys(top, _KEYS)
+    if not values.get("contexts") and not top.document.problems.errors:
+        top.error("`contexts` names no file and no folder", 'contexts = ["."] is this folder')
+    if top.document.problems.errors:
+        return None
+    lines = {".".join(map(str, path)): line for path, line in top.document.lines.items() if path}
+    return ModelDescription(**values, file=Path(top.document.file), lines=lines)
 
 
-# The header of a table in TOML, or a key (of TOML or JSON) and the brace that opens its table, or the end of a table.
-_KEYS = re.compile(
-    r"""^\s*\[\s*["']?(?P<table>[\w-]+)["']?\s*\]"""
-    r"""|(?:^|[{,])\s*(?P<quote>["'])?(?P<key>(?(quote)[^"'\n]*|[^\s"'#={}:,\[\]]+))(?(quote)(?P=quote))\s*[=:]\s*(?P<open>\{)?"""
-    r"""|(?P<close>\})""",
-    re.MULTILINE,
-)
+def _existing(node: Node) -> Any:
+    path = value_of(node, Path)
+    if path is not INVALID and not path.exists():
+        raise UsageError(f"there is no file or folder {path}", hint=f"paths are relative to {node.document.folder}")
+    return path
 
 
-def _lines_in(text: str) -> dict[str, int]:
-    """The line of each key, and of each row of a table: {"contexts": 1, "links": 3, "links.hidden": 4}."""
-    found: dict[str, int] = {}
-    table = ""
-    plain = re.sub(r"^[ \t]*#.*", "", text, flags=re.MULTILINE)
-    for each in _KEYS.finditer(plain):
-        key, line = each["key"], plain.count("\n", 0, each.end()) + 1
-        if each["close"]:
-            table = ""
-        elif key is None:
-            table = each["table"]
-            found.setdefault(table, line)
-        else:
-            found.setdefault(f"{table}.{key}" if table else key, line)
-            table = key if each["open"] else table
-    return found
+def _package(node: Node) -> Any:
+    text = value_of(node, str)
+    return text if text is INVALID else _beside(node, parse_package(text))
 
 
-class _Reader:
-    """Reads the values of a description; errors are collected, with their lines."""
+def _beside(node: Node, row: Any, field: str = "path") -> Any:
+    """A value whose path is relative to the folder of the description."""
+    path = _existing(Node(str(getattr(row, field)), node.path, node.document))
+    return replace(row, **{field: path})
 
-    def __init__(self, path: Path, text: str) -> None:
-        self.path, self.lines = path, _lines_in(text)
-        self.faults: dict[str, str] = {}  # fault -> hint
 
-    def read(self, found: Mapping[str, Any]) -> ModelDescription:
-        known = [each.name for each in fields(ModelDescription) if each.name not in ("file", "lines")]
-        for key in found:
-            if key not in known:
-                near = nearest(key, known)
-                why = f"`{key}` is unknown" + (f": did you mean `{near}`?" if near else "")
-                self._fault(key, why, hint=f"a description has: {', '.join(known)}")
-        readers: Mapping[str, Callable[[str, Any], Any]] = {
-            **dict.fromkeys(("contexts",), self._paths),
-            **dict.fromkeys(("packages",), self._packages),
-            **dict.fromkeys(("graphs",), self._names),
-            **dict.fromkeys(("links", "state"), self._names_of_names),
-            **dict.fromkeys(("sessions",), self._number),
-            **dict.fromkeys(("session_limit",), self._size),
-            **dict.fromkeys(("backend", "runtime", "soc", "memory"), self._choice),
-            "until": lambda key, value: str(value) if type(value) is int else self._name(key, value),
-        }
-        values = {key: readers[key](key, value) for key, value in found.items() if key in known}
-        if not values.get("contexts") and not self.faults:
-            self._fault("contexts", "`contexts` names no file and no folder", hint='contexts = ["."] is this folder')
-        if self.faults:
-            first, hint = next(iter(self.faults.items()))
-            several = f"{self.path}: {len(self.faults)} things are wrong with this model"
-            raise UsageError(
-                first if len(self.faults) == 1 else several,
-                details=list(self.faults) if len(self.faults) > 1 else (),
-                hint=hint if len(set(self.faults.values())) == 1 else "docs/models.md describes the keys",
-            )
-        return ModelDescription(**values, file=self.path, lines=self.lines)
+def _size(node: Node) -> int:
+    size = node.value if node.is_whole else parse_size(node.value) if isinstance(node.value, str) else None
+    if not size or size < 0:
+        raise UsageError(f"{node.shown} is not a size", hint='give bytes, or a string: "3.5GB", "2000MiB"')
+    return size
 
-    def _fault(self, key: str, text: str, *, name: str = "", hint: str) -> None:
-        line = self.lines.get(f"{key}.{name}") or self.lines.get(key, 1)
-        self.faults[f"{self.path}:{line}: {text}"] = hint
 
-    def _missing(self, key: str, path: Path, what: str, *, name: str = "") -> None:
-        if not path.exists():
-            self._fault(key, f"there is no {what} {path}", name=name, hint=f"paths are relative to {self.path.parent}")
-
-    def _name(self, key: str, value: Any) -> str:
-        if not isinstance(value, str):
-            self._fault(key, f"`{key}` is {value!r}, not a name", hint=f'give a string: {key} = "…"')
-            return ""
-        return value
-
-    def _choice(self, key: str, value: Any) -> str:
-        name, choices = self._name(key, value), CHOICES.get(key)
-        if choices and name not in choices:
-            self._fault(key, f"the {key} of a model is {name!r}", hint=f"one of: {', '.join(filter(None, choices))}")
-            return choices[0]
-        return name
-
-    def _names(self, key: str, value: Any) -> tuple[str, ...]:
-        if not isinstance(value, list) or not all(isinstance(each, str) and each for each in value):
-            self._fault(key, f"`{key}` is {value!r}, not a list of names", hint=f'give a list: {key} = ["…"]')
-            return ()
-        return tuple(value)
-
-    def _paths(self, key: str, value: Any) -> tuple[Path, ...]:
-        found = tuple(self.path.parent / each for each in self._names(key, value))
-        for each in found:
-            self._missing(key, each, "file or folder")
-        return found
-
-    def _packages(self, key: str, value: Any) -> tuple[OpLibrary, ...]:
-        rows = [parse_package(each) for each in self._names(key, value)]
-        found = tuple(replace(row, path=self.path.parent / row.path) for row in rows)
-        for each in found:
-            self._missing(key, each.path, "op package")
-        return found
-
-    def _names_of_names(self, key: str, value: Any) -> Mapping[str, str]:
-        hint = f'give a table: [{key}], and a row below it: name = "…"'
-        if not isinstance(value, dict):
-            self._fault(key, f"`{key}` is {value!r}, not a table", hint=hint)
-            return {}
-        for name, each in value.items():
-            if not isinstance(each, str):
-                self._fault(key, f"`{name}` of `{key}` is {each!r}, not a name", name=name, hint=hint)
-        return {name: each for name, each in value.items() if isinstance(each, str)}
-
-    def _number(self, key: str, value: Any) -> int:
-        if type(value) is not int or value < 0:
-            self._fault(
-                key, f"`{key}` is {value!r}, not a number", hint="give 1 or more, or 0 for as few as are enough"
-            )
-            return 0
-        return value
-
-    def _size(self, key: str, value: Any) -> int:
-        size = value if type(value) is int and value > 0 else parse_size(value) if isinstance(value, str) else None
-        if size is None:
-            self._fault(key, f"`{key}` is {value!r}, not a size", hint='give bytes, or a string: "3.5GB", "2000MiB"')
-        return size or 1
+_KEYS: Mapping[str, Hint] = {
+    "contexts": tuple[Annotated[Path, _existing], ...],
+    "packages": tuple[Annotated[OpLibrary, _package], ...],
+    **{key: one_of(choices) for key, choices in CHOICES.items()},
+    "soc": str,
+    "graphs": tuple[str, ...],
+    "links": Mapping[str, str],
+    "state": Mapping[str, str],
+    "sessions": between(int, 0, hint="give 1 or more, or 0 for as few as are enough"),
+    "session_limit": _size,
+    "until": lambda node: str(node.value) if node.is_whole else value_of(node, str),
+}
 
 
 def describe(source: PathArgument) -> ModelDescription:

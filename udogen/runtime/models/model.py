@@ -18,14 +18,14 @@ from udogen.qnn.handles import Closing
 from udogen.qnn.interface import QnnError
 from udogen.runtime import arguments
 from udogen.runtime.arguments import PathArgument
-from udogen.runtime.buffers.domains import INPUT, OUTPUT, BufferPair, ManagedBuffer, MemoryDomain, Role
-from udogen.runtime.buffers.plan import BufferPlan
+from udogen.runtime.buffers.domains import INPUT, OUTPUT, BufferPair, MemoryDomain, Role
+from udogen.runtime.buffers.plan import BufferPlan, join_plans
 from udogen.runtime.contexts.arrays import dequantize, fits, given_value
 from udogen.runtime.contexts.binaries import StoredContext
 from udogen.runtime.contexts.commands import OpLibrary, parse_package
 from udogen.runtime.contexts.profile import GraphProfile, profile_row
 from udogen.runtime.contexts.runtime import Runtime
-from udogen.runtime.models.chain import Chain, plan_of
+from udogen.runtime.models.chain import Chain, ChainState, Copies
 from udogen.runtime.models.description import (
     ModelDescription,
     describe,
@@ -34,7 +34,6 @@ from udogen.runtime.models.description import (
 from udogen.runtime.models.measures import MemoryBreakdown, MemoryRow, Timing
 from udogen.runtime.models.opening import open_runtime, plan_sessions, wire_contexts
 from udogen.runtime.models.wiring import StateTensor, WiredChain, Wiring
-from udogen.runtime.sessions.pipeline import Copies, Pipeline
 from udogen.runtime.sessions.session import Sessions
 
 if TYPE_CHECKING:
@@ -88,7 +87,7 @@ class Model(Closing):
                 self.sessions = stack.enter_context(Sessions(runtime, self.session_plan, binaries, profile=profile))
             self.domain = stack.enter_context(MemoryDomain(self.sessions, name="model"))
             self._pairs = [self._bind_state(each) for each in self.wiring.states]
-            self._chains = {each.chain.name: self._open_chain(each, stack) for each in self.wiring.chains}
+            self._chains = {each.chain.name: self._open_chain(each) for each in self.wiring.chains}
             if description.memory == "shared" and not self.domain.registers:
                 library = runtime.path.name
                 warnings.warn(f"{library} registers no shared memory here: its tensors are in raw memory", stacklevel=3)
@@ -160,32 +159,18 @@ class Model(Closing):
             began = perf_counter()
             outputs = self._execute(chain, arrays, out)
             self.steps += 1
-            self.timings[chain.name].add(perf_counter() - began, chain.pipeline.seconds)
+            self.timings[chain.name].add(perf_counter() - began, chain.seconds)
             return outputs
 
     def _execute(self, chain: Chain, arrays: Mapping[str, Array], out: Mapping[str, Array] | None) -> dict[str, Array]:
-        for name, buffer in chain.given.items():
-            buffer.copy_from(arrays[name])
         try:
-            outputs = chain.pipeline(
-                {name: array for name, array in arrays.items() if name not in chain.given},
-                out={name: array for name, array in (out or {}).items() if name not in chain.got},
-            )
+            outputs, copied = chain.run(arrays, out or {})
         except RunFailed as fault:
             fault.details = (f"in step {self.steps} of the model, graph `{chain.name}`", *fault.details)
             lost = self._lost(fault)
             raise (lost or fault) from fault
-        for name, buffer in chain.got.items():
-            outputs[name] = buffer.copy_to((out or {}).get(name))
-        last = chain.pipeline.last
-        self._copied = Copies(
-            self._copied.input + last.input + sum(buffer.nbytes for buffer in chain.given.values()),
-            self._copied.output + sum(buffer.nbytes for buffer in chain.got.values()),
-            self._copied.state + last.state,
-            self._copied.activation + last.activation,
-        )
-        chain.last = {name: outputs[name] for name in chain.outputs}
-        return dict(chain.last)
+        self._copied = self._copied + copied
+        return outputs
 
     def _lost(self, fault: RunFailed) -> RunFailed | None:
         """The error to raise if a device no longer responds."""
@@ -255,7 +240,7 @@ class Model(Closing):
             found = {}
             for each in chain.wired.connections:
                 context = self.names[chain.wired.chain.contexts[each.source]]
-                found[f"{context}.{each.output.name}"] = chain.pipeline.buffers[each.name].copy_to()
+                found[f"{context}.{each.output.name}"] = chain.handed[each.name].copy_to()
             for state, pair in zip(self.wiring.states, self._pairs, strict=True):
                 written = state.uses.get(chain.name, ("", ""))[1]
                 if written:
@@ -276,9 +261,7 @@ class Model(Closing):
         self.check_open()
         chain = self._one(graph)
         found = []
-        for context, bound, seconds in zip(
-            chain.wired.chain.contexts, chain.pipeline.graphs, chain.pipeline.seconds, strict=True
-        ):
+        for context, bound, seconds in zip(chain.wired.chain.contexts, chain.graphs, chain.seconds, strict=True):
             measured = bound.context.profile.events() if bound.context.profile else []
             found.append(GraphProfile(self.names[context], bound.name, seconds, tuple(map(profile_row, measured))))
         return found
@@ -321,31 +304,15 @@ class Model(Closing):
         found: Graph = context.graph(chain if chain in context.names else context.names[0])
         return found
 
-    def _open_chain(self, wired: WiredChain, stack: ExitStack) -> Chain:
+    def _open_chain(self, wired: WiredChain) -> Chain:
         chain = wired.chain
-        graphs = [self._graph(self.sessions.context(self.names[each]), chain.name) for each in chain.contexts]
-        written = [
-            pair
+        graphs = [self._graph(self.sessions.context(self.names[number]), chain.name) for number in chain.contexts]
+        states = [
+            ChainState(chain.contexts.index(state.context), *state.uses[chain.name], pair)
             for state, pair in zip(self.wiring.states, self._pairs, strict=True)
-            if state.uses.get(chain.name, ("", ""))[1]
+            if chain.name in state.uses
         ]
-        given, got = dict[str, ManagedBuffer](), dict[str, ManagedBuffer]()
-        if self.description.memory == "shared":
-            for buffers, side, usage in ((given, wired.inputs, INPUT), (got, wired.outputs, OUTPUT)):
-                for each in side:
-                    roles = [Role(graphs[stage], tensor, usage) for stage, tensor in each.ends]
-                    buffers[each.name] = buffer = self.domain.allocate(roles, name=f"{chain.name}.{each.name}")
-                    for role in roles:
-                        role.graph.bind({role.tensor: buffer})
-        names = {
-            f"{end}.{tensor.name}": f"{each.source}.{each.output.name}"
-            for each in wired.connections
-            for end, tensor in each.targets
-        }
-        reads = {state.uses[chain.name][0] for state in self.wiring.states if chain.name in state.uses}
-        made = Chain(wired, stack.enter_context(Pipeline(graphs, self.domain, links=names, states=written)), reads)
-        made.given, made.got = given, got
-        return made
+        return Chain(wired, graphs, self.domain, states, shared=self.description.memory == "shared")
 
     # --- memory -------------------------------------------------------------------------------------------------------
 
@@ -357,17 +324,9 @@ class Model(Closing):
             MemoryRow(each.name, each.sizes.weights, each.sizes.cache, each.sizes.compute, each.limit)
             for each in self.sessions.sessions.values()
         ]
-        kept = sum(pair.reading.capacity + pair.writing.capacity for pair in self._pairs)
+        kept = sum(pair.reading.size + pair.writing.size for pair in self._pairs)
         # Memory that the runtime does not register is in this process, as are the arrays of the caller.
-        arrays = sum(
-            info.nbytes
-            for chain in self._chains.values()
-            for info, shared in (
-                *((info, chain.given) for info in chain.inputs.values()),
-                *((info, chain.got) for info in chain.outputs.values()),
-            )
-            if not shared
-        )
+        arrays = sum(chain.array_bytes for chain in self._chains.values())
         here = 0 if self.domain.registers else kept
         rest = 0 if self.domain.registers else self.domain.size - kept
         return MemoryBreakdown((*sessions, MemoryRow("host", 0, here, rest + arrays)))
@@ -378,16 +337,10 @@ class Model(Closing):
         return self._copied
 
     @property
-    def pipelines(self) -> dict[str, Pipeline]:
-        """The graphs of each chain, as a step executes them."""
-        return {name: each.pipeline for name, each in self._chains.items()}
-
-    @property
     def plan(self) -> BufferPlan:
-        """The buffer of each tensor, in one step of each graph."""
+        """The buffer of each tensor."""
         self.check_open()
-        states = list(zip(self.wiring.states, self._pairs, strict=True))
-        return plan_of(self._chains.values(), states, registers=self.domain.registers)
+        return join_plans([chain.plan() for chain in self._chains.values()])
 
     # --- closing ------------------------------------------------------------------------------------------------------
 
@@ -455,7 +408,7 @@ def _check_inputs(chain: Chain, given: Mapping[str, Array]) -> None:
             continue
         near = nearest(name, chain.inputs)
         why = f"it comes from `{linked[name].output.name}`" if name in linked else near and f"did you mean `{near}`?"
-        if name in chain.states:
+        if name in {state.reads for state in chain.states}:
             why = "it is a state, which the model keeps (model.state, model.reset)"
         faults.append(f"graph `{chain.name}` takes no input `{name}`" + (f": {why}" if why else ""))
     faults += [f"graph `{chain.name}` is given no input `{name}`" for name in chain.inputs if name not in given]

@@ -12,14 +12,7 @@ from udogen.runtime.contexts.binaries import StoredContext
 from udogen.runtime.contexts.runtime import Runtime
 from udogen.runtime.models.description import ModelDescription, resolved
 from udogen.runtime.models.wiring import Wiring, wire
-from udogen.runtime.sessions.placement import (
-    SessionPlan,
-    SessionSpec,
-    SizedShard,
-    glob_free,
-    layers_of,
-    place_layers,
-)
+from udogen.runtime.sessions.placement import SessionPlan, SessionSpec, layer_of, place_layers
 from udogen.runtime.sessions.session import sessions_of
 
 
@@ -42,10 +35,9 @@ def plan_sessions(
 ) -> SessionPlan:
     """The session of each context of a model; raises if the sessions cannot map them."""
     pairs = zip(wiring.contexts, stored, strict=False)  # `until` omits the last ones
-    shards = [SizedShard(name, each.info, len(each.data)) for name, each in pairs]
-    count = min(description.sessions, len(shards)) if description.until else description.sessions
-    states = glob_free([*wiring.state, *wiring.state.values()])
-    layers = layers_of(shards, links=wiring.links, states=states)
+    states = {*wiring.state, *wiring.state.values()}
+    layers = [layer_of(name, each.info, len(each.data), is_state=states.__contains__) for name, each in pairs]
+    count = min(description.sessions, len(layers)) if description.until else description.sessions
     if runtime.backend == htp.BACKEND.id:
         specs = sessions_of(runtime, count, limit=description.session_limit)
     elif description.sessions > 1:

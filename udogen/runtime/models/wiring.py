@@ -11,7 +11,7 @@ from udogen.errors import UsageError
 from udogen.opdef.problems import nearest, suggestion
 from udogen.qnn.system import BinaryInfo, GraphInfo, TensorInfo
 from udogen.runtime import arguments
-from udogen.runtime.sessions.connections import (
+from udogen.runtime.models.connections import (
     MISSING,
     UNEQUAL,
     UNKNOWN,
@@ -336,7 +336,7 @@ def _wired(
         if each.context in chain.contexts
         for name in each.uses.get(chain.name, ())
     }
-    connections, faults = connect(chain.stages, links=links_of(chain.stages, links), apart=stateful, names=places)
+    connections, faults = connect(chain.stages, links=links_of(chain.stages, links), apart=stateful, places=places)
     inside = {(each.source, each.output.name) for each in connections} | stateful
     inside |= {(stage, tensor.name) for each in connections for stage, tensor in each.targets}
     made = WiredChain(

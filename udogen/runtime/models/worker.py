@@ -26,7 +26,7 @@ from udogen.runtime.models.measures import Timing
 from udogen.runtime.models.model import Model
 from udogen.runtime.models.opening import plan_sessions, wire_contexts
 from udogen.runtime.models.wiring import Wiring, picture
-from udogen.runtime.sessions.placement import SessionPlan, table_lines
+from udogen.runtime.sessions.placement import SessionPlan
 from udogen.runtime.worker import float_state
 from udogen.runtime.worker.serving import Commands
 
@@ -133,7 +133,7 @@ def _described(wiring: Wiring, plan: SessionPlan) -> StepsRan:
         wiring.proposed,
         tuple(picture(wiring, where)),
         plan.as_json(),
-        tuple(table_lines(plan)),
+        tuple(str(plan).splitlines()),
     )
 
 

@@ -73,39 +73,6 @@ class OpPrepared:
 
 
 @dataclass(frozen=True)
-class RepeatOp:
-    """Execute a graph of the op many times, and make and free as many graphs."""
-
-    call: OpCall
-    executions: int
-    cycles: int
-
-
-@dataclass(frozen=True)
-class HeapShot:
-    """The resources in use after some executions."""
-
-    heap: HeapUse
-    files: int  # open files
-
-
-@dataclass(frozen=True)
-class Growth:
-    """Shots after warming up, after half of the executions, and at the end."""
-
-    times: int
-    shots: tuple[HeapShot, ...]
-
-
-@dataclass(frozen=True)
-class OpRepeated:
-    """The growth over many executions, and over many graphs."""
-
-    executions: Growth
-    cycles: Growth
-
-
-@dataclass(frozen=True)
 class RunOpTwice:
     """Execute two graphs of the op: each alone, then both at the same time."""
 

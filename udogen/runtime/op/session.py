@@ -12,7 +12,6 @@ from udogen import backends
 from udogen.build.tools import preloading
 from udogen.qnn.handles import Closing
 from udogen.runtime import failures
-from udogen.runtime.channel import Region
 from udogen.runtime.execution_counts import Proof, Rise
 from udogen.runtime.failures import Situation
 from udogen.runtime.library import check_loadable, check_provider, find_runtime, sdk_build_id
@@ -22,10 +21,8 @@ from udogen.runtime.op.commands import (
     OpPrepared,
     OpRan,
     OpRanTwice,
-    OpRepeated,
     PackageOpened,
     PrepareOp,
-    RepeatOp,
     RunOp,
     RunOpTwice,
 )
@@ -106,11 +103,6 @@ class OpSession(Closing):
         return self._runtime
 
     @property
-    def regions(self) -> Sequence[Region]:
-        """The addresses of tensors in the last execution, for a `Watch`."""
-        return self._worker.regions
-
-    @property
     def pid(self) -> int | None:
         """The worker's process id; None if no worker is running."""
         return self._worker.pid
@@ -141,12 +133,6 @@ class OpSession(Closing):
         call = checked_call(call)
         with self._one_at_a_time:
             return self._ask(PrepareOp(call), OpPrepared, call)
-
-    def leaks(self, call: OpCall, *, executions: int, cycles: int) -> OpRepeated:
-        """Shots of the heap after many executions of the op, and after its graphs were freed."""
-        call = checked_call(call)
-        with self._one_at_a_time:
-            return self._ask(RepeatOp(call, executions, cycles), OpRepeated, call)
 
     def parallel(self, call: OpCall, *, executions: int, seconds: float, loop: Path) -> list[dict[str, Array]]:
         """The outputs of two graphs of the op: each alone, then each while the other is executed too (build_loop)."""

@@ -17,7 +17,7 @@ from udogen.runtime.op.faults import OUTPUTS_ALONE, Frame
 
 _VERSION = 1
 _DEPTH = 48
-_EXECUTE, _TRACK = 1, 2
+_EXECUTE = 1  # watch executions
 
 
 @dataclass(frozen=True)
@@ -39,8 +39,6 @@ class Site:
     kind: str  # malloc, calloc, realloc, aligned_alloc, mmap
     count: int
     bytes: int
-    live_count: int  # allocations that were not freed, if that was watched
-    live_bytes: int
     first: int  # the first execution in which it was seen, from 0
     last: int
     frames: tuple[Frame, ...]
@@ -155,11 +153,11 @@ class Heap:
         self._c.udogen_watch_counts.restype = ctypes.POINTER(_CCounts)
         self.turns = 0
 
-    def arm(self, *, track: bool = False) -> None:
+    def arm(self) -> None:
         """Start watching functions that are called at this stack depth or deeper."""
         self._c.udogen_watch_reset()
         self.turns = 0
-        if not self._arm(_TRACK if track else _EXECUTE):
+        if not self._arm(_EXECUTE):
             raise RunFailed("not enough memory to watch the heap", hint="end other programs")
 
     def disarm(self) -> None:
@@ -180,7 +178,7 @@ class Heap:
 
     def _site(self, row: Any, kinds: Any) -> Site:
         frames = tuple(_frame(self._c, row.frames[index]) for index in range(row.depth))
-        numbers = (row.count, row.bytes, row.live_count, row.live_bytes, row.first, row.last)
+        numbers = (row.count, row.bytes, row.first, row.last)
         return Site(kinds[row.kind].decode(), *numbers, frames)
 
 

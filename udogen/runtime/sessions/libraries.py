@@ -90,18 +90,18 @@ def register_package(runtime: Runtime, package: Path, *, arch: str | int = "", m
     `register_package(runtime, Path("out/MyPackage"))`
     """
     if not arch:
-        versions = {each.arch for each in devices_of(runtime)}
+        versions = {device.arch for device in devices_of(runtime)}
         if len(versions) > 1 and (machine or platform.machine()) != "x86_64":
-            names = ", ".join(f"v{each}" for each in sorted(versions))
+            names = ", ".join(f"v{version}" for version in sorted(versions))
             raise UsageError(
                 f"the devices of this platform are different versions of Hexagon: {names}",
                 hint="name the one to register for (arch)",
             )
         arch = max(versions, default=0)
-    found = op_libraries(package, arch=arch, machine=machine)
-    for each in found.registrations:
-        runtime.register(Path(each.library), each.provider, each.target)
-    return found
+    libraries = op_libraries(package, arch=arch, machine=machine)
+    for registration in libraries.registrations:
+        runtime.register(Path(registration.library), registration.provider, registration.target)
+    return libraries
 
 
 def adsp_library_path(libraries: Iterable[OpLibraries], present: str = "") -> str:
@@ -109,7 +109,7 @@ def adsp_library_path(libraries: Iterable[OpLibraries], present: str = "") -> st
 
     `os.environ["ADSP_LIBRARY_PATH"] = adsp_library_path([libraries])`
     """
-    folders = dict.fromkeys(str(folder) for each in libraries for folder in each.search)
+    folders = dict.fromkeys(str(folder) for package in libraries for folder in package.search)
     for folder in folders:
         if ";" in folder:
             raise UsageError(
@@ -119,9 +119,9 @@ def adsp_library_path(libraries: Iterable[OpLibraries], present: str = "") -> st
 
 
 def _folder(package: Path) -> PackageLibrary:
-    found = find_source(package, backend=htp.BACKEND.id).folder
-    assert found is not None
-    return found
+    folder = find_source(package, backend=htp.BACKEND.id).folder
+    assert folder is not None
+    return folder
 
 
 def _version(arch: str | int) -> str:
@@ -142,18 +142,18 @@ def _arm(folder: PackageLibrary, android: bool) -> Path:
     system = "Android" if android else "Linux"
     rows = [row for row in folder.rows if row.backend == folder.backend and not row.native and not row.arch]
     candidates = [
-        folder.artifact(each, row.ending)
+        folder.artifact(name, row.ending)
         for row in rows
-        for each in row.folders
-        if folder.layout == "snpe" or (each == _ANDROID) is android
+        for name in row.folders
+        if folder.layout == "snpe" or (name == _ANDROID) is android
     ]
-    found = next((each for each in candidates if each.is_file()), None)
-    return found or _missing(folder, rows[:1], f"aarch64 {system}", "")
+    library = next((file for file in candidates if file.is_file()), None)
+    return library or _missing(folder, rows[:1], f"aarch64 {system}", "")
 
 
 def _built(folder: PackageLibrary, rows: list[Target], what: str, others: str = "") -> Path:
-    found = next((file for row in rows for file in folder.artifacts(row) if file.is_file()), None)
-    return found or _missing(folder, rows, what, others)
+    library = next((file for row in rows for file in folder.artifacts(row) if file.is_file()), None)
+    return library or _missing(folder, rows, what, others)
 
 
 def _missing(folder: PackageLibrary, rows: list[Target], what: str, others: str) -> Path:
@@ -178,9 +178,9 @@ def _versions(folder: PackageLibrary) -> str:
 
 def _check(file: Path, machine: str, version: str) -> None:
     """Raise if a library is built for another processor; the device reports only that it cannot load it."""
-    found = elf.read(file)
-    if found.machine != machine or (version and found.arch and found.arch != version):
+    header = elf.read(file)
+    if header.machine != machine or (version and header.arch and header.arch != version):
         raise RunFailed(
-            f"{file} is built for {found.processor}, {f'{machine} {version}'.strip()} is needed",
+            f"{file} is built for {header.processor}, {f'{machine} {version}'.strip()} is needed",
             hint="build it again: `udogen build` puts each library into a folder of its own",
         )

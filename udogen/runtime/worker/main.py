@@ -25,16 +25,12 @@ from udogen.runtime.contexts.graph import Graph
 from udogen.runtime.contexts.runtime import Runtime
 from udogen.runtime.op.calls import OpCall, OpPackageInfo, RuntimeInfo
 from udogen.runtime.op.commands import (
-    Growth,
-    HeapShot,
     OpenPackage,
     OpPrepared,
     OpRan,
     OpRanTwice,
-    OpRepeated,
     PackageOpened,
     PrepareOp,
-    RepeatOp,
     RunOp,
     RunOpTwice,
 )
@@ -69,7 +65,6 @@ class OpWorker:
             OpenPackage: self.open,
             RunOp: self.run,
             PrepareOp: self.prepare,
-            RepeatOp: self.repeat,
             RunOpTwice: self.run_twice,
             Quit: self.quit,
         }
@@ -204,10 +199,6 @@ class OpWorker:
         [graph] = binary_info(self._runtime.system, binary).graphs
         return OpPrepared(binary, graph)
 
-    def repeat(self, command: RepeatOp) -> OpRepeated:
-        """Run one op many times."""
-        return self._repeats(command.call).leaks(self._library, command.executions, command.cycles)
-
     def run_twice(self, command: RunOpTwice) -> OpRanTwice:
         """Run two graphs of one op, each alone and both at once."""
         op = self._repeats(command.call, exact=True)
@@ -272,8 +263,6 @@ def _timed(function: Callable[[], None]) -> float:
 
 # --- many executions: leaks and races ----------------------------------------------------------------------------
 
-_WARM_EXECUTIONS, _WARM_CYCLES = 20, 5  # memory that is allocated once and kept is not a leak
-
 
 @dataclass(frozen=True)
 class _BoundGraph:
@@ -293,26 +282,6 @@ class _RepeatedRuns:
 
     def __init__(self, runtime: Runtime, call: OpCall, rules: Rules, *, exact: bool = False) -> None:
         self._runtime, self._call, self._rules, self._exact = runtime, call, rules, exact
-
-    def leaks(self, library: str, times: int, cycles: int) -> OpRepeated:
-        """The heap and the open files over many executions of one graph, and over many graphs; three shots of each."""
-        heap = Heap(library)
-        heap.arm(track=True)
-        try:
-            with self._graph() as made:
-                self._rules.phase("execute")
-                executions = _thrice(heap, made.graph.execute, _WARM_EXECUTIONS, times)
-            self._rules.phase("make and free the graph again and again")
-            silent = self._rules._replace(phase=lambda _name: None)
-            op = _RepeatedRuns(self._runtime, self._call, silent)
-            return OpRepeated(executions, _thrice(heap, op.cycle, _WARM_CYCLES, cycles))
-        finally:
-            heap.disarm()
-
-    def cycle(self) -> None:
-        """Make the graph, execute it once, and free it."""
-        with self._graph() as made:
-            made.graph.execute()
 
     def parallel(self, loop: Path, executions: int, seconds: float) -> OpRanTwice:
         """The outputs of two graphs of the op, executed first one after the other, then at the same time."""
@@ -367,16 +336,6 @@ class _RepeatedRuns:
             graph = context.finalize_graph(built)
             memory = GuardedBuffers(exact=self._exact)
             yield _BoundGraph(graph, memory, memory.bind(graph, self._call))
-
-
-def _thrice(heap: Heap, work: Callable[[], None], warm: int, times: int) -> Growth:
-    """The resources in use after warming up, after half of the executions, and at the end."""
-    shots = []
-    for turns in (warm, times // 2, times - times // 2):
-        for _ in range(turns):
-            work()
-        shots.append(HeapShot(heap.use(), len(os.listdir("/proc/self/fd"))))
-    return Growth(times, tuple(shots))
 
 
 def main() -> None:

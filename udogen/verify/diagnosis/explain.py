@@ -86,7 +86,7 @@ class Explainer:
 
 Shapes = Mapping[str, tuple[int, ...]]
 
-_Axis = tuple[str, int]  # (tensor, axis counted from the end)
+_Axis = tuple[str, int]  # (tensor, axis)
 
 
 def shrink(shapes: Shapes, fails: Callable[[Shapes], bool], *, runs: int = 60) -> dict[str, tuple[int, ...]]:
@@ -97,12 +97,12 @@ def shrink(shapes: Shapes, fails: Callable[[Shapes], bool], *, runs: int = 60) -
     deterministic.
     """
     search = _Search(shapes, fails, runs)
-    for group in search.groups():
-        search.shorten(group)
-    for group in search.columns():
-        search.shorten(group)
-    for group in search.single():
-        search.shorten(group)
+    axes = [(name, axis) for name, shape in shapes.items() for axis in range(len(shape))]
+    lengths = sorted({shapes[name][axis] for name, axis in axes}, reverse=True)
+    for length in lengths:
+        search.shorten([(name, axis) for name, axis in axes if shapes[name][axis] == length])
+    for axis in axes:
+        search.shorten([axis])
     search.drop_axes()
     return search.best
 
@@ -113,32 +113,14 @@ class _Search:
         self._fails, self._left = fails, runs
         self._known: dict[tuple[tuple[str, tuple[int, ...]], ...], bool] = {}
 
-    def groups(self) -> list[list[_Axis]]:
-        """Axes, grouped by length, the longest first."""
-        lengths = sorted({extent for shape in self.best.values() for extent in shape if extent > 1}, reverse=True)
-        return [[axis for axis in self._axes() if self._extent(axis) == length] for length in lengths]
-
-    def columns(self) -> list[list[_Axis]]:
-        """Axes, grouped by position (counted from the end) and length, because lengths may be equal by chance."""
-        found: dict[tuple[int, int], list[_Axis]] = {}
-        for axis in self._axes():
-            found.setdefault((axis[1], self._extent(axis)), []).append(axis)
-        return [found[key] for key in sorted(found) if key[1] > 1]
-
-    def single(self) -> list[list[_Axis]]:
-        """Each axis in its own group."""
-        return [[axis] for axis in self._axes() if self._extent(axis) > 1]
-
     def shorten(self, group: list[_Axis]) -> None:
         """Shorten these axes to the smallest failing length that bisection finds."""
-        high = min(self._extent(axis) for axis in group)
-        low = 0  # the largest length that is assumed not to fail
-        for guess in (1, 2):
-            if guess < high and self._try(self._with(group, guess)):
-                return
-            low = max(low, min(guess, high - 1))
+        high = min(self.best[name][axis] for name, axis in group)
+        if high < 2 or self._try(self._with(group, 1)):
+            return
+        low = 1  # the largest length that is assumed not to fail
         while high - low > 1 and self._left > 0:
-            middle = (low + high) // 2
+            middle = 2 if low == 1 else (low + high) // 2  # most faults show with 2
             if self._try(self._with(group, middle)):
                 high = middle
             else:
@@ -151,8 +133,7 @@ class _Search:
             tallest = [name for name, shape in self.best.items() if len(shape) == rank]
             if rank < 2 or any(self.best[name][0] != 1 for name in tallest):
                 return
-            fewer = {name: shape[1:] if name in tallest else shape for name, shape in self.best.items()}
-            if not self._try(fewer):
+            if not self._try({name: shape[1:] if name in tallest else shape for name, shape in self.best.items()}):
                 return
 
     def _try(self, shapes: dict[str, tuple[int, ...]]) -> bool:
@@ -167,14 +148,8 @@ class _Search:
             self.best = shapes
         return self._known[key]
 
-    def _axes(self) -> list[_Axis]:
-        return [(name, axis - len(shape)) for name, shape in self.best.items() for axis in range(len(shape))]
-
-    def _extent(self, axis: _Axis) -> int:
-        return self.best[axis[0]][axis[1]]
-
     def _with(self, group: list[_Axis], extent: int) -> dict[str, tuple[int, ...]]:
-        made = {name: list(shape) for name, shape in self.best.items()}
-        for name, axis in group:
-            made[name][axis] = extent
-        return {name: tuple(shape) for name, shape in made.items()}
+        return {
+            name: tuple(extent if (name, axis) in group else each for axis, each in enumerate(shape))
+            for name, shape in self.best.items()
+        }

@@ -1,4 +1,4 @@
-"""Correct numbers in wrong places: layouts, axes, shifts, broadcasts, exchanged inputs, nothing computed."""
+"""Correct numbers in wrong places: layouts, axes, exchanged inputs, nothing computed."""
 
 from __future__ import annotations
 
@@ -36,17 +36,8 @@ def _as_read(array: Array, order: tuple[int, ...]) -> Array:
 
 
 def layout(output: WrongOutput) -> Iterator[Cause]:
-    """Images or sequences whose axes are in another order: in inputs, the output, or both."""
-    return _reordered(output, {order: name for order, name in _ORDERS.items() if len(order) > 2})
-
-
-def transposed(output: WrongOutput) -> Iterator[Cause]:
-    """Matrices whose rows and columns are exchanged."""
-    return _reordered(output, {(1, 0): _ORDERS[1, 0]})
-
-
-def _reordered(output: WrongOutput, orders: dict[tuple[int, ...], str]) -> Iterator[Cause]:
-    for order, name in orders.items():
+    """Images, sequences or matrices whose axes are in another order: in inputs, the output, or both."""
+    for order, name in _ORDERS.items():
         if output.found.ndim == len(order):
             yield Cause("layout.output", {"output": output.name, "order": name},
                         lambda it, order=order: [_as_written(it.expected, order)])  # fmt: skip
@@ -96,35 +87,6 @@ def left_out(output: WrongOutput) -> Iterator[Cause]:
                             lambda it, name=name, cut=cut: it.predict(inputs={name: it.inputs[name][cut]}))  # fmt: skip
 
 
-_EDGES = ("wrap", "edge")  # what `numpy.pad` fills in: from the other end, or the last number again
-_OUTPUT_EDGES = (*_EDGES, "constant")  # or zero
-
-
-def shift(output: WrongOutput) -> Iterator[Cause]:
-    """Each element is in the place of its neighbour."""
-
-    def shifted(array: Array, by: int, along: int | None, edge: str) -> Array:
-        flat = array.ravel() if along is None else array
-        at = along or 0
-        padded = np.pad(flat, [(1, 1) if each == at else (0, 0) for each in range(flat.ndim)], edge)  # type: ignore[call-overload]
-        return np.asarray(np.take(padded, np.arange(flat.shape[at]) + 1 - by, at).reshape(array.shape))
-
-    for by, edge in product((1, -1), _OUTPUT_EDGES):
-        direction = "after" if by > 0 else "before"
-        for along in (None, *range(output.found.ndim)):
-            where = f"one element {direction} its place " + ("in memory" if along is None else f"along axis {along}")
-            yield Cause("shift", {"what": f"the output `{output.name}`", "where": where},
-                        lambda it, how=(by, along, edge): [shifted(it.expected, *how)])  # fmt: skip
-        for name, along in [(name, at) for name, array in output.case.inputs.items() for at in range(array.ndim)]:
-            if edge in _EDGES:
-                yield Cause("shift", {"what": f"the input `{name}`", "where": f"one element off along axis {along}"},
-                            lambda it, name=name, how=(by, along, edge):
-                            it.predict(inputs={name: shifted(it.inputs[name], *how)}))  # fmt: skip
-
-
-# --- inputs ------------------------------------------------------------------------------------------
-
-
 def swapped_inputs(output: WrongOutput) -> Iterator[Cause]:
     """Two inputs that are exchanged."""
     case = output.case
@@ -142,32 +104,6 @@ def swapped_inputs(output: WrongOutput) -> Iterator[Cause]:
                 return it.predict(inputs={one: it.inputs[other], other: it.inputs[one]}, quants=quants)
 
             yield Cause("swapped-inputs", {"one": one, "other": other}, predict)
-
-
-def broadcast(output: WrongOutput) -> Iterator[Cause]:
-    """A smaller input that is aligned at other axes, or repeated in another order."""
-    shape = output.found.shape
-    for name, array in output.case.inputs.items():
-        if 1 < array.size < output.found.size:
-            for how, _ in _repeated(array.ravel(), shape):
-
-                def predict(it: Execution, name: str = name, how: str = how) -> Prediction | None:
-                    return it.predict(inputs={name: dict(_repeated(it.inputs[name].ravel(), shape))[how]})
-
-                yield Cause("broadcast", {"input": name, "how": how}, predict)
-
-
-def _repeated(flat: Array, shape: tuple[int, ...]) -> Iterator[tuple[str, Array]]:
-    size = int(np.prod(shape))
-    places = np.arange(size)
-    for along, extent in enumerate(shape):
-        if extent == flat.size:
-            aligned = flat.reshape([extent if each == along else 1 for each in range(len(shape))])
-            yield f"along axis {along}", np.broadcast_to(aligned, shape)
-    if size % flat.size == 0:
-        yield "element by element in blocks, not as a whole", flat[places // (size // flat.size)].reshape(shape)
-    yield "as a whole, over and over in memory", flat[places % flat.size].reshape(shape)
-    yield "from its first element alone", np.full(shape, flat[0])
 
 
 def copy(output: WrongOutput) -> Iterator[Cause]:

@@ -59,8 +59,6 @@ def _slips(operation: Operation) -> Iterator[tuple[str, Slip]]:
                 f"`{name}` along axis {axis}",
                 lambda it, axis=axis: it._replace(kwargs={**it.kwargs, "axis": axis}).run(),
             )
-        if name == "add" and operation.method == "reduce":
-            yield "a sum in half precision", _half_sum
         return
     for place, each in enumerate(inputs):
         if len(inputs) == 2:
@@ -70,14 +68,6 @@ def _slips(operation: Operation) -> Iterator[tuple[str, Slip]]:
                 inputs=tuple(-one if at == place else one for at, one in enumerate(it.inputs))).run()  # fmt: skip
         else:
             yield f"`{name}` left out", lambda it, place=place: it.inputs[place]
-
-
-def _half_sum(it: Operation) -> Any:
-    """The sequential sum; each partial sum is rounded to half precision."""
-    with np.errstate(over="ignore"):
-        sums = np.add.accumulate(it.inputs[0].astype(np.float16), axis=it.kwargs.get("axis") or 0, dtype=np.float16)
-    result = sums.take(-1, axis=it.kwargs.get("axis") or 0).astype(np.float32)
-    return np.expand_dims(result, it.kwargs["axis"]) if it.kwargs.get("keepdims") else result
 
 
 class _Tape:

@@ -5,6 +5,6 @@ machine    JSON and JUnit XML
 merge      the JSON of several parts or machines as one
 page       the HTML report, made with templates/report
 problems   the failed cases in the HTML report, by cause
-pictures   one failing output as SVG
+numbers    the errors of one output: means, and counts by size
 text       numbers and names as text
 """

@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 
 from udogen.errors import UdogenError
 from udogen.verify.baseline import CostChange
-from udogen.verify.network import text as network_text
 from udogen.verify.report import terminal
 from udogen.verify.results import ABSENT, BackendState, Cost, NetworkOutcome, Outcome, TensorResult, TestRun
 
@@ -68,7 +67,7 @@ _NETWORK_KEYS = ("runtime", "samples", "random", "assumed", "on_qnn", "elsewhere
 
 
 def _network(outcome: NetworkOutcome) -> dict[str, Any]:
-    result: dict[str, Any] = {} if outcome.result is None else network_text.as_json(outcome.result)
+    result: dict[str, Any] = {} if outcome.result is None else outcome.result.as_json()
     return {
         "network": outcome.name,
         "backend": outcome.backend,
@@ -99,14 +98,13 @@ def _tensor(tensor: TensorResult, outcome: Outcome) -> dict[str, Any]:
             "at": list(first),
             "found": float(tensor.found[first]),
             "expected": float(tensor.expected[first]),
-            "inputs": outcome.inputs_at_first(tensor),
+            "inputs": outcome.inputs_at(tensor, first),
         },
     }
 
 
 def _cost(cost: Cost) -> dict[str, Any]:
-    fields = {name: value for name, value in asdict(cost).items() if name != "functions"}
-    return {**fields, "intensity": cost.intensity}
+    return {**asdict(cost), "intensity": cost.intensity}
 
 
 def _plain(value: object) -> object:

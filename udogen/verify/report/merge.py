@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache
 from itertools import chain
 from pathlib import Path
 from typing import Any, get_args
@@ -18,76 +19,84 @@ from udogen.verify.results import ABSENT, STATUSES, BackendState, State, joined,
 Result = Mapping[str, Any]
 
 _HINT = "give what `udogen test --json` wrote"
-_ERROR = {"kind": str, "message": str}
-# What the JSON must have: a type, a list with the form of its elements, a dict with its keys (None: any), or a set of
-# alternatives.
-_STATE = {
-    "backend": str,
-    "state": set(get_args(State)),
-    "reason": str,
-    "hint": str,
-    "details": [str],
-    "real": bool,
-    "runtime": (None, {"name": str, "build_id": str, "path": str}),
-    "cases": int,
-    "build_failed": bool,
-}
+
+
+def _object(**properties: Any) -> dict[str, Any]:
+    return {"type": "object", "properties": properties, "required": list(properties)}
+
+
+def _list(items: Any) -> dict[str, Any]:
+    return {"type": "array", "items": items}
+
+
+def _or_null(form: Any) -> dict[str, Any]:
+    return {"anyOf": [{"type": "null"}, form]}
+
+
+_TEXT, _FLAG = {"type": "string"}, {"type": "boolean"}
+_COUNT = {"type": "integer", "minimum": 0, "maximum": 1 << 53}
+_SECONDS = {**_COUNT, "type": "number"}
+_ERROR = _object(kind=_TEXT, message=_TEXT)
+_STATE = _object(
+    backend=_TEXT,
+    state={"enum": list(get_args(State))},
+    reason=_TEXT,
+    hint=_TEXT,
+    details=_list(_TEXT),
+    real=_FLAG,
+    runtime=_or_null(_object(name=_TEXT, build_id=_TEXT, path=_TEXT)),
+    cases=_COUNT,
+    build_failed=_FLAG,
+)
 _ROW = {
-    "backend": str,
-    "status": set(STATUSES),
-    "location": str,
-    "seconds": float,
-    "text": [str],
-    "error": (None, _ERROR),
+    "backend": _TEXT,
+    "status": {"enum": list(STATUSES)},
+    "location": _TEXT,
+    "seconds": _SECONDS,
+    "text": _list(_TEXT),
+    "error": _or_null(_ERROR),
 }
-_RESULT = {
-    "ok": bool,
-    "folder": str,
-    "seconds": float,
-    "counts": dict.fromkeys(STATUSES, int),
-    "environment": {None: str},
-    "backends": [_STATE],
-    "warnings": [str],
-    "unwritten": [str],
-    "not_executed": [str],
-    "cases": [{**_ROW, "op": str, "case": str, "dtype": str, "message": str}],
-    "networks": [{**_ROW, "network": str, "bits": str, "first_wrong": (None, str)}],
-    "selection": {"part": int, "parts": int, "tests": str, "planned": int},
-}
+_RESULT = _object(
+    ok=_FLAG,
+    folder=_TEXT,
+    seconds=_SECONDS,
+    counts=_object(**dict.fromkeys(STATUSES, _COUNT)),
+    environment={"type": "object", "additionalProperties": _TEXT},
+    backends=_list(_STATE),
+    warnings=_list(_TEXT),
+    unwritten=_list(_TEXT),
+    not_executed=_list(_TEXT),
+    cases=_list(_object(**_ROW, op=_TEXT, case=_TEXT, dtype=_TEXT, message=_TEXT)),
+    networks=_list(_object(**_ROW, network=_TEXT, bits=_TEXT, first_wrong=_or_null(_TEXT))),
+    selection=_object(part=_COUNT, parts=_COUNT, tests=_TEXT, planned=_COUNT),
+)
 
 
-def _misfits(value: Any, form: Any, at: str = "") -> Iterator[str]:
-    """What in a value does not have its form: `cases[0].op is 5`."""
-    if isinstance(form, tuple):
-        if not any(not list(_misfits(value, each, at)) for each in form):
-            yield f"`{at}` is {_short(value)}"
-    elif isinstance(form, list) and isinstance(value, list):
-        for number, each in enumerate(value):
-            yield from _misfits(each, form[0], f"{at}[{number}]")
-    elif isinstance(form, dict) and isinstance(value, dict):
-        for key in value if None in form else form:
-            name = f"{at}.{key}".lstrip(".")
-            if key in value:
-                yield from _misfits(value[key], form[None] if None in form else form[key], name)
-            else:
-                yield f"`{name}` is missing"
-    elif not _is(value, form):
-        yield f"`{at}` is {_short(value)}" if at else "it is not an object"
+@cache
+def _checker() -> Callable[[Any], Any]:
+    import fastjsonschema
+
+    check: Callable[[Any], Any] = fastjsonschema.compile(_RESULT)
+    return check
 
 
-def _is(value: Any, form: Any) -> bool:
-    if isinstance(form, set):
-        return isinstance(value, str) and value in form
-    if form is None or not isinstance(form, type):
-        return value is form
-    if form in (int, float):
-        return type(value) in {form, int} and 0 <= value < 1 << 53
-    return isinstance(value, form)
+def _misfit(value: Any) -> str:
+    """What in a result does not have its form; empty if it is right."""
+    try:
+        _checker()(value)
+    except ValueError as fault:  # fastjsonschema.JsonSchemaValueException
+        return str(fault).replace("data.", "", 1)
+    return ""
 
 
-def _short(value: Any) -> str:
-    shown = json.dumps(value)
-    return shown if len(shown) < 40 else shown[:39] + "…"
+def _is_error(value: Any) -> bool:
+    """Whether it is what a verb prints that ends with an error."""
+    error = value.get("error") if isinstance(value, dict) else None
+    return isinstance(error, dict) and isinstance(error.get("message"), str)
+
+
+def _not_finite(name: str) -> None:
+    raise ValueError(name)
 
 
 def read(path: Path) -> Result:
@@ -95,13 +104,13 @@ def read(path: Path) -> Result:
     with reading(path, hint=_HINT):
         data = read_plain(path)
     try:
-        found = json.loads(data.decode("utf-8"))
+        found = json.loads(data.decode("utf-8"), parse_constant=_not_finite)
         json.dumps(found, ensure_ascii=False).encode()  # raises for half a surrogate pair
     except (ValueError, RecursionError) as fault:
         raise UsageError(f"{path} is not the JSON of a test run", hint=_HINT) from fault
-    if isinstance(found, dict) and not list(_misfits(found.get("error"), _ERROR)):
+    if _is_error(found):
         raise UsageError(f"{path} is of a run that ended early: {found['error']['message']}", hint="repeat this run")
-    misfit = next(chain(_misfits(found, _RESULT), _contradictions(found)), "")
+    misfit = _misfit(found) or next(_contradictions(found), "")
     if misfit:
         raise UsageError(f"{path} is not the JSON of a test run: {misfit}", hint=_HINT)
     result: Result = found
@@ -194,7 +203,7 @@ def _state_of(row: Mapping[str, Any]) -> BackendState:
     """The inverse of `state_json`."""
     runtime, details = row["runtime"], tuple(row["details"])
     found = RuntimeInfo(runtime["name"], runtime["build_id"], "", "", runtime["path"]) if runtime else None
-    known = {name: row[name] for name in _STATE}
+    known = {name: row[name] for name in _STATE["properties"]}
     return BackendState(**{**known, "title": "", "details": details, "runtime": found})
 
 

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import cache
-from math import ceil, floor, log10
 from pathlib import Path
 from typing import NamedTuple
 
@@ -16,10 +15,9 @@ from udogen.errors import write_file
 from udogen.tables import many
 from udogen.verify import test_run
 from udogen.verify.baseline import Baseline, CostChange
-from udogen.verify.network import text as network_text
-from udogen.verify.report import text
-from udogen.verify.report.problems import Fact, chip, problems, story
-from udogen.verify.results import ABSENT, STATUSES, BackendState, Cost, NetworkOutcome, Outcome, Spread, Status, TestRun
+from udogen.verify.report import terminal, text
+from udogen.verify.report.problems import Fact, chip, problems
+from udogen.verify.results import STATUSES, BackendState, Cost, NetworkOutcome, Outcome, Status, TestRun
 
 
 def write(run: TestRun, file: Path, changes: Sequence[CostChange] = (), baseline: Baseline | None = None) -> None:
@@ -34,14 +32,14 @@ def write_report(folder: Path, outcomes: Sequence[Outcome], file: Path) -> None:
 
 def render(run: TestRun, changes: Sequence[CostChange] = (), baseline: Baseline | None = None) -> str:
     """The report; the same run gives the same text.  `changes` are its costs compared with a baseline."""
-    summary = summarize(run, worse=sum(each.worse for each in changes))
+    kind, sentence = headline(run, worse=sum(each.worse for each in changes))
     page: str = _template().render_unicode(
         style=text.Html((resources.templates() / "report" / "report.css").read_text("utf-8")),
-        title=f"{summary.sentence} {run.folder.name}".strip(),
+        title=f"{sentence} {run.folder.name}".strip(),
         folder=run.folder,
         version=__version__,
-        summary=summary,
-        story=story(run),
+        kind=kind,
+        sentence=sentence,
         warnings=[text.rich(each) for each in (*run.warnings, *run.unwritten, *run.not_executed)],
         problems=problems(run),
         matrix=_matrix(run),
@@ -52,7 +50,6 @@ def render(run: TestRun, changes: Sequence[CostChange] = (), baseline: Baseline 
         runtimes=_runtimes([state for state in run.states if state.state == "ran" or state.runtime]),
         environment=_environment(run),
         cases=_cases(run),
-        passed=any(each.status == "passed" for each in run.outcomes),
     )
     return page
 
@@ -71,77 +68,14 @@ def _template() -> Template:
 # --- summary, environment, all cases ----------------------------------------------------------------------------------
 
 
-class Tile(NamedTuple):
-    """The number of cases with one status."""
-
-    kind: str
-    number: str
-    label: str
-    percent: str  # of all
-
-
-class Summary(NamedTuple):
-    """The run in one sentence, with its qualifications."""
-
-    kind: str
-    sentence: str
-    more: Sequence[str]
-    tiles: Sequence[Tile]
-
-
-def summarize(run: TestRun, *, worse: int = 0) -> Summary:
-    """The summary of a run; `worse` is the number of costs that are higher than in an earlier run."""
-    kind, sentence = _result(run, worse)
-    counts = Counter(each.status for each in run.results)
-    total = len(run.results) or 1
-    tiles = [
-        Tile(status, f"{counts[status]:,}", text.label(status, counts[status]), f"{100 * counts[status] / total:.4g}")
-        for status in STATUSES
-        if counts[status] or status in ("passed", "failed")
-    ]
-    return Summary(kind, sentence, list(_qualifications(run, worse)), tiles)
-
-
-def _result(run: TestRun, worse: int) -> tuple[str, str]:
-    counts = Counter(each.status for each in run.results)
-    ran = sum(counts[status] for status in ("passed", "failed", "error", "ran"))
-    wrong = [each for each in run.results if each.status in ("failed", "error")]
-    bad = len(wrong)
-    if not ran:
-        return "skipped", "Nothing was run."
-    places = text.listed(text.backend(each) for each in dict.fromkeys(o.backend for o in wrong))
-    if bad:
-        which = f"{bad:,} of {many(ran, 'case')} failed on {places}."
-        return "failed" if counts["failed"] else "error", which
-    backends = {each.backend for each in run.results if each.status in ("passed", "ran")}
-    on = many(len(backends), "backend")
-    if not counts["passed"]:
-        return "ran", f"{many(ran, 'case')} ran on {on}; there is no reference to compare with."
-    passed = f"{'All ' if counts['passed'] > 1 else ''}{many(counts['passed'], 'case')} passed on {on}"
-    if worse:
-        return "error", f"{passed}; {many(worse, 'cost')} more than in the earlier run."
-    return "passed", f"{passed}."
-
-
-def _qualifications(run: TestRun, worse: int) -> Iterator[str]:
-    if worse and run.bad:
-        yield f"{many(worse, 'cost')} more than in the earlier run."
-    yield from _absences(run)
-
-
-def _absences(run: TestRun) -> Iterator[str]:
-    used = {each.backend for each in run.outcomes}
-    absent = [each for each in run.states if each.state in ABSENT]
-    if found := [each for each in absent if each.backend not in used]:
-        cases = sum(each.cases for each in found)
-        much = f" ({many(cases, 'case')})" if cases else ""
-        yield f"Not tested: {_names(found)}{much}."
-    if found := [each for each in absent if each.backend in used]:
-        yield f"Tested in part: {_names(found)}."
-
-
-def _names(states: Sequence[BackendState]) -> str:
-    return text.listed(text.backend(each.backend) for each in states)
+def headline(run: TestRun, *, worse: int = 0) -> tuple[str, str]:
+    """The kind of result and its sentence; `worse` is the number of costs that are higher than in an earlier run."""
+    sentence = terminal.summary(run) + (f"; {many(worse, 'cost')} more than in the earlier run" if worse else "")
+    if run.count("failed"):
+        return "failed", sentence
+    if run.count("error") or run.build_failed or run.unwritten or worse:
+        return "error", sentence
+    return "passed" if run.passed else "ran" if run.count("ran") else "skipped", sentence
 
 
 def _environment(run: TestRun) -> list[Fact]:
@@ -154,43 +88,23 @@ def _environment(run: TestRun) -> list[Fact]:
 # --- every case -----------------------------------------------------------------------------------
 
 
-class CaseTable(NamedTuple):
-    """The cases with one status; failed cases are not listed here."""
-
-    title: str
-    table: text.Html
-
-
-def _cases(run: TestRun) -> list[CaseTable]:
-    return [
-        *_case_table(run, "skipped", "skipped", "Cases that were skipped", ("why",), "list skipping stack"),
-        *_case_table(run, "ran", "that ran without a reference", "Cases without a reference"),
-        *_case_table(run, "passed", "passed", "Cases that passed"),
+def _cases(run: TestRun) -> text.Html:
+    """The cases that are not among the failures."""
+    rows = [
+        (
+            text.cut(each.case.name, 120),
+            text.cut(run.op(each), 120),
+            text.where(each.backend, each.dtype),
+            text.LABELS[each.status],
+            text.cut(text.shapes(each.case), 120),
+            text.cut(each.error.message, 200) if each.error else _error(each),
+            _time(each.cost),
+        )
+        for each in run.outcomes
+        if each.status not in ("failed", "error")
     ]
-
-
-def _case_table(
-    run: TestRun,
-    status: Status,
-    end: str,
-    label: str,
-    last: Sequence[str] = ("inputs", "largest error", "cost"),
-    kind: str = "list stack",
-) -> Iterator[CaseTable]:
-    outcomes = [each for each in run.outcomes if each.status == status]
-    rows = []
-    for each in outcomes:
-        cells = {
-            "inputs": text.cut(text.shapes(each.case), 120),
-            "largest error": "not known" if status == "ran" else _error(each),
-            "cost": _time(each.cost),
-            "why": text.cut(each.error.message, 200) if each.error else "",
-        }
-        first = (text.cut(each.case.name, 120), text.cut(run.op(each), 120), text.where(each.backend, each.dtype))
-        rows.append((*first, *(cells[name] for name in last)))
-    if rows:
-        table = text.table(label, ("case", "op", "on", *last), rows, kind=kind)
-        yield CaseTable(f"{many(len(rows), 'case')} {end}", table)
+    heads = ("case", "op", "on", "result", "inputs", "largest error, or why not", "cost")
+    return text.table("All other cases", heads, rows) if rows else text.Html()
 
 
 def _error(outcome: Outcome) -> str:
@@ -361,10 +275,7 @@ class NetworkCard(NamedTuple):
     kind: str
     title: str
     label: str
-    sentence: str
-    hint: str
-    notes: Sequence[str]
-    layers: text.Html  # table of the tensors, with errors relative to their ranges
+    lines: Sequence[str]  # as in the terminal
 
     @property
     def unfolded(self) -> bool:
@@ -379,155 +290,26 @@ def _networks(run: TestRun) -> list[NetworkCard]:
 
 def _network(outcome: NetworkOutcome) -> NetworkCard:
     title = f"{outcome.name} on {text.backend(outcome.backend)}, {outcome.title.rpartition(', ')[2]}"
-    label, result = text.LABELS[outcome.status], outcome.result
-    if result is None:
-        error = outcome.error
-        sentence, hint = (error.message, error.hint) if error else ("", "")
-        return NetworkCard(outcome.status, title, label, sentence, hint, (), text.Html())
-    first = result.first_wrong
-    notes = [f"Random numbers: {text.listed(result.random)}."] if result.random else []
-    notes += [f"Open dimensions taken as 1: {each}." for each in result.assumed]
-    notes += [f"Not on QNN: {nodes}: {reason}." for nodes, reason in network_text.elsewhere(result)]
-    notes.append(f"{many(result.samples, 'sample')} on {result.runtime}.")
-    sentence = (
-        f"{network_text.verdict(result)[:1].upper()}{network_text.verdict(result)[1:]}."
-        if first is None
-        else f"The first wrong tensor is {first.tensor} of node {first.node} ({first.op}): "
-        f"{text.number(first.own, 2)} of its range from what its own inputs give."
-    )
-    rows = [
-        (
-            text.chip("failed" if each.wrong else "passed", text.cut(each.tensor, 120)),
-            each.op,
-            text.shape(each.shape),
-            text.number(each.own, 2),
-            "" if each.steps is None else f"{each.steps:.2f}",
-            text.number(each.error, 2),
-        )
-        for each in result.layers
-    ]
-    heads = ("tensor", "op", "shape", "own error", "steps of 8 bits", "error")
-    layers = text.table(f"Layers of {title}", heads, rows) if rows else text.Html()
-    return NetworkCard(outcome.status, title, label, sentence, "", notes, layers)
+    return NetworkCard(outcome.status, title, text.LABELS[outcome.status], terminal.network_lines(outcome)[1:])
 
 
 # --- costs ------------------------------------------------------------------------------------------------------------
 
 
-class Against(NamedTuple):
-    """Speed compared with another implementation."""
-
-    speed: str = ""
-    note: str = ""
-
-
-class CostRow(NamedTuple):
-    """The costliest case of an op, a data type and a backend."""
-
-    op: str
-    dtype: str
-    backend: str
-    case: str
-    time: str
-    spread: str
-    percent: str  # the length of its bar on a logarithmic axis
-    low: str
-    band: str
-    numpy: Against
-    builtin: Against
-    packets: str
-    functions: Sequence[Fact]
-    moved: str
-    intensity: str
-
-
-class Costs(NamedTuple):
-    """The rows, and which of the columns are not empty."""
-
-    rows: Sequence[CostRow]
-    axis: str  # the ends of the axis of the bars
-    decades: int
-    times: bool
-    numpy: bool
-    builtin: bool
-    packets: bool
-    intensity: bool
-
-
-def _costs(run: TestRun) -> Costs:
-    """For each cell of the matrix, the case that moves the most bytes; grouped by op."""
-    cells = run.matrix()
+def _costs(run: TestRun) -> text.Html:
+    """For each cell of the matrix, the case that moves the most bytes; empty if nothing was measured."""
     chosen = []
-    for op, dtype in run.rows():
-        for backend in dict.fromkeys(each for _, each, _ in cells):
-            measured = [
-                each
-                for each in cells.get((op, backend, dtype), ())
-                if each.cost.execute or each.cost.packets is not None
-            ]
-            if measured:
-                chosen.append(max(measured, key=lambda each: each.cost.bytes_moved))
-    axis = _LogAxis.of([each.cost.execute for each in chosen if each.cost.execute])
-    rows = [_cost_row(each, run.op(each), axis) for each in chosen]
-    return Costs(
-        rows,
-        axis=f"{text.seconds(10.0**axis.low)} to {text.seconds(10.0**axis.high)}",
-        decades=axis.high - axis.low,
-        times=any(row.time for row in rows),
-        numpy=any(row.numpy.speed for row in rows),
-        builtin=any(row.builtin.note for row in rows),
-        packets=any(row.packets for row in rows),
-        intensity=any(row.intensity for row in rows),
+    for outcomes in run.matrix().values():
+        measured = [each for each in outcomes if each.cost.execute or each.cost.packets is not None]
+        chosen += [max(measured, key=lambda each: each.cost.bytes_moved)] if measured else []
+    rows = [[text.cut(cell, 80) for cell in terminal.cost_row(run.op(each), each)] for each in chosen]
+    used = [n for n, _ in enumerate(terminal.COST_HEADS) if any(row[n] != "-" for row in rows)]
+    heads = [terminal.COST_HEADS[n] for n in used]
+    return (
+        text.table("Costs", heads, [[row[n] for n in used] for row in rows], kind="costs stack")
+        if rows
+        else text.Html()
     )
-
-
-class _LogAxis(NamedTuple):
-    """A logarithmic axis of whole decades of seconds that covers all times."""
-
-    low: int
-    high: int
-
-    @classmethod
-    def of(cls, times: Sequence[Spread]) -> _LogAxis:
-        """The axis of these times."""
-        every = [value for each in times for value in (each.low, each.median, each.high) if value > 0]
-        low = floor(log10(min(every, default=1e-6)))
-        return cls(low, max(ceil(log10(max(every, default=1e-6))), low + 1))
-
-    def at(self, seconds: float) -> float:
-        """The position of a time on the axis, in percent."""
-        place = (log10(seconds) - self.low) / (self.high - self.low) if seconds > 0 else 0.0
-        return min(max(100 * place, 0.0), 100.0)
-
-
-def _cost_row(outcome: Outcome, op: str, axis: _LogAxis) -> CostRow:
-    cost = outcome.cost
-    spread = cost.execute
-    return CostRow(
-        op=text.cut(op, 120),
-        dtype=outcome.dtype,
-        backend=text.backend(outcome.backend),
-        case=text.cut(outcome.case.name, 80),
-        time=text.seconds(spread.median) if spread else "",
-        spread=f"{text.seconds(spread.low)} to {text.seconds(spread.high)}, {spread.loops:,} times" if spread else "",
-        percent=f"{max(axis.at(spread.median), 1):.3g}" if spread else "0",
-        low=f"{axis.at(spread.low):.3g}" if spread else "0",
-        band=f"{max(axis.at(spread.high) - axis.at(spread.low), 0.6):.3g}" if spread else "0",
-        numpy=_against(spread, cost.numpy, "numpy"),
-        builtin=_against(spread, cost.builtin, cost.builtin_name, cost.builtin_fault),
-        packets="" if cost.packets is None else f"{cost.packets:,}",
-        functions=[Fact(text.cut(name, 80), f"{count:,}") for name, count in cost.functions[:12]],
-        moved=text.size(cost.bytes_moved) if cost.bytes_moved else "",
-        intensity="" if cost.intensity is None else text.number(cost.intensity, 3),
-    )
-
-
-def _against(spread: Spread | None, other: Spread | None, name: str, fault: str = "") -> Against:
-    if fault:
-        return Against("", text.cut(f"{name}: {fault}", 160))
-    if spread is None or other is None or not other.median:
-        return Against()
-    return Against(text.speed(spread.median, other.median), f"{name}: {text.seconds(other.median)}")
 
 
 class BaselineComparison(NamedTuple):
@@ -536,36 +318,22 @@ class BaselineComparison(NamedTuple):
     path: str
     sentence: str
     elsewhere: Sequence[Fact]  # differences that make times hard to compare
-    worse: text.Html
-    others: text.Html
+    table: text.Html
 
 
 def _compared(changes: Sequence[CostChange], baseline: Baseline | None, run: TestRun) -> BaselineComparison | None:
     """None without an earlier run."""
     if baseline is None:
         return None
-    worse = [each for each in changes if each.worse]
-    others = [each for each in changes if not each.worse]
+    worse = sum(each.worse for each in changes)
     sentence = "it has none of these cases."
     if changes:
-        verb = "are" if len(worse) > 1 else "is"
-        sentence = f"{f'{len(worse):,}' if worse else 'none'} of {many(len(changes), 'cost')} {verb} worse than then."
+        verb = "are" if worse > 1 else "is"
+        sentence = f"{f'{worse:,}' if worse else 'none'} of {many(len(changes), 'cost')} {verb} worse than then."
+    rows = [[text.cut(cell, 120) for cell in row] for row in terminal.change_rows(changes)]
     return BaselineComparison(
         str(baseline.path),
         sentence,
         [Fact(name, f"{then} then, {now} now") for name, then, now in baseline.differences(run)],
-        _changes("Costs that are worse", worse),
-        _changes("Costs that are not worse", others),
+        text.table("Costs compared", terminal.CHANGE_HEADS, rows, kind="costs stack") if rows else text.Html(),
     )
-
-
-def _changes(label: str, changes: Sequence[CostChange]) -> text.Html:
-    rows = []
-    for each in changes:
-        before, now = (
-            text.seconds(value) if each.what == "time" else f"{int(value):,}" for value in (each.before, each.now)
-        )
-        case, op = text.cut(each.case, 120), text.cut(each.op, 120)
-        rows.append((case, op, text.where(each.backend, each.dtype), each.what, before, now, f"{each.ratio:.2f}x"))
-    heads = ("case", "op", "on", "what", "then", "now", "ratio")
-    return text.table(label, heads, rows, kind="list changes stack") if rows else text.Html()

@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
-from math import isfinite
+from math import isfinite, log1p
 from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
+
 from udogen.tables import many
-from udogen.verify.diagnosis.arrays import measure
-from udogen.verify.report import pictures, text
-from udogen.verify.report.pictures import OutputPictures, output_pictures
+from udogen.verify.report import text
+from udogen.verify.report.numbers import error_bins, measure
 from udogen.verify.results import Finding, Outcome, TensorResult, TestRun
+from udogen.verify.tolerances import differences
 
 _OF_A_KIND = 4  # cases of one cause that are shown in full; the others are rows of a table
-_NAMED = 4  # the story names up to this many ops
 _UNFOLDED = 3  # problems whose first case is open when the page loads
 _CAUSES = 40  # causes that have a separate section
+_FIRST_WRONG = 6  # wrong elements that are listed
 _IN_FULL = 48  # cases shown in full, of all causes together: a page with every case in full opens slowly
 
 # `CaseError.kind` in headings.
@@ -36,13 +38,6 @@ class Fact(NamedTuple):
 
     name: str
     value: str | text.Html
-
-
-class Picture(NamedTuple):
-    """An SVG with its caption."""
-
-    title: str
-    svg: text.Html
 
 
 class CauseText(NamedTuple):
@@ -71,10 +66,7 @@ class Card(NamedTuple):
     hint: text.Html = text.Html()
     numbers: Sequence[Fact] = ()  # of the worst output, if its numbers are wrong
     first: text.Html = text.Html()  # its first wrong elements
-    where_slice: str = ""
-    axes: str = ""
-    panels: Sequence[Picture] = ()
-    spread: Picture | None = None
+    histogram: text.Html = text.Html()
 
 
 class ProblemGroup(NamedTuple):
@@ -165,28 +157,6 @@ def chip(outcome: Outcome) -> str:
     return "wrong numbers" if outcome.status == "failed" else text.LABELS[outcome.status]
 
 
-_TOLD = 3  # problems whose cause is in the story
-
-
-def story(run: TestRun) -> list[Fact]:
-    """The first lines of the report: what was tested, what failed, the cause, and what to do."""
-    ran = [each for each in run.outcomes if each.status != "skipped"]
-    places = text.listed(text.backend(each.backend) for each in ran)
-    ops = list(dict.fromkeys(run.op(each) for each in ran))
-    named = text.listed(ops) if len(ops) <= _NAMED else many(len(ops), "op")
-    facts = [Fact("Tested", f"{named}: {many(len(ran), 'case')} on {places}")] if ran else []
-    for number, outcomes in enumerate(run.failure_groups[:_TOLD]):
-        first = outcomes[0]
-        where = f'<a href="#problem-{number}">{text.op_name(text.cut(run.op(first), 80))}</a>: '
-        facts.append(Fact("Wrong", text.Html(where + text.escape(_scope(outcomes)))))
-        label = "Cause" if first.findings or first.error else "Numbers"
-        facts.append(Fact(label, text.rich(_sentence(first))))
-        hint = first.findings[0].hint if first.findings else first.error.hint if first.error else ""
-        facts += [Fact("What to do", text.rich(text.cut(hint, 400)))] if hint else []
-    left = len(run.failure_groups) - _TOLD
-    return [*facts, *([Fact("Also", f"{many(left, 'more problem')}, below")] if left > 0 else [])]
-
-
 # --- one case -------------------------------------------------------------------------------------
 
 
@@ -207,23 +177,45 @@ def _card(outcome: Outcome, anchor: str, run: TestRun, *, unfolded: bool) -> Car
     if error := outcome.error:
         details = [text.cut(each, 400) for each in error.details[:16]]
         card = card._replace(details=details, hint=text.rich(text.cut(error.hint, 600)))
-    return card if worst is None or worst.passed else _with_pictures(card, outcome, worst)
+    return card if worst is None or worst.passed else _with_numbers(card, outcome, worst)
 
 
-def _with_pictures(card: Card, outcome: Outcome, worst: TensorResult) -> Card:
-    """The card with the measures and pictures of its worst output."""
-    card = card._replace(numbers=[*_measures(worst), *_given(outcome, worst)])
-    seen = output_pictures(worst, outcome.case.tolerance_of(worst.name))
-    if seen is None:
+def _with_numbers(card: Card, outcome: Outcome, worst: TensorResult) -> Card:
+    """The card with the measures of its worst output, a histogram of its errors and its first wrong elements."""
+    card = card._replace(numbers=list(_measures(worst)))
+    if worst.found.shape != worst.expected.shape:
         return card
-    heads = (worst.name, "expected", "found", f"off by ({worst.unit}s)" if worst.unit else "off by")
-    return card._replace(
-        first=text.table("The first wrong elements", heads, seen.first, kind="numbers") if seen.first else text.Html(),
-        where_slice=_where_slice(seen),
-        axes=_axes(seen),
-        panels=_panels(seen, outcome),
-        spread=Picture(f"Error distribution: {seen.unit}", pictures.spread(seen.spread, seen.unit)),
-    )
+    return card._replace(first=_first(outcome, worst), histogram=_histogram(outcome, worst))
+
+
+def _first(outcome: Outcome, tensor: TensorResult) -> text.Html:
+    tolerance = outcome.case.tolerance_of(tensor.name)
+    error = differences(tensor.found, tensor.expected)
+    wrong = np.argwhere(error > tolerance.allowed(tensor.expected))[:_FIRST_WRONG]
+    rows = [
+        (
+            text.index_of("", index) or "scalar",
+            text.number(tensor.expected[index].item(), 7),
+            text.number(tensor.found[index].item(), 7),
+            text.number(float(error[index])),
+            text.given_at(outcome, tensor, index),
+        )
+        for index in (tuple(row.tolist()) for row in wrong)
+    ]
+    heads = (tensor.name, "expected", "found", f"off by ({tensor.unit}s)" if tensor.unit else "off by", "computed from")
+    return text.table("The first wrong elements", heads, rows, kind="numbers")
+
+
+def _histogram(outcome: Outcome, tensor: TensorResult) -> text.Html:
+    bins = error_bins(tensor, outcome.case.tolerance_of(tensor.name))
+    most = max(each.elements for each in bins)
+    rows = []
+    for each in bins:
+        kind, percent = "wrong" if each.wrong else "right", 100 * log1p(each.elements) / log1p(most)
+        bar = f'<span class="track" aria-hidden="true"><i class="{kind}" style="width:{percent:.3g}%"></i></span>'
+        rows.append((each.name, f"{each.elements:,}", f"{each.wrong:,}" if each.wrong else "", text.Html(bar)))
+    heads = (f"error ({tensor.unit}s)" if tensor.unit else "error", "elements", "wrong", "")
+    return text.table("Errors by size", heads, rows, kind="numbers histogram")
 
 
 def _shown(finding: Finding) -> CauseText:
@@ -260,25 +252,12 @@ def _measures(tensor: TensorResult) -> Iterator[Fact]:
     yield Fact("largest error", text.with_unit(tensor.max_error, tensor.unit))
     if tensor.found.shape != tensor.expected.shape:
         return
-    measured = measure(tensor.found, tensor.expected, quant=tensor.quant)
-    if measured.max_real is not None:
-        yield Fact("as a real number", text.number(measured.max_real))
-    yield Fact("mean error", text.with_unit(measured.mean_abs, tensor.unit))
-    if measured.max_relative and isfinite(measured.max_relative):
-        yield Fact("largest relative error", text.number(measured.max_relative))
-    if measured.max_ulp is not None:
-        yield Fact("largest error in ulp", text.number(measured.max_ulp))
-    if measured.not_finite:
-        yield Fact("not finite in one of them", many(measured.not_finite, "element"))
+    measured = measure(tensor.found, tensor.expected)
+    yield Fact("mean error", text.with_unit(measured.mean, tensor.unit))
     if measured.cosine is not None:
         yield Fact("cosine", text.number(measured.cosine, 6))
     if measured.snr is not None and isfinite(measured.snr):
         yield Fact("signal to noise", f"{measured.snr:.1f} dB")
-
-
-def _given(outcome: Outcome, tensor: TensorResult) -> Iterator[Fact]:
-    if given := text.given_at_first(outcome, tensor):
-        yield Fact(f"{text.index_of(tensor.name, tensor.first)}, the first wrong element, is computed from", given)
 
 
 def _case_facts(outcome: Outcome) -> Iterator[Fact]:
@@ -297,25 +276,6 @@ def _case_facts(outcome: Outcome) -> Iterator[Fact]:
     if case.origin is not None and case.origin.location:
         file, colon, line = case.origin.location.rpartition(":")
         yield Fact("defined in", text.rich(f"{Path(file).resolve()}{colon}{line}"))
-
-
-def _where_slice(seen: OutputPictures) -> str:
-    worst = seen.slice
-    return f"{worst.where}: {text.share(worst.wrong, worst.count)} elements are wrong."
-
-
-def _axes(seen: OutputPictures) -> str:
-    axes = f"Vertical: {seen.slice.rows}. Horizontal: {seen.slice.columns}."
-    if seen.slice.each:
-        axes += f" Each square covers {seen.slice.each}."
-    return axes + (" The frame marks the first wrong element." if seen.slice.mark else "")
-
-
-def _panels(seen: OutputPictures, outcome: Outcome) -> list[Picture]:
-    label = f"{outcome.case.op}, {text.cut(outcome.case.name, 60)}, {text.backend(outcome.backend)}"
-    return [
-        Picture(panel.title.capitalize(), pictures.heatmap(seen.slice, panel, label)) for panel in seen.slice.panels
-    ]
 
 
 def _again(outcome: Outcome, run: TestRun) -> str:

@@ -8,7 +8,6 @@ from collections.abc import Callable, Sequence
 from udogen.opdef.problems import wrapped
 from udogen.tables import many, table
 from udogen.verify.baseline import Baseline, CostChange
-from udogen.verify.network import text as network_text
 from udogen.verify.report import text
 from udogen.verify.results import BackendState, NetworkOutcome, Outcome, Spread, TensorResult, TestRun
 
@@ -28,7 +27,7 @@ def lines(run: TestRun, *, paint: Paint = _plain, costs: bool = False, width: in
     """The whole run as lines and tables, at most `width` columns wide (0: no limit)."""
     found = _failures(run.failure_groups, paint, width)
     if run.outcomes:
-        found += [*matrix(run, paint, width), ""]
+        found += [*matrix(run, width), ""]
     found += [line for each in run.networks for line in [*network_lines(each, paint), ""]]
     if costs:
         found += [*cost_table(run, width), ""]
@@ -57,25 +56,32 @@ def _wrapped(line: str, width: int) -> list[str]:
     return wrapped(line[:start], line[start:], width)
 
 
-def changes(found: Sequence[CostChange], run: TestRun, baseline: Baseline, width: int = 0) -> list[str]:
-    """Costs of a run compared with those of an earlier one."""
-    if not found:
-        return [f"{baseline.path} has none of these cases"]
+CHANGE_HEADS = ("op", "case", "type", "backend", "before", "now", "ratio")
+
+
+def change_rows(changes: Sequence[CostChange]) -> list[tuple[str, ...]]:
+    """The rows of a table of costs compared with earlier ones."""
 
     def cost(change: CostChange, value: float) -> str:
         return text.seconds(value) if change.what == "time" else f"{int(value):,} packets"
 
-    rows = [
+    return [
         (
             *(each.op, each.case, each.dtype, each.backend),
             *(cost(each, each.before), cost(each, each.now)),
             f"{each.ratio:.2f}x" + ("  WORSE" if each.worse else ""),
         )
-        for each in found
+        for each in changes
     ]
+
+
+def changes(found: Sequence[CostChange], run: TestRun, baseline: Baseline, width: int = 0) -> list[str]:
+    """Costs of a run compared with those of an earlier one."""
+    if not found:
+        return [f"{baseline.path} has none of these cases"]
     other = [f"  {name}: {then} before, {now} now" for name, then, now in baseline.differences(run)]
     note = ["", "measured in another environment, so times are hard to compare:", *other] if other else []
-    return [*table(("op", "case", "type", "backend", "before", "now", "ratio"), rows, width), *note]
+    return [*table(CHANGE_HEADS, change_rows(found), width), *note]
 
 
 def failure(outcome: Outcome, paint: Paint = _plain, *, others: Sequence[Outcome] = ()) -> list[str]:
@@ -122,7 +128,7 @@ def _difference(tensor: TensorResult, outcome: Outcome) -> list[str]:
     if tensor.first is not None:
         found, expected = tensor.found[tensor.first], tensor.expected[tensor.first]
         lines.append(f"  the first at {text.index_of('', tensor.first)}: {found:.7g}, expected {expected:.7g}")
-        given = text.given_at_first(outcome, tensor)
+        given = text.given_at(outcome, tensor, tensor.first)
         lines += [f"  computed from {given}"] if given else []
     return lines
 
@@ -139,53 +145,31 @@ def network_lines(outcome: NetworkOutcome, paint: Paint = _plain) -> list[str]:
         hint = [f"    = {error.hint}"] if error and error.hint else []
         return [head, *([f"  {error.message}"] if error else []), *hint]
     layers = outcome.result.layers
-    titles, *rows = network_text.lines(outcome.result)
+    titles, *rows = outcome.result.lines()
     table, notes = rows[: len(layers)], rows[len(layers) + 1 :]
     if len(layers) > _MOST_LAYERS:
         table = [row for row, layer in zip(table, layers, strict=True) if layer.wrong][:_MOST_LAYERS]
     return [head, *(f"  {line}" for line in ([titles, *table, *notes] if table else notes))]
 
 
-def matrix(run: TestRun, paint: Paint = _plain, width: int = 0) -> list[str]:
-    """A table of ops and data types by backend; split into several tables if the backends exceed the width."""
-    found: list[str] = []
-    left = list(run.backends())
-    while left:
-        taken = len(left)
-        while width and taken > 1 and max(map(len, _matrix(run, _plain, left[:taken]))) > width:
-            taken -= 1
-        found += [*([""] if found else []), *_matrix(run, paint, left[:taken])]
-        left = left[taken:]
-    return found
-
-
-def _matrix(run: TestRun, paint: Paint, backends: Sequence[str]) -> list[str]:
+def matrix(run: TestRun, width: int = 0) -> list[str]:
+    """A table of ops and data types by backend."""
     cells = run.matrix()
-    rows = run.rows()
-    head = ["op", "type", *backends]
-    table: list[list[tuple[str, str]]] = [[(name, "") for name in head]]
-    for number, (op, dtype) in enumerate(rows):
-        shown = "" if number and rows[number - 1][0] == op else op
-        table.append([(shown, ""), (dtype, ""), *(_cell(cells.get((op, each, dtype), ())) for each in backends)])
-    widths = [max(len(row[column][0]) for row in table) for column in range(len(head))]
-    made = []
-    for row in table:
-        padded = [paint(f"{cell:<{width}}", state) for (cell, state), width in zip(row, widths, strict=True)]
-        made.append("  ".join(padded).rstrip())
-    made.insert(1, "  ".join("-" * width for width in widths))
-    return made
+    backends = run.backends()
+    rows = [
+        (op, dtype, *(_cell(cells.get((op, backend, dtype), ())) for backend in backends)) for op, dtype in run.rows()
+    ]
+    return table(("op", "type", *backends), rows, width)
 
 
-def _cell(outcomes: Sequence[Outcome]) -> tuple[str, str]:
-    """One cell of the matrix, and its state."""
-    if not outcomes:
-        return "-", ""
+def _cell(outcomes: Sequence[Outcome]) -> str:
+    """One cell of the matrix."""
     counts = Counter(each.status for each in outcomes)
-    if bad := [text.counted(status, counts[status]) for status in ("failed", "error") if counts[status]]:
-        whole = f" of {len(outcomes)}" if counts["failed"] + counts["error"] < len(outcomes) else ""
-        return ", ".join(bad) + whole, "wrong"
+    bad = [text.counted(status, counts[status]) for status in ("failed", "error") if counts[status]]
+    if bad:
+        return ", ".join(bad) + (f" of {len(outcomes)}" if counts["failed"] + counts["error"] < len(outcomes) else "")
     rest = [text.counted(status, counts[status]) for status in ("passed", "ran", "skipped") if counts[status]]
-    return ", ".join(rest), "found" if counts["passed"] else "missing"
+    return ", ".join(rest) or "-"
 
 
 def _state(state: BackendState, before: Sequence[BackendState]) -> list[str]:
@@ -228,39 +212,43 @@ def summary(run: TestRun) -> str:
     return f"{', '.join(found)} in {run.seconds:.1f} s"
 
 
+COST_HEADS = (
+    "op",
+    "case",
+    "type",
+    "backend",
+    "execute",
+    "10 % … 90 %",
+    "numpy",
+    "built-in",
+    "packets",
+    "bytes",
+    "ops/byte",
+)
+
+
 def cost_table(run: TestRun, width: int = 0) -> list[str]:
     """What each case costs."""
-    head = (
-        "op",
-        "case",
-        "type",
-        "backend",
-        "execute",
-        "10 % … 90 %",
-        "numpy",
-        "built-in",
-        "packets",
-        "bytes",
-        "ops/byte",
+    rows = [cost_row(run.op(each), each) for each in run.outcomes if each.status in ("passed", "ran", "failed")]
+    return table(COST_HEADS, rows, width)
+
+
+def cost_row(op: str, outcome: Outcome) -> tuple[str, ...]:
+    """The costs of one case, as text."""
+    cost = outcome.cost
+    return (
+        op,
+        outcome.case.name,
+        outcome.dtype,
+        outcome.backend,
+        _median(cost.execute),
+        _range(cost.execute),
+        _times(cost.execute, cost.numpy),
+        _times(cost.execute, cost.builtin) if not cost.builtin_fault else "refused",
+        "-" if cost.packets is None else f"{cost.packets:,}",
+        f"{cost.bytes_moved:,}",
+        "-" if cost.intensity is None else f"{cost.intensity:.2f}",
     )
-    rows = [
-        (
-            run.op(each),
-            each.case.name,
-            each.dtype,
-            each.backend,
-            _median(each.cost.execute),
-            _range(each.cost.execute),
-            _times(each.cost.execute, each.cost.numpy),
-            _times(each.cost.execute, each.cost.builtin) if not each.cost.builtin_fault else "refused",
-            "-" if each.cost.packets is None else f"{each.cost.packets:,}",
-            f"{each.cost.bytes_moved:,}",
-            "-" if each.cost.intensity is None else f"{each.cost.intensity:.2f}",
-        )
-        for each in run.outcomes
-        if each.status in ("passed", "ran", "failed")
-    ]
-    return table(head, rows, width)
 
 
 def _median(spread: Spread | None) -> str:

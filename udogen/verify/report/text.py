@@ -9,7 +9,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from udogen.backends import PLACES
-from udogen.tables import many
 
 if TYPE_CHECKING:
     from udogen.verify.cases import Case
@@ -42,7 +41,8 @@ def table(
 ) -> Html:
     """A scrollable table; `kind` is its CSS class, `styles` the classes of cells by column, `ids` the ids of rows."""
     columns = "".join(f'<th scope="col">{escape(head)}</th>' for head in heads)
-    opened = ["<td>" if head not in (styles or {}) else f'<td class="{(styles or {})[head]}">' for head in heads]
+    classes = {head: f' class="{style}"' for head, style in (styles or {}).items()}
+    opened = [f'<td data-head="{escape(head)}"{classes.get(head, "")}>' for head in heads]  # shown on narrow screens
     lines = []
     for number, (first, *others) in enumerate(rows):
         cells = "".join(f"{tag}{escape(cell)}</td>" for tag, cell in zip(opened[1:], others, strict=True))
@@ -52,11 +52,6 @@ def table(
         f'<div class="scroll" tabindex="0" role="group" aria-label="{escape(label)}">\n<table class="{kind}">\n'
         f"<thead><tr>{columns}</tr></thead>\n<tbody>\n{''.join(lines)}</tbody>\n</table>\n</div>"
     )
-
-
-def chip(kind: str, name: str) -> Html:
-    """A name, coloured by its result."""
-    return Html(f'<span class="chip {kind}">{escape(name)}</span>')
 
 
 def rich(sentence: str) -> Html:
@@ -128,24 +123,9 @@ def seconds(value: float) -> str:
     return f"{value / 1e-9:.3g} ns"
 
 
-def size(count: float) -> str:
-    """`24.6 KB`, where 1 KB is 1,024 bytes."""
-    for unit, much in (("GB", 2**30), ("MB", 2**20), ("KB", 2**10)):
-        if count >= much:
-            return f"{count / much:.3g} {unit}"
-    return many(int(count), "byte")
-
-
 def ratio(value: float) -> str:
     """`1.3x`, `0.08x`."""
     return f"{value:.2g}x" if value < 9.95 else f"{value:,.0f}x"
-
-
-def speed(own: float, other: float) -> str:
-    """`2.7x faster`: `own` seconds compared with `other` seconds."""
-    if not own or 0.995 <= other / own <= 1.005:
-        return "as fast"
-    return f"{ratio(other / own)} faster" if other > own else f"{ratio(own / other)} slower"
 
 
 def share(part: int, whole: int) -> str:
@@ -184,9 +164,9 @@ def value_of(param: object) -> str:
     return cut(f"[{', '.join(map(number, plain))}]" if isinstance(plain, list) else number(plain), 80)
 
 
-def given_at_first(outcome: Outcome, tensor: TensorResult) -> str:
-    """The inputs at the first wrong element and the parameters: `x = 0.5, w = [1, 2, 3, 4], alpha = 0.1`."""
-    given = {**outcome.inputs_at_first(tensor), **outcome.case.params}
+def given_at(outcome: Outcome, tensor: TensorResult, index: tuple[int, ...]) -> str:
+    """The inputs at an element and the parameters: `x = 0.5, w = [1, 2, 3, 4], alpha = 0.1`."""
+    given = {**outcome.inputs_at(tensor, index), **outcome.case.params}
     return cut(", ".join(f"{name} = {value_of(value)}" for name, value in given.items()), 400)
 
 

@@ -1,1 +1,1 @@
-"""Checks of a kernel's safety: heap use during execution, out-of-bounds accesses, undefined behaviour, races, leaks."""
+"""Checks of a kernel's safety: heap use during execution, out-of-bounds accesses, undefined behaviour, races."""

@@ -19,7 +19,7 @@ from udogen.qnn.handles import Closing
 from udogen.runtime.built import Built
 from udogen.runtime.failures import OpCrashed, OutOfBounds
 from udogen.runtime.hexagon.session import HexagonSession
-from udogen.runtime.op.calls import OpCall, byte_sizes
+from udogen.runtime.op.calls import OpCall
 from udogen.runtime.op.session import OpSession
 from udogen.runtime.op.watch import Watch
 from udogen.verify.cases import CaseError
@@ -63,7 +63,7 @@ class SafetyChecks(Closing):
     def check(self, call: OpCall) -> tuple[Finding, ...]:
         """The findings of every requested check.
 
-        Slow checks (leaks, threads) run only for the first call of each op with the same data types.
+        The check of threads is slow: it runs only for the first call of each op with the same data types.
         """
         found: list[Finding] = []
         asked = self._options.safety
@@ -71,17 +71,15 @@ class SafetyChecks(Closing):
             found += self._heap(call)
         if asked.guard:
             found += self._guard(call)
-        if asked.leaks and self._is_first("leaks", call):
-            found += self._leaks(call)
         for variant in asked.sanitize:
             if variant.is_parallel and self._hangs_with_threads():
                 continue  # `unchecked` reports it
-            if not variant.is_parallel or self._is_first(variant.folder, call):
+            if not variant.is_parallel or self._is_first(call):
                 found += self._sanitized(call, variant)
         return tuple(found)
 
-    def _is_first(self, check: str, call: OpCall) -> bool:
-        key = (check, call.op_type, *(tensor.dtype for tensor in (*call.inputs, *call.outputs)))
+    def _is_first(self, call: OpCall) -> bool:
+        key = (call.op_type, *(tensor.dtype for tensor in (*call.inputs, *call.outputs)))
         new = key not in self._done
         self._done.add(key)
         return new
@@ -96,25 +94,9 @@ class SafetyChecks(Closing):
             return findings.allocations(use, stacks, op=call.op_type)
 
     def _guard(self, call: OpCall) -> tuple[Finding, ...]:
-        """Out-of-bounds reads and writes: one run with a guard page after each tensor, one with a page before it."""
+        """Out-of-bounds reads and writes."""
         prepared = self._prepare(Variant())
-        found: dict[str, Finding] = {}
-        for side in ("end", "begin"):
-            try:
-                prepared.session.run(replace(call, loops=1), Watch(guard=side))
-            except RunFailed as error:
-                finding = self._of_error(error, prepared, call)
-                what = finding.sentence.partition(" bytes)")[0]
-                if what not in found or isinstance(error, OpCrashed):  # a crash also has the source line
-                    found[what] = finding
-        return tuple(found.values())
-
-    def _leaks(self, call: OpCall) -> tuple[Finding, ...]:
-        """Memory that is never freed."""
-        prepared = self._prepare(Variant())
-        repeated = prepared.session.leaks(call, executions=findings.EXECUTIONS, cycles=findings.CYCLES)
-        with self._stacks(prepared, call) as stacks:
-            return findings.leaks(repeated, stacks, op=call.op_type)
+        return _guarded(prepared.session, call, lambda error: self._of_error(error, prepared, call))
 
     def _sanitized(self, call: OpCall, variant: Variant) -> tuple[Finding, ...]:
         """Reports of sanitizers; `thread` runs two graphs of the op at the same time."""
@@ -129,9 +111,9 @@ class SafetyChecks(Closing):
                 prepared.session.run(replace(call, loops=1), Watch(exact=True))
         except RunFailed as error:
             crash = error
-        about = findings.SanitizedCall(call.op_type, prepared.library, prepared.session.regions, byte_sizes(call))
         with self._stacks(prepared, call) as stacks:
-            found = findings.sanitizer_reports(prepared.reports(), stacks, about) or differing
+            reports = prepared.reports()
+            found = findings.sanitizer_reports(reports, stacks, op=call.op_type, library=prepared.library) or differing
         if crash is not None and not found:
             raise crash
         return found
@@ -146,15 +128,9 @@ class SafetyChecks(Closing):
         for name in outputs[0]:
             for alone, beside in ((0, 2), (1, 3)):
                 if outputs[alone][name].tobytes() != outputs[beside][name].tobytes():
-                    return (
-                        Finding(
-                            "data-race",
-                            f"two graphs of op `{call.op_type}` that run at the same time write other numbers to "
-                            f"`{name}` than each of them alone",
-                            "",
-                            findings.RACE_HINT,
-                        ),
-                    )
+                    text = f"two graphs of op `{call.op_type}` that run at the same time write other numbers to "
+                    text += f"`{name}` than each of them alone"
+                    return (Finding("data-race", text, "", findings.RACE_HINT),)
         return ()
 
     # --- processes ---------------------------------------------------------------------------------------
@@ -173,12 +149,8 @@ class SafetyChecks(Closing):
             return Finding("out-of-bounds", f"{error.message}, in {stack.where}", "\n".join(lines), error.hint)
         if not isinstance(error, OutOfBounds):
             raise error
-        return Finding(
-            "out-of-bounds",
-            error.message,
-            "seen after the execution: the bytes there have changed",
-            error.hint,
-        )
+        seen = "seen after the execution: the bytes there have changed"
+        return Finding("out-of-bounds", error.message, seen, error.hint)
 
     def _stacks(self, prepared: _PreparedChecks, call: OpCall) -> StackReader:
         folder = self._built.folder
@@ -233,15 +205,29 @@ class PageGuards:
         self._session = session
 
     def check(self, call: OpCall) -> tuple[Finding, ...]:
-        """Out-of-bounds reads and writes: one run with a page after each tensor, one with a page before it."""
-        found: dict[str, Finding] = {}
-        for side in ("end", "begin"):
-            try:
-                self._session.run(replace(call, loops=1), Watch(guard=side))
-            except OutOfBounds as error:
-                finding = Finding("out-of-bounds", error.message, "\n".join(error.details), error.hint)
-                found.setdefault(error.message.partition(" bytes)")[0], finding)
-        return tuple(found.values())
+        """Out-of-bounds reads and writes."""
+        return _guarded(self._session, call, self._finding)
+
+    def _finding(self, error: RunFailed) -> Finding:
+        if not isinstance(error, OutOfBounds):
+            raise error
+        return Finding("out-of-bounds", error.message, "\n".join(error.details), error.hint)
+
+
+def _guarded(
+    session: OpSession | HexagonSession, call: OpCall, finding_of: Callable[[RunFailed], Finding]
+) -> tuple[Finding, ...]:
+    """The findings of one run with a guard page after each tensor, and one with a page before it."""
+    found: dict[str, Finding] = {}
+    for side in ("end", "begin"):
+        try:
+            session.run(replace(call, loops=1), Watch(guard=side))
+        except RunFailed as error:
+            finding = finding_of(error)
+            what = error.message.partition(" bytes)")[0]
+            if what not in found or isinstance(error, OpCrashed):  # a crash also has the source line
+                found[what] = finding
+    return tuple(found.values())
 
 
 @dataclass(frozen=True)
@@ -284,7 +270,7 @@ def check_case(outcome: Outcome, checks: SafetyChecks | PageGuards, built: Built
 
 def unchecked(options: SafetyOptions, places: Iterable[Place]) -> tuple[str, ...]:
     """Warnings about what no check covers, so that nothing unchecked seems to be safe."""
-    asked = [name for name in ("heap", "guard", "leaks", "sanitize") if getattr(options, name)]
+    asked = [name for name in ("heap", "guard", "sanitize") if getattr(options, name)]
     names = [*asked, *(f"sanitize {name}" for variant in options.sanitize for name in variant.sanitizers)]
     used = list(dict.fromkeys(places))
     found = [f"--{name}: {why}" for place in used for name, why in place.blind.items() if name in names]

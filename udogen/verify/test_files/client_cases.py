@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from udogen.clients.programs.ort import attribute_fault
+from udogen.backends.backend import Place
 from udogen.errors import UdogenError
-from udogen.opdef.model import Op, OpPackage, Tensor
+from udogen.opdef.model import OpPackage, Tensor
 from udogen.verify.cases import Case
 from udogen.verify.test_files import configs
 from udogen.verify.test_files.expand import CasePlan, make, plans_of, stored_outputs
@@ -28,8 +28,10 @@ _MOST_NUMBERS = 4096  # elements of a tensor: these cases test what passes betwe
 PREFIX = "client: "  # of the names of these cases
 
 
-def cases_of(tests: OpTests, package: OpPackage, backend: str) -> list[Case]:
-    """The cases for one op and one backend of the config; empty without a reference."""
+def cases_of(tests: OpTests, package: OpPackage, place: Place) -> list[Case]:
+    """The cases for one op in a place where a program runs it; empty without a reference."""
+    assert place.program is not None
+    backend = place.config
     op = configs.op_for(package, tests.op, backend)
     reference = find(tests.reference, tests.folder) if tests.reference else None
     if op is None or reference is None:
@@ -38,7 +40,8 @@ def cases_of(tests: OpTests, package: OpPackage, backend: str) -> list[Case]:
     found: list[Case] = []
     for dtypes in dict.fromkeys(tuple(plan.types.items()) for plan in plans):
         same = [plan for plan in plans if tuple(plan.types.items()) == dtypes]
-        found += _of_params(same, op, reference, backend)
+        sent = [each for each in op.params if each.mandatory or not place.program.param_fault(each)]
+        found += _of_params(same, sent, reference, backend)
         found += _chains(same, reference, backend)
     return found
 
@@ -46,40 +49,39 @@ def cases_of(tests: OpTests, package: OpPackage, backend: str) -> list[Case]:
 # --- parameters -------------------------------------------------------------------------------------------
 
 
-def _of_params(plans: Sequence[CasePlan], op: Op, reference: ReferenceFunction, backend: str) -> Iterator[Case]:
-    if not op.params:
+def _of_params(
+    plans: Sequence[CasePlan], sent: Sequence[Tensor], reference: ReferenceFunction, backend: str
+) -> Iterator[Case]:
+    """Cases with other choices and orders of the parameters; `sent` are those that the program can pass."""
+    if not sent:
         return
-    plan = max(plans, key=lambda each: _distinct_values(each, op))
-    every = _every(plan, op)
-    for name, params in _choices(every, op).items():
+    plan = max(plans, key=lambda each: _distinct_values(each, sent))
+    every = _every(plan, sent)
+    for name, params in _choices(every, sent).items():
         if list(params.items()) != list(plan.params.items()):
             yield make(replace(plan, name=f"{PREFIX}{name}", params=params), reference, backend)
 
 
-def _every(plan: CasePlan, op: Op) -> dict[str, object]:
+def _every(plan: CasePlan, sent: Sequence[Tensor]) -> dict[str, object]:
     """The parameters of a plan, with defaults for those that it leaves out, in the order of the config."""
-    found = {each.name: plan.params.get(each.name, each.default) for each in op.params}
-    return {
-        each.name: found[each.name]
-        for each in op.params
-        if found[each.name] is not None and (each.mandatory or not attribute_fault(each))
-    }
+    values = {each.name: plan.params.get(each.name, each.default) for each in sent}
+    return {name: value for name, value in values.items() if value is not None}
 
 
-def _distinct_values(plan: CasePlan, op: Op) -> tuple[int, int]:
+def _distinct_values(plan: CasePlan, sent: Sequence[Tensor]) -> tuple[int, int]:
     """The number of distinct values of the same type (only these show an exchange), then the size of the shapes."""
     by_type: dict[str, list[str]] = {}
-    for name, value in _every(plan, op).items():
-        by_type.setdefault(_param(op, name).datatypes[0].name, []).append(str(value))
+    types = {each.name: each.datatypes[0].name for each in sent}
+    for name, value in _every(plan, sent).items():
+        by_type.setdefault(types[name], []).append(str(value))
     size = sum(len(rows) for rows in plan.shapes.values())
     return sum(len(set(texts)) - 1 for texts in by_type.values()), size
 
 
-def _choices(every: Mapping[str, object], op: Op) -> dict[str, dict[str, object]]:
+def _choices(every: Mapping[str, object], sent: Sequence[Tensor]) -> dict[str, dict[str, object]]:
     """The parameters to send, in order, by name of the case."""
     names = list(every)
-    optional = [each.name for each in op.params if each.name in every and not each.mandatory]
-    defaults = [name for name in optional if _param(op, name).default is not None]
+    defaults = [each.name for each in sent if each.name in every and not each.mandatory and each.default is not None]
     found = {"all parameters": dict(every)}
     if len(names) > 1:
         found[f"parameters as {', '.join(reversed(names))}"] = {name: every[name] for name in reversed(names)}
@@ -92,10 +94,6 @@ def _choices(every: Mapping[str, object], op: Op) -> dict[str, dict[str, object]
         for left_out in defaults[:_MOST_LEFT_OUT]:
             found[f"without {left_out}"] = {name: every[name] for name in names if name != left_out}
     return found
-
-
-def _param(op: Op, name: str) -> Tensor:
-    return next(each for each in op.params if each.name == name)
 
 
 # --- chains -----------------------------------------------------------------------------------------------

@@ -130,7 +130,7 @@ def _names(group: CaseGroup, op: Op, problems: Problems) -> None:
 def _types(group: CaseGroup, op: Op, package: OpPackage, problems: Problems) -> None:
     """Report data types that no backend of the op accepts."""
     places = group.backends or tuple(PLACES)
-    backends = dict.fromkeys(PLACES[name].config for name in places)
+    backends = dict.fromkeys(config for name in places if (config := PLACES[name].config))
     seen = [found for backend in backends if (found := op_for(package, op.name, backend))]
     for choice in group.dtypes:
         if seen and not any(types_of(each, choice) for each in seen):

@@ -81,7 +81,7 @@ def _places(group: CaseGroup, package: OpPackage, op: str, backend: str) -> tupl
     """The places of a backend where the cases of a group run (empty: all of them); None if nowhere."""
     if not group.backends:
         return () if backend in configs.backends_of(package, op) else None
-    named = tuple(name for name in group.backends if PLACES[name].config == backend)
+    named = tuple(name for name in group.backends if PLACES[name].config in (backend, ""))
     twins = tuple(row.id for row in PLACES.values() if row.twin in named)  # the same package in another host
     return tuple(dict.fromkeys((*named, *twins))) or None
 
@@ -92,7 +92,7 @@ def examples(files: TestFiles) -> list[Example]:
     found: dict[Subject, list[Case]] = {}
     for tests in files.ops:
         package = known[tests.subject].package(tests.op)
-        for backend in dict.fromkeys(row.config for row in PLACES.values()) if package else ():
+        for backend in dict.fromkeys(row.config for row in PLACES.values() if row.config) if package else ():
             assert package is not None
             found.setdefault(tests.subject, []).extend(cases_of(tests, package, backend))
     return [

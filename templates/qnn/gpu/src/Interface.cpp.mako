@@ -3,8 +3,7 @@
 // requests compiled kernels, and the counts of nodes that were created for its ops.
 #include <cstdint>
 
-#include "Executions.hpp"
-#include "PackageTables.hpp"
+#include "udogen.hpp"
 
 extern "C" __attribute__((visibility("default"))) Qnn_ErrorHandle_t ${package.provider}(
     QnnOpPackage_Interface_t* interface) {

@@ -3,7 +3,7 @@
 // ${op.kernel_text}.
 #pragma once
 
-#include "Operation.hpp"
+#include "udogen.hpp"
 
 % for line in op.description:
 // ${line}

@@ -2,7 +2,7 @@
 // The arguments of ${op.name}.  You write its kernel in ${op.kernel}.
 #pragma once
 
-#include "HtpCoreUtils.hpp"
+#include "udogen.hpp"
 
 // The macros of the SDK from here to ${op.registration} belong to the op.
 BEGIN_PKG_OP_DEFINITION(PKG_${op.name});

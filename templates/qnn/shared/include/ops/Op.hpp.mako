@@ -2,7 +2,7 @@
 // The arguments of ${op.name}.  You write its kernel in ${op.kernel}.
 #pragma once
 
-#include "${glue}"
+#include "udogen.hpp"
 
 % for line in op.description:
 // ${line}
@@ -26,35 +26,16 @@ struct Args {
 % endfor
 };
 
-// Define it if something is prepared once: see src/utils/CustomOpUtils.hpp.
-struct State;
-
-// Connects the kernel with the generated tables.
-struct Op {
-  using Args = ${op.space}::Args;
-  using State = ${op.space}::State;
-  static Args bind(const udo::Binding& node);
-  static void describe(udo::OpFacts& facts);
 % if has_hooks:
-  static constexpr std::size_t mostInputs = ${op.most_inputs};
-  static constexpr std::size_t mostOutputs = ${op.most_outputs};
-  static const udo::OpSpec spec;
-  static udo::Counter& calls;
-% endif
-};
-using Hooks = udo::Hooks<Op>;
-% if has_hooks:
-
 // The inputs, then the outputs, for hooks that name a tensor.
 enum class Tensor : std::uint32_t {
 % for name in op.tensors:
   ${name},
 % endfor
 };
-% endif
 
-#if !defined(UDO_NO_KERNEL)
-void Op::describe(udo::OpFacts& facts) { udo::describe<Op>(facts); }
-#endif
+% endif
+// Connects the kernel with the package.  Declares State, which a kernel defines that prepares something once.
+UDO_OP
 
 }  // namespace ops::${package.name}::${op.name}

@@ -3,10 +3,6 @@
 // the folder next to it: functions for each target, and kernel.inc, which calls them.
 #include "ops/${op.name}.hpp"
 
-% for header in headers:
-#include "${header}"
-% endfor
-
 namespace ops::${package.name}::${op.name} {
 
 #if __has_include("${include}")

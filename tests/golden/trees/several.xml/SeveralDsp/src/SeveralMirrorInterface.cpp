@@ -2,7 +2,7 @@
 // Mirror as tables, the QNN op package interface for it, and the functions that the library exports:
 // SeveralInterfaceProvider, which a client registers, and the count of executions.
 #define UDO_NO_KERNEL
-#include "DSP/DspBackendUtils.hpp"
+#include "udogen.hpp"
 #include "ops/Mirror.hpp"
 
 namespace udo {

@@ -2,7 +2,7 @@
 // The arguments of Mix.  You write its kernel in src/ops/Mix.cpp.
 #pragma once
 
-#include "CPU/CpuBackendUtils.hpp"
+#include "udogen.hpp"
 
 // Any types, any rank.
 namespace ops::BothPackage::Mix {
@@ -14,20 +14,7 @@ struct Args {
   udo::Output<float> y;
 };
 
-// Define it if something is prepared once: see src/utils/CustomOpUtils.hpp.
-struct State;
-
-// Connects the kernel with the generated tables.
-struct Op {
-  using Args = ops::BothPackage::Mix::Args;
-  using State = ops::BothPackage::Mix::State;
-  static Args bind(const udo::Binding& node);
-  static void describe(udo::OpFacts& facts);
-};
-using Hooks = udo::Hooks<Op>;
-
-#if !defined(UDO_NO_KERNEL)
-void Op::describe(udo::OpFacts& facts) { udo::describe<Op>(facts); }
-#endif
+// Connects the kernel with the package.  Declares State, which a kernel defines that prepares something once.
+UDO_OP
 
 }  // namespace ops::BothPackage::Mix

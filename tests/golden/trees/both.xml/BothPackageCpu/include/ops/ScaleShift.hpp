@@ -2,7 +2,7 @@
 // The arguments of ScaleShift.  You write its kernel in src/ops/ScaleShift.cpp.
 #pragma once
 
-#include "CPU/CpuBackendUtils.hpp"
+#include "udogen.hpp"
 
 namespace ops::BothPackage::ScaleShift {
 
@@ -32,20 +32,7 @@ struct Args {
   std::int32_t shift = 0;
 };
 
-// Define it if something is prepared once: see src/utils/CustomOpUtils.hpp.
-struct State;
-
-// Connects the kernel with the generated tables.
-struct Op {
-  using Args = ops::BothPackage::ScaleShift::Args;
-  using State = ops::BothPackage::ScaleShift::State;
-  static Args bind(const udo::Binding& node);
-  static void describe(udo::OpFacts& facts);
-};
-using Hooks = udo::Hooks<Op>;
-
-#if !defined(UDO_NO_KERNEL)
-void Op::describe(udo::OpFacts& facts) { udo::describe<Op>(facts); }
-#endif
+// Connects the kernel with the package.  Declares State, which a kernel defines that prepares something once.
+UDO_OP
 
 }  // namespace ops::BothPackage::ScaleShift

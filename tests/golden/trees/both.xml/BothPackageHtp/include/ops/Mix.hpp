@@ -2,7 +2,7 @@
 // The arguments of Mix.  You write its kernel in src/ops/Mix.cpp.
 #pragma once
 
-#include "HtpHooks.hpp"
+#include "udogen.hpp"
 
 // Any types, any rank.
 namespace ops::BothPackage::Mix {
@@ -14,30 +14,13 @@ struct Args {
   udo::AnyOutput y;
 };
 
-// Define it if something is prepared once: see src/utils/CustomOpUtils.hpp.
-struct State;
-
-// Connects the kernel with the generated tables.
-struct Op {
-  using Args = ops::BothPackage::Mix::Args;
-  using State = ops::BothPackage::Mix::State;
-  static Args bind(const udo::Binding& node);
-  static void describe(udo::OpFacts& facts);
-  static constexpr std::size_t mostInputs = 1;
-  static constexpr std::size_t mostOutputs = 1;
-  static const udo::OpSpec spec;
-  static udo::Counter& calls;
-};
-using Hooks = udo::Hooks<Op>;
-
 // The inputs, then the outputs, for hooks that name a tensor.
 enum class Tensor : std::uint32_t {
   x,
   y,
 };
 
-#if !defined(UDO_NO_KERNEL)
-void Op::describe(udo::OpFacts& facts) { udo::describe<Op>(facts); }
-#endif
+// Connects the kernel with the package.  Declares State, which a kernel defines that prepares something once.
+UDO_OP
 
 }  // namespace ops::BothPackage::Mix

@@ -3,7 +3,7 @@
 // src/ops/Combine.cl.
 #pragma once
 
-#include "Operation.hpp"
+#include "udogen.hpp"
 
 namespace ops::GpuPackage::Combine {
 

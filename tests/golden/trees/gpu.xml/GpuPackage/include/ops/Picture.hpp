@@ -3,7 +3,7 @@
 // src/ops/Picture.cl.
 #pragma once
 
-#include "Operation.hpp"
+#include "udogen.hpp"
 
 // x + 1; its output is an image wherever the backend leaves the choice.
 namespace ops::GpuPackage::Picture {

@@ -3,7 +3,7 @@
 // src/ops/Rows.cl.
 #pragma once
 
-#include "Operation.hpp"
+#include "udogen.hpp"
 
 // Each row divided by the sum of its absolute values; two kernels, with memory between them.
 namespace ops::GpuPackage::Rows {

@@ -3,7 +3,7 @@
 // src/ops/Sum.cl.
 #pragma once
 
-#include "Operation.hpp"
+#include "udogen.hpp"
 
 namespace ops::GpuPackage::Sum {
 

@@ -3,7 +3,7 @@
 // src/ops/Text.cl.
 #pragma once
 
-#include "Operation.hpp"
+#include "udogen.hpp"
 
 // x * 3; its kernel is a text in C++.
 namespace ops::GpuPackage::Text {

@@ -1,5 +1,5 @@
 // The OpenCL kernel of Picture.  Auto-generated once by udogen: it is yours, and your changes are kept.
-// INPUT, OUTPUT, LOAD, STORE and similar macros are in src/utils/GPU/Prelude.cl: LOAD returns a float whether half,
+// INPUT, OUTPUT, LOAD, STORE and similar macros are in src/Prelude.cl: LOAD returns a float whether half,
 // float or fixed point is stored, so the same text works for all of them.
 
 __kernel void Picture_kernel(

@@ -2,7 +2,7 @@
 // The arguments of Tensors.  You write its kernel in src/ops/Tensors.cpp.
 #pragma once
 
-#include "CPU/CpuBackendUtils.hpp"
+#include "udogen.hpp"
 
 namespace ops::KindsPackage::Tensors {
 
@@ -39,20 +39,7 @@ struct Args {
   udo::Input<std::uint32_t> needed;
 };
 
-// Define it if something is prepared once: see src/utils/CustomOpUtils.hpp.
-struct State;
-
-// Connects the kernel with the generated tables.
-struct Op {
-  using Args = ops::KindsPackage::Tensors::Args;
-  using State = ops::KindsPackage::Tensors::State;
-  static Args bind(const udo::Binding& node);
-  static void describe(udo::OpFacts& facts);
-};
-using Hooks = udo::Hooks<Op>;
-
-#if !defined(UDO_NO_KERNEL)
-void Op::describe(udo::OpFacts& facts) { udo::describe<Op>(facts); }
-#endif
+// Connects the kernel with the package.  Declares State, which a kernel defines that prepares something once.
+UDO_OP
 
 }  // namespace ops::KindsPackage::Tensors

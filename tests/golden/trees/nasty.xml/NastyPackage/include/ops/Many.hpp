@@ -2,7 +2,7 @@
 // The arguments of Many.  You write its kernel in src/ops/Many.cpp.
 #pragma once
 
-#include "CPU/CpuBackendUtils.hpp"
+#include "udogen.hpp"
 
 namespace ops::NastyPackage::Many {
 
@@ -17,20 +17,7 @@ struct Args {
   udo::Repeated<udo::AnyOutput> copies;
 };
 
-// Define it if something is prepared once: see src/utils/CustomOpUtils.hpp.
-struct State;
-
-// Connects the kernel with the generated tables.
-struct Op {
-  using Args = ops::NastyPackage::Many::Args;
-  using State = ops::NastyPackage::Many::State;
-  static Args bind(const udo::Binding& node);
-  static void describe(udo::OpFacts& facts);
-};
-using Hooks = udo::Hooks<Op>;
-
-#if !defined(UDO_NO_KERNEL)
-void Op::describe(udo::OpFacts& facts) { udo::describe<Op>(facts); }
-#endif
+// Connects the kernel with the package.  Declares State, which a kernel defines that prepares something once.
+UDO_OP
 
 }  // namespace ops::NastyPackage::Many

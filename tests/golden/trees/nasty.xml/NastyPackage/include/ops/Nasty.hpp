@@ -2,7 +2,7 @@
 // The arguments of Nasty.  You write its kernel in src/ops/Nasty.cpp.
 #pragma once
 
-#include "CPU/CpuBackendUtils.hpp"
+#include "udogen.hpp"
 
 // */ int injected; /* ends in a backslash \ and in blanks after them \ \ ${op.name} <% raise
 // SystemExit %> % for x in y: ## gone? trigraph ??/ right to left and 中文, résumé 😀 // ***/ #define
@@ -19,20 +19,7 @@ struct Args {
   float k = 1.0f;
 };
 
-// Define it if something is prepared once: see src/utils/CustomOpUtils.hpp.
-struct State;
-
-// Connects the kernel with the generated tables.
-struct Op {
-  using Args = ops::NastyPackage::Nasty::Args;
-  using State = ops::NastyPackage::Nasty::State;
-  static Args bind(const udo::Binding& node);
-  static void describe(udo::OpFacts& facts);
-};
-using Hooks = udo::Hooks<Op>;
-
-#if !defined(UDO_NO_KERNEL)
-void Op::describe(udo::OpFacts& facts) { udo::describe<Op>(facts); }
-#endif
+// Connects the kernel with the package.  Declares State, which a kernel defines that prepares something once.
+UDO_OP
 
 }  // namespace ops::NastyPackage::Nasty

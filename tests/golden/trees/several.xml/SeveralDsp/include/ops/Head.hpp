@@ -2,7 +2,7 @@
 // The arguments of Head.  You write its kernel in src/ops/Head.cpp.
 #pragma once
 
-#include "DSP/DspBackendUtils.hpp"
+#include "udogen.hpp"
 
 namespace ops::Several::Head {
 
@@ -15,20 +15,7 @@ struct Args {
   std::uint32_t rows = 0u;
 };
 
-// Define it if something is prepared once: see src/utils/CustomOpUtils.hpp.
-struct State;
-
-// Connects the kernel with the generated tables.
-struct Op {
-  using Args = ops::Several::Head::Args;
-  using State = ops::Several::Head::State;
-  static Args bind(const udo::Binding& node);
-  static void describe(udo::OpFacts& facts);
-};
-using Hooks = udo::Hooks<Op>;
-
-#if !defined(UDO_NO_KERNEL)
-void Op::describe(udo::OpFacts& facts) { udo::describe<Op>(facts); }
-#endif
+// Connects the kernel with the package.  Declares State, which a kernel defines that prepares something once.
+UDO_OP
 
 }  // namespace ops::Several::Head

@@ -2,7 +2,7 @@
 // The arguments of Mirror.  You write its kernel in src/ops/Mirror.cpp.
 #pragma once
 
-#include "DSP/DspBackendUtils.hpp"
+#include "udogen.hpp"
 
 namespace ops::Several::Mirror {
 
@@ -13,20 +13,7 @@ struct Args {
   udo::Output<std::uint8_t> y;
 };
 
-// Define it if something is prepared once: see src/utils/CustomOpUtils.hpp.
-struct State;
-
-// Connects the kernel with the generated tables.
-struct Op {
-  using Args = ops::Several::Mirror::Args;
-  using State = ops::Several::Mirror::State;
-  static Args bind(const udo::Binding& node);
-  static void describe(udo::OpFacts& facts);
-};
-using Hooks = udo::Hooks<Op>;
-
-#if !defined(UDO_NO_KERNEL)
-void Op::describe(udo::OpFacts& facts) { udo::describe<Op>(facts); }
-#endif
+// Connects the kernel with the package.  Declares State, which a kernel defines that prepares something once.
+UDO_OP
 
 }  // namespace ops::Several::Mirror

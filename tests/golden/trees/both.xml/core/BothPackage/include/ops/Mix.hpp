@@ -2,7 +2,7 @@
 // The arguments of Mix.  You write its kernel in src/ops/Mix.cpp.
 #pragma once
 
-#include "HtpCoreUtils.hpp"
+#include "udogen.hpp"
 
 // The macros of the SDK from here to include/ops/Mix.registration.hpp belong to the op.
 BEGIN_PKG_OP_DEFINITION(PKG_Mix);

@@ -2,7 +2,7 @@
 // The arguments of ScaleShift.  You write its kernel in src/ops/ScaleShift.cpp.
 #pragma once
 
-#include "HtpCoreUtils.hpp"
+#include "udogen.hpp"
 
 // The macros of the SDK from here to include/ops/ScaleShift.registration.hpp belong to the op.
 BEGIN_PKG_OP_DEFINITION(PKG_ScaleShift);

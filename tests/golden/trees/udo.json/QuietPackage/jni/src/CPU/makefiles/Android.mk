@@ -3,19 +3,14 @@ LOCAL_PATH := $(call my-dir)/../../../..
 include $(CLEAR_VARS)
 LOCAL_MODULE := UdoQuietPackageImplCpu
 LOCAL_SRC_FILES :=
-LOCAL_SRC_FILES += .sdk/src/utils/BackendUtils.cpp
-LOCAL_SRC_FILES += .sdk/src/utils/Executions.cpp
-LOCAL_SRC_FILES += .sdk/src/utils/Validation.cpp
 LOCAL_SRC_FILES += jni/src/CPU/src/CpuCustomOpPackage.cpp
 LOCAL_SRC_FILES += jni/src/CPU/src/QuietPackageInterface.cpp
 LOCAL_SRC_FILES += jni/src/CPU/src/ops/Quiet.cpp
 LOCAL_SRC_FILES += jni/src/CPU/src/utils/CPU/CpuBackendUtils.cpp
-LOCAL_SRC_FILES += $(EXTRA_SOURCES)
+LOCAL_SRC_FILES += $(EXTRA_SOURCES) $(UDO_PROVE)
 LOCAL_C_INCLUDES :=
 LOCAL_C_INCLUDES += $(LOCAL_PATH)/jni/src/CPU/src/utils
 LOCAL_C_INCLUDES += $(LOCAL_PATH)/.sdk/cpu/include
-LOCAL_C_INCLUDES += $(LOCAL_PATH)/.sdk/cpu/src/utils
-LOCAL_C_INCLUDES += $(LOCAL_PATH)/.sdk/src/utils
 LOCAL_C_INCLUDES += $(if $(QNN_SDK_ROOT),$(QNN_SDK_ROOT)/include/QNN) $(LOCAL_PATH)/.sdk/include/QNN
 LOCAL_CPPFLAGS := -std=c++17 -O2 -fPIC -fvisibility=hidden -fexceptions -Wall -Wextra $(if $(UDO_PROVE),-DUDO_PROVE) $(EXTRA_CXXFLAGS)
 LOCAL_LDFLAGS := $(EXTRA_LDFLAGS) $(wildcard $(patsubst %.cpp,$(LOCAL_PATH)/%.halide/arm64-v8a/*.o,$(LOCAL_SRC_FILES)))

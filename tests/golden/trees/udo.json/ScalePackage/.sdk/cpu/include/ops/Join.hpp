@@ -2,7 +2,7 @@
 // The arguments of Join.  You write its kernel in jni/src/CPU/src/ops/Join.cpp.
 #pragma once
 
-#include "CPU/CpuBackendUtils.hpp"
+#include "udogen.hpp"
 
 namespace ops::ScalePackage::Join {
 
@@ -13,20 +13,7 @@ struct Args {
   udo::Output<float> whole;
 };
 
-// Define it if something is prepared once: see src/utils/CustomOpUtils.hpp.
-struct State;
-
-// Connects the kernel with the generated tables.
-struct Op {
-  using Args = ops::ScalePackage::Join::Args;
-  using State = ops::ScalePackage::Join::State;
-  static Args bind(const udo::Binding& node);
-  static void describe(udo::OpFacts& facts);
-};
-using Hooks = udo::Hooks<Op>;
-
-#if !defined(UDO_NO_KERNEL)
-void Op::describe(udo::OpFacts& facts) { udo::describe<Op>(facts); }
-#endif
+// Connects the kernel with the package.  Declares State, which a kernel defines that prepares something once.
+UDO_OP
 
 }  // namespace ops::ScalePackage::Join

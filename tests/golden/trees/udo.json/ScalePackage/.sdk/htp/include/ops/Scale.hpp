@@ -2,7 +2,7 @@
 // The arguments of Scale.  You write its kernel in jni/src/DSP_V68/src/ops/Scale.cpp.
 #pragma once
 
-#include "HtpHooks.hpp"
+#include "udogen.hpp"
 
 namespace ops::ScalePackage::Scale {
 
@@ -21,22 +21,6 @@ struct Args {
   udo::Input<std::uint32_t> table;
 };
 
-// Define it if something is prepared once: see src/utils/CustomOpUtils.hpp.
-struct State;
-
-// Connects the kernel with the generated tables.
-struct Op {
-  using Args = ops::ScalePackage::Scale::Args;
-  using State = ops::ScalePackage::Scale::State;
-  static Args bind(const udo::Binding& node);
-  static void describe(udo::OpFacts& facts);
-  static constexpr std::size_t mostInputs = 6;
-  static constexpr std::size_t mostOutputs = 1;
-  static const udo::OpSpec spec;
-  static udo::Counter& calls;
-};
-using Hooks = udo::Hooks<Op>;
-
 // The inputs, then the outputs, for hooks that name a tensor.
 enum class Tensor : std::uint32_t {
   in,
@@ -44,8 +28,7 @@ enum class Tensor : std::uint32_t {
   output_0,
 };
 
-#if !defined(UDO_NO_KERNEL)
-void Op::describe(udo::OpFacts& facts) { udo::describe<Op>(facts); }
-#endif
+// Connects the kernel with the package.  Declares State, which a kernel defines that prepares something once.
+UDO_OP
 
 }  // namespace ops::ScalePackage::Scale

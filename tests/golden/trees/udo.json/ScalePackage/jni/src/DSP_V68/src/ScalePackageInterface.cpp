@@ -2,8 +2,7 @@
 // The ops of the package as tables, and the functions that the library exports: qhpi_init, through which HTP gets the
 // kernels, ScalePackageInterfaceProvider, which a client registers, and the counts of kernel calls.
 #define UDO_NO_KERNEL
-#include "Executions.hpp"
-#include "HtpRegistration.hpp"
+#include "udogen.hpp"
 #include "ops/Scale.hpp"
 
 namespace udo {

@@ -2,7 +2,7 @@
 // The arguments of Scale.  You write its kernel in jni/src/DSP_V68/src/ops/Scale.cpp.
 #pragma once
 
-#include "HtpCoreUtils.hpp"
+#include "udogen.hpp"
 
 // The macros of the SDK from here to include/ops/Scale.registration.hpp belong to the op.
 BEGIN_PKG_OP_DEFINITION(PKG_Scale);

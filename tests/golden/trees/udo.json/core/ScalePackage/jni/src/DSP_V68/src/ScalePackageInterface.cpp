@@ -2,12 +2,10 @@
 // The list of the ops, and the symbols of the package: op_pkg_init, through which HTP gets the kernels,
 // ScalePackageInterfaceProvider, which a client registers, udogen_qnn_sdk_build_id, the SDK of its headers, and the counts of
 // kernel calls.
-#include "Executions.hpp"
 #include "HTP/QnnHtpCommon.h"
 #include "HTP/core/unique_types.h"
-#include "HtpCoreUtils.hpp"
 #include "QnnSdkBuildId.h"
-#include "Validation.hpp"
+#include "udogen.hpp"
 
 DEFINE_UNIQ_TY()
 BEGIN_PKG_OPS_OPTS_LIST()

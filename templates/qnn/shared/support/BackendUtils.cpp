@@ -1,0 +1,194 @@
+// Auto-generated part of every op package that udogen generates; regenerating rewrites this file.
+#include "BackendUtils.hpp"
+
+#include <atomic>
+#include <cstdio>
+#include <ctime>
+
+// The DSP itself, not Linux on a Hexagon processor: its C library has no `stderr` and no `timespec_get`.  Qualcomm's
+// libraries there write their messages with HAP_debug; its level 3 is an error.
+#if defined(__hexagon__) && !defined(__linux__)
+#define UDO_HAS_HAP 1
+extern "C" void HAP_debug(const char* text, int level, const char* file, int line);
+extern "C" int qurt_thread_get_id(void);
+#endif
+
+namespace udo {
+namespace {
+
+std::atomic<QnnLog_Callback_t> logCallback{nullptr};
+std::atomic<int> logLevel{QNN_LOG_LEVEL_WARN};
+std::atomic<bool> showsErrors{false};
+
+#ifdef UDO_HAS_HAP
+// Qualcomm's own libraries for HTP have no thread-local variables, so this one has none either.  Ids are small numbers.
+const char*& runningOp() {
+  static const char* ops[256] = {};
+  return ops[static_cast<unsigned>(qurt_thread_get_id()) % 256];
+}
+
+std::uint64_t now() { return 0; }  // no clock exists in every version
+
+void print(const char* format, std::va_list list) {
+  char text[768];
+  std::vsnprintf(text, sizeof text, format, list);
+  HAP_debug(text, 3, "udo", 0);
+}
+#else
+const char*& runningOp() {
+  static thread_local const char* op = nullptr;
+  return op;
+}
+
+std::uint64_t now() {
+  std::timespec time{};
+  std::timespec_get(&time, TIME_UTC);
+  return static_cast<std::uint64_t>(time.tv_sec) * 1000000000u + static_cast<std::uint64_t>(time.tv_nsec);
+}
+
+void print(const char* format, std::va_list list) {
+  std::vfprintf(stderr, format, list);
+  std::fputc('\n', stderr);
+}
+#endif
+
+void logList(QnnLog_Level_t level, const char* format, std::va_list list) {
+  if (const QnnLog_Callback_t callback = logCallback.load()) {
+    if (level <= logLevel.load()) callback(format, level, now(), list);
+    return;
+  }
+  if (level > QNN_LOG_LEVEL_WARN) return;
+  print(format, list);
+}
+
+}  // namespace
+
+Qnn_ErrorHandle_t logInitialize(QnnLog_Callback_t callback, QnnLog_Level_t level) {
+  logLevel.store(level);
+  logCallback.store(callback);
+  return QNN_SUCCESS;
+}
+
+Qnn_ErrorHandle_t logSetLevel(QnnLog_Level_t level) {
+  logLevel.store(level);
+  return QNN_SUCCESS;
+}
+
+Qnn_ErrorHandle_t logTerminate() { return logInitialize(nullptr, QNN_LOG_LEVEL_WARN); }
+
+void showErrors() { showsErrors.store(true); }
+
+void log(QnnLog_Level_t level, const char* format, ...) {
+  std::va_list list;
+  va_start(list, format);
+  logList(level, format, list);
+  va_end(list);
+}
+
+Status error(const char* format, ...) {
+  std::va_list list;
+  va_start(list, format);
+  const Status status = errorList(format, list);
+  va_end(list);
+  return status;
+}
+
+Status errorList(const char* format, std::va_list list) {
+  char text[768];
+  std::vsnprintf(text, sizeof text, format, list);
+  const char* const op = runningOp();
+  const char* const before = op == nullptr ? "" : "op ";
+  const char* const after = op == nullptr ? "" : ": ";
+  log(QNN_LOG_LEVEL_ERROR, "%s%s%s%s", before, op == nullptr ? "" : op, after, text);
+#ifndef UDO_HAS_HAP
+  if (showsErrors.load() && logCallback.load() != nullptr) {
+    std::fprintf(stderr, "%s%s%s%s\n", before, op == nullptr ? "" : op, after, text);
+  }
+#endif
+  return QNN_OP_PACKAGE_ERROR_GENERAL;
+}
+
+Status notImplemented(const char* op, const char* file) {
+  error("%s is not implemented: write execute() in %s", op, file);
+  return QNN_OP_PACKAGE_ERROR_UNSUPPORTED_FEATURE;
+}
+
+namespace {
+
+template <class T>
+bool isWhole(T value, const OnlyValue& only, std::size_t at) {
+  return only.whole.count != 0 && value == static_cast<T>(only.whole.items[at]) &&
+         static_cast<std::int64_t>(value) == only.whole.items[at];
+}
+
+template <class T>
+bool isReal(T value, const OnlyValue& only, std::size_t at) {
+  const T wanted = static_cast<T>(only.reals.items[at]);
+  return !(value < wanted) && !(wanted < value) && (value == value) == (wanted == wanted);
+}
+
+template <class T>
+T element(const void* data, std::size_t at) {
+  T value;
+  std::memcpy(&value, static_cast<const unsigned char*>(data) + at * sizeof(T), sizeof value);
+  return value;
+}
+
+bool isElement(const OnlyValue& only, Qnn_DataType_t type, const void* data, std::size_t index, std::size_t at) {
+  const auto code = static_cast<std::uint32_t>(type);
+  const bool isSigned = (code & 0xff00) == 0x0000 || (code & 0xff00) == 0x0300;
+  if (code == 0x0508) return isWhole(static_cast<int>(element<std::uint8_t>(data, index) != 0), only, at);
+  if (code == 0x0216) return only.halves.count != 0 && element<std::uint16_t>(data, index) == only.halves.items[at];
+  if (code == 0x0232) return isReal(element<float>(data, index), only, at);
+  if (code == 0x0264) return isReal(element<double>(data, index), only, at);
+  switch (code & 0xff) {
+    case 0x08:
+      return isSigned ? isWhole(element<std::int8_t>(data, index), only, at)
+                      : isWhole(element<std::uint8_t>(data, index), only, at);
+    case 0x16:
+      return isSigned ? isWhole(element<std::int16_t>(data, index), only, at)
+                      : isWhole(element<std::uint16_t>(data, index), only, at);
+    case 0x32:
+      return isSigned ? isWhole(element<std::int32_t>(data, index), only, at)
+                      : isWhole(element<std::uint32_t>(data, index), only, at);
+    case 0x64:
+      return isSigned ? isWhole(element<std::int64_t>(data, index), only, at)
+                      : isWhole(element<std::uint64_t>(data, index), only, at);
+    default: return false;
+  }
+}
+
+}  // namespace
+
+bool isOnly(const OnlyValue& only, Qnn_DataType_t type, const void* data, std::size_t count) {
+  const std::size_t numbers = only.reals.count;
+  if (data == nullptr || numbers == 0 || (numbers != 1 && numbers != count)) return false;
+  for (std::size_t i = 0; i < count; ++i) {
+    if (!isElement(only, type, data, i, numbers == 1 ? 0 : i)) return false;
+  }
+  return true;
+}
+
+bool encodingOf(const Qnn_QuantizeParams_t& params, float& scale, std::int32_t& offset) {
+  switch (params.quantizationEncoding) {
+    case QNN_QUANTIZATION_ENCODING_SCALE_OFFSET:
+      scale = params.scaleOffsetEncoding.scale;
+      offset = params.scaleOffsetEncoding.offset;
+      return true;
+    case QNN_QUANTIZATION_ENCODING_BW_SCALE_OFFSET:
+      scale = params.bwScaleOffsetEncoding.scale;
+      offset = params.bwScaleOffsetEncoding.offset;
+      return true;
+    default: return params.quantizationEncoding == QNN_QUANTIZATION_ENCODING_UNDEFINED;
+  }
+}
+
+Status notWhole(const char* tensor) {
+  return error("`%s` is quantized per channel or block; a kernel sees one scale and one offset for a whole tensor",
+               tensor == nullptr ? "" : tensor);
+}
+
+Running::Running(const char* op) : outer_(runningOp()) { runningOp() = op; }
+Running::~Running() { runningOp() = outer_; }
+
+}  // namespace udo

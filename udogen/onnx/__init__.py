@@ -1,0 +1,14 @@
+"""ONNX models and ONNX Runtime.  The rest of udogen works without this folder, and finds it by these entry points."""
+
+ENTRY_POINTS = {
+    "places": {"cpu-ort": "udogen.onnx.ort.places:CPU", "htp-ort": "udogen.onnx.ort.places:HTP"},
+    "clients": {"ort": "udogen.onnx.ort.client:CLIENT"},
+    "verbs": {
+        "onnx": "udogen.onnx.verbs.onnx:command",
+        "onnx schema": "udogen.onnx.verbs.schema:command",
+        "onnx fuse": "udogen.onnx.verbs.fuse:command",
+        "onnx context": "udogen.onnx.verbs.context:command",
+        "run model": "udogen.onnx.verbs.run_model:command",
+    },
+    "sources": {"onnx": "udogen.onnx.source:ONNX"},
+}

@@ -1,0 +1,1 @@
+"""Configs and test cases from ONNX models."""

@@ -1,0 +1,286 @@
+"""`udogen onnx fuse` from beginning to end: read, write, build, and compare on the real backends."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from udogen.build.package import open_packages
+from udogen.configs.load import load
+from udogen.configs.xml_write import write as xml_text
+from udogen.errors import RunFailed, UdogenError, UsageError, VerificationFailed
+from udogen.generate.pipeline import GenerateOptions, generate
+from udogen.init.write import check, save
+from udogen.onnx.fuse import write
+from udogen.onnx.fuse.subgraph import SourceModel, read_source
+from udogen.onnx.fuse.write import FusedOp
+from udogen.onnx.models.reading import onnx_module
+from udogen.onnx.network import compare, execute
+from udogen.onnx.ort.commands import NetworkRan
+from udogen.opdef.names import fault_of_symbol
+from udogen.opdef.problems import Problems
+from udogen.verify.packages import build
+from udogen.verify.test_files import references
+
+if TYPE_CHECKING:
+    from udogen.onnx.models.model import Array
+
+# Tolerances, as fractions of a tensor's range: for the op's results from its own inputs, and for the model's results.
+# HTP calculates the rest of a model with 16 bits.
+TOLERANCES = {"cpu": (1e-5, 1e-4), "htp": (1e-3, 2e-2)}
+_SAME = 1e-4  # a fraction of a tensor's range, for two implementations of ONNX
+_MOST_NAMES = 5
+
+
+@dataclass(frozen=True)
+class FuseOptions:
+    """What is fused, and how the result is used."""
+
+    model: Path
+    nodes: str
+    name: str
+    out: Path
+    feeds: Mapping[str, Path] = field(default_factory=dict)
+    dims: Mapping[str, int] = field(default_factory=dict)
+    backends: tuple[str, ...] = ("cpu", "htp")  # none: nothing is run
+
+
+@dataclass(frozen=True)
+class Compared:
+    """How far results on a backend are from those of the original model on ONNX Runtime's CPU."""
+
+    backend: str
+    runtime: str
+    own: float  # the op's outputs, from the inputs that it had
+    model: float  # the model's outputs; 0 where only the op could be run
+    elsewhere: tuple[str, ...]  # nodes that QNN did not take
+    failure: UdogenError | None = None  # why only a model of the op alone was run
+
+    @property
+    def right(self) -> bool:
+        """Whether both are within their tolerances."""
+        own, model = TOLERANCES[self.backend]
+        return self.own <= own and self.model <= model
+
+
+@dataclass(frozen=True)
+class NotCompared:
+    """A backend that could not build the op, or not run the model."""
+
+    backend: str
+    error: UdogenError
+
+
+def _failure(found: Compared | NotCompared) -> UdogenError | None:
+    return found.error if isinstance(found, NotCompared) else found.failure
+
+
+@dataclass(frozen=True)
+class Fused:
+    """What was written, and how it compares."""
+
+    op: FusedOp
+    files: Mapping[Path, str]
+    model: Path
+    compared: tuple[Compared | NotCompared, ...]
+
+    @property
+    def exit_code(self) -> int:
+        """0 if all is right; otherwise that of wrong numbers, or else that of what could not be run."""
+        if any(isinstance(each, Compared) and not each.right for each in self.compared):
+            return VerificationFailed.exit_code
+        return max((error.exit_code for each in self.compared if (error := _failure(each))), default=0)
+
+
+def fuse(options: FuseOptions, log: Callable[[str], None]) -> Fused:
+    """Write the op and the model, and compare them on the backends."""
+    if fault := fault_of_symbol(options.name):
+        raise UsageError(f"--name {options.name} {fault}", hint="as in --name BiasGelu")
+    source = read_source(options.model, options.dims)
+    nodes = source.select(options.nodes)
+    feeds = source.feeds(options.feeds)
+    op = write.fused_op(options.name, source.file, source.subgraph(nodes, feeds))
+    files = _files(op, source, feeds)
+    _check_reference(op, files[f"{op.name}.reference.onnx"], source)
+    written = save({options.out / name: data for name, data in files.items()})
+    model = options.out / _model_name(op)
+    compared: list[Compared | NotCompared] = []
+    for backend in options.backends:
+        log(f"{op.name} on {backend}: build, and run {model.name} in ONNX Runtime")
+        try:
+            compared.append(_compare(op, source, feeds, backend, options.out, model))
+        except UdogenError as error:
+            compared.append(NotCompared(backend, error))
+    return Fused(op, written, model, tuple(compared))
+
+
+def _model_name(op: FusedOp) -> str:
+    return f"{Path(op.source).stem}.{op.name}.onnx"
+
+
+def _files(op: FusedOp, source: SourceModel, feeds: Mapping[str, Array]) -> dict[str, bytes]:
+    problems = Problems()
+    config = xml_text(write.package_of(op), problems, {})
+    check(config, f"{op.name}.xml")
+    files = {
+        f"{op.name}.xml": config.encode(),
+        f"kernels/{op.name}.py": write.kernel_text(op).encode(),
+        f"{op.name}.reference.onnx": write.reference_model(op, source),
+        "op_tests.toml": write.tests_text(op, f"{op.name}.xml").encode(),
+        _model_name(op): write.rewritten(op, source, feeds),
+    }
+    for name, array in write.arrays_of(op).items():
+        buffer = io.BytesIO()
+        np.save(buffer, array)
+        files[f"{write.VALUES}/{name}.npy"] = buffer.getvalue()
+    return files
+
+
+def _check_reference(op: FusedOp, reference: bytes, source: SourceModel) -> None:
+    """Raise unless ONNX's evaluator returns what ONNX Runtime returned in the model."""
+    try:
+        evaluator: Any = onnx_module("reference").ReferenceEvaluator(source.onnx.load_from_string(reference))
+        with np.errstate(all="ignore"):
+            found = evaluator.run(None, write.arrays_of(op))
+    except Exception as fault:  # any op may raise anything
+        text = " ".join(str(fault).split())[:200]
+        raise RunFailed(
+            f"ONNX's own evaluator cannot run these nodes: {text}",
+            hint="convert the model to a newer opset (onnx.version_converter), or choose other nodes",
+        ) from fault
+    for port, array in zip(op.outputs, found, strict=True):
+        usual = op.part.values[port.value].reshape(port.shape)
+        if (error := _apart(array, usual, usual)) > _SAME:
+            raise RunFailed(
+                f"`{port.value}` in ONNX's own evaluator is off by {error:.2g} of its range from that in ONNX Runtime, "
+                "so it cannot be the reference",
+                hint="convert the model to a newer opset (onnx.version_converter), or choose other nodes",
+            )
+
+
+def _compare(
+    op: FusedOp, source: SourceModel, feeds: Mapping[str, Array], backend: str, folder: Path, model: Path
+) -> Compared:
+    package = _built(op, backend, folder)
+    wanted = [each.name for each in source.graph.output]
+    expected = source.run(feeds, wanted)
+    try:
+        ran, runtime = _on_qnn(source, op, feeds, backend, package, model)
+    except RunFailed as failure:
+        return _compare_alone(op, backend, package, model, failure)
+    found = {row.name: row.array for row in ran.samples[0]} | dict(feeds)
+    reference = references.find(f"onnx:{op.name}.reference.onnx", folder)
+    given = [found[name].reshape(port.shape) if name in found else op.array(port) for port, name in _taken(op)]
+    alone = reference(given, {}, [port.name for port in op.outputs])
+    own = max(_apart(found[port.value].reshape(port.shape), alone[port.name], op.array(port)) for port in op.outputs)
+    whole = max((_apart(found[name], expected[name], expected[name]) for name in wanted), default=0.0)
+    return Compared(backend, runtime, own, whole, ran.elsewhere)
+
+
+def _compare_alone(op: FusedOp, backend: str, package: Path, model: Path, failure: RunFailed) -> Compared:
+    """Compare the op in a separate model; raises `failure`, of the whole model, if that does not run, either."""
+    options = execute.NetworkOptions(model, (package,), backend)
+    sample = {port.name: op.array(port) for port in op.inputs if not port.static}
+    try:
+        ran, runtime = execute.run_on_qnn(options, write.model_of(op), [port.name for port in op.outputs], [sample])
+    except UdogenError as error:
+        raise failure from error
+    found = {row.name: row.array for row in ran.samples[0]}
+    own = max(_apart(found[port.name], op.array(port), op.array(port)) for port in op.outputs)
+    return Compared(backend, runtime, own, 0.0, ran.elsewhere, failure)
+
+
+def _taken(op: FusedOp) -> list[tuple[write.OpPort, str]]:
+    """The inputs of the op, and their values in the model."""
+    return [(port, "" if port.static else port.value) for port in op.inputs]
+
+
+def _built(op: FusedOp, backend: str, folder: Path) -> Path:
+    packages, _ = load([folder / f"{op.name}.xml"])
+    out = folder / "packages" / backend
+    generate(packages, GenerateOptions(out, backends=(backend,), kernels=folder / "kernels", layout="qnn"), Problems())
+    [package] = [each for each in open_packages(out) if each.backend == backend and each.name == f"{op.name}Package"]
+    build(package, backend)
+    return package.path
+
+
+def _on_qnn(
+    source: SourceModel, op: FusedOp, feeds: Mapping[str, Array], backend: str, package: Path, model: Path
+) -> tuple[NetworkRan, str]:
+    """Run the model on QNN, with the op's inputs and outputs as additional outputs."""
+    onnx = source.onnx
+    made = onnx.load(str(model))
+    outputs = [each.name for each in made.graph.output]
+    known = {*outputs, *(each.name for each in made.graph.input), *(each.name for each in made.graph.initializer)}
+    values = dict.fromkeys(port.value for port in (*op.inputs, *op.outputs) if not port.static)
+    for name in values:
+        if name not in known:
+            array = op.part.values[name]
+            kind = onnx.helper.np_dtype_to_tensor_dtype(array.dtype)
+            made.graph.output.append(onnx.helper.make_tensor_value_info(name, kind, list(array.shape)))
+            outputs.append(name)
+    used = {each.name for each in made.graph.input}
+    sample = {name: array for name, array in feeds.items() if name in used}
+    options = execute.NetworkOptions(model, (package,), backend)
+    return execute.run_on_qnn(options, made, outputs, [sample])
+
+
+def _apart(found: Array, expected: Array, usual: Array) -> float:
+    """The largest difference, as a fraction of the tensor's range."""
+    return compare.apart(found, expected) / compare.span_of(usual)
+
+
+def lines(fused: Fused) -> Sequence[str]:
+    """What was written and found, as lines of text."""
+    op = fused.op
+    found = [f"{path}: {action}" for path, action in fused.files.items() if path.parent.name != write.VALUES]
+    shapes = ", ".join(f"{port.name} {'x'.join(map(str, port.shape))}" for port in op.inputs)
+    made = ", ".join(f"{port.name} {'x'.join(map(str, port.shape))}" for port in op.outputs)
+    found.append(f"{op.name}: {len(op.part.nodes)} nodes; takes {shapes}; returns {made}")
+    for each in fused.compared:
+        if isinstance(each, NotCompared):
+            found.append(f"{each.backend}: NOT COMPARED: {each.error.message}")
+            found += [f"  {line}" for line in each.error.details]
+            found += [f"  = {each.error.hint}"] if each.error.hint else []
+            continue
+        verdict = "right" if each.right else "WRONG"
+        what = f"the op is off by {each.own:.2g} of its range, the model by {each.model:.2g}"
+        if each.failure:
+            what = f"the op alone is off by {each.own:.2g} of its range"
+        found.append(f"{each.backend}: {verdict}; {what} ({each.runtime})")
+        if each.failure:
+            found.append(f"  MODEL NOT COMPARED: {each.failure.message}")
+            found += [f"    {line}" for line in each.failure.details]
+            found.append("    = to compare the op among its neighbours, cut a part out: onnx.utils.extract_model")
+        if each.elsewhere:
+            more = " …" if len(each.elsewhere) > _MOST_NAMES else ""
+            names = ", ".join(each.elsewhere[:_MOST_NAMES]) + more
+            found.append(f"  {len(each.elsewhere)} nodes not on QNN, but on ONNX Runtime's CPU: {names}")
+    return found
+
+
+def as_json(fused: Fused) -> dict[str, Any]:
+    """The same, as `--json` prints it."""
+    op = fused.op
+    return {
+        "ok": fused.exit_code == 0,
+        "op": op.name,
+        "nodes": [node.name or node.output[0] for node in op.part.nodes],
+        "inputs": [{"name": port.name, "value": port.value, "shape": list(port.shape)} for port in op.inputs],
+        "outputs": [{"name": port.name, "value": port.value, "shape": list(port.shape)} for port in op.outputs],
+        "model": str(fused.model),
+        "files": [{"path": str(path), "action": action} for path, action in fused.files.items()],
+        "compared": [
+            {"backend": each.backend, "right": False, "error": each.error.as_json()}
+            if isinstance(each, NotCompared)
+            else {"backend": each.backend, "runtime": each.runtime, "own": each.own, "right": each.right,
+                  "model": None if each.failure else each.model, "elsewhere": list(each.elsewhere)}
+                  | ({"error": each.failure.as_json()} if each.failure else {})
+            for each in fused.compared
+        ],
+    }  # fmt: skip

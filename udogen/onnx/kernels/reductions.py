@@ -1,0 +1,175 @@
+"""ONNX's reductions."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import halide as hl
+
+from udogen.onnx.kernels.elementwise import Abs, Add, Div, Exp, Log, Mul, Sqrt, Sub
+from udogen.onnx.kernels.folds import fold_over
+from udogen.onnx.kernels.shapes import Squeeze
+from udogen.onnx.kernels.values import (
+    LANES,
+    Axes,
+    Index,
+    Number,
+    Value,
+    as_value,
+    axes_of,
+    elementwise,
+    is_int,
+    zero_of,
+)
+
+
+def _with_axes(value: Value, axes: Sequence[int], keepdims: int) -> Value:
+    """A reduced tensor, with or without its axes of one element."""
+    return value if keepdims else Squeeze(value, axes=axes)
+
+
+def _reduced(
+    op: str, x: Value, axes: Sequence[int], start: Any, both: Callable[[Any, Any], Any], keepdims: int = 1
+) -> Value:
+    """A tensor folded along axes, which then have one element."""
+    chosen = axes_of(x, axes)
+    if not chosen:
+        return x
+
+    shape = [1 if axis in chosen else extent for axis, extent in enumerate(x.shape)]
+
+    def folded(length: int, first: int) -> Value:
+        """The fold of a part of the last reduced axis."""
+
+        def step(so_far: list[Any], index: Index, place: Index) -> list[Any]:
+            full = list(index)
+            for axis, each in zip(chosen, place, strict=True):
+                full[axis] = each + first if first and axis == chosen[-1] else each
+            return [both(so_far[0], x.at(*full))]
+
+        return fold_over(op, shape, [*(x.shape[axis] for axis in chosen[:-1]), length], [start], step)
+
+    whole, left = divmod(x.shape[-1], LANES)
+    if chosen[-1] != x.rank - 1 or whole < 2:
+        return _with_axes(folded(x.shape[chosen[-1]], 0), chosen, keepdims)
+
+    def partial_step(so_far: list[Any], index: Index, place: Index) -> list[Any]:
+        full = list(index[:-1])
+        for axis, each in zip(chosen, place, strict=True):
+            full[axis] = each
+        full[-1] = full[-1] * LANES + index[-1]
+        return [both(so_far[0], x.at(*full))]
+
+    over = [*(x.shape[axis] for axis in chosen[:-1]), whole]
+    partial = fold_over(f"{op}_lanes", [*shape, LANES], over, [start], partial_step, vector=True)
+    total = fold_over(
+        op, shape, [LANES], [start], lambda so_far, index, place: [both(so_far[0], partial.at(*index, *place))]
+    )
+    if left:
+        total = elementwise(both, total, folded(left, whole * LANES))
+    return _with_axes(total, chosen, keepdims)
+
+
+def _every(x: Number, axes: Axes, noop: int) -> tuple[Value, Sequence[int] | None]:
+    """The tensor and its axes; None where nothing is reduced."""
+    value = as_value(x)
+    return value, None if not axes and noop else axes_of(value, axes)
+
+
+def ReduceSum(x: Number, *, axes: Axes = None, keepdims: int = 1, noop_with_empty_axes: int = 0) -> Value:
+    value, chosen = _every(x, axes, noop_with_empty_axes)
+    if chosen is None:
+        return value
+    return _reduced("ReduceSum", value, chosen, zero_of(value), lambda a, b: a + b, keepdims)
+
+
+def ReduceMean(x: Number, *, axes: Axes = None, keepdims: int = 1, noop_with_empty_axes: int = 0) -> Value:
+    value, chosen = _every(x, axes, noop_with_empty_axes)
+    if chosen is None:
+        return value
+    total, count = ReduceSum(value, axes=chosen, keepdims=keepdims), math.prod(value.shape[axis] for axis in chosen)
+    return Div(total, count) if is_int(value) else Mul(total, 1.0 / count)
+
+
+def ReduceMax(x: Number, *, axes: Axes = None, keepdims: int = 1, noop_with_empty_axes: int = 0) -> Value:
+    value, chosen = _every(x, axes, noop_with_empty_axes)
+    start = hl.Expr(-(2**31)) if is_int(value) else hl.f32(float("-inf"))
+    return value if chosen is None else _reduced("ReduceMax", value, chosen, start, hl.max, keepdims)
+
+
+def ReduceMin(x: Number, *, axes: Axes = None, keepdims: int = 1, noop_with_empty_axes: int = 0) -> Value:
+    value, chosen = _every(x, axes, noop_with_empty_axes)
+    start = hl.Expr(2**31 - 1) if is_int(value) else hl.f32(float("inf"))
+    return value if chosen is None else _reduced("ReduceMin", value, chosen, start, hl.min, keepdims)
+
+
+def ReduceProd(x: Number, *, axes: Axes = None, keepdims: int = 1, noop_with_empty_axes: int = 0) -> Value:
+    value, chosen = _every(x, axes, noop_with_empty_axes)
+    start = hl.Expr(1) if is_int(value) else hl.f32(1.0)
+    return value if chosen is None else _reduced("ReduceProd", value, chosen, start, lambda a, b: a * b, keepdims)
+
+
+def ReduceL1(x: Number, **options: Any) -> Value:
+    return ReduceSum(Abs(x), **options)
+
+
+def ReduceL2(x: Number, **options: Any) -> Value:
+    return Sqrt(ReduceSumSquare(x, **options))
+
+
+def ReduceSumSquare(x: Number, **options: Any) -> Value:
+    return ReduceSum(Mul(x, x), **options)
+
+
+def ReduceLogSum(x: Number, **options: Any) -> Value:
+    return Log(ReduceSum(x, **options))
+
+
+def ReduceLogSumExp(x: Number, *, axes: Axes = None, keepdims: int = 1, noop_with_empty_axes: int = 0) -> Value:
+    value, chosen = _every(x, axes, noop_with_empty_axes)
+    if chosen is None:
+        return value
+    top = ReduceMax(value, axes=chosen)
+    found = Add(top, Log(ReduceSum(Exp(Sub(value, top)), axes=chosen)))
+    return _with_axes(found, chosen, keepdims)
+
+
+def _arg(
+    op: str, x: Value, axis: int, keepdims: int, last: int, better: Callable[[Any, Any], Any], start: Any
+) -> Value:
+    axis %= x.rank
+
+    def step(so_far: list[Any], index: Index, place: Index) -> list[Any]:
+        found = x.at(*index[:axis], place[0], *index[axis + 1 :])
+        wins = better(found, so_far[1]) | (hl.Expr(bool(last)) & (found == so_far[1]))
+        wins = wins | (place[0] == 0)
+        return [hl.select(wins, place[0], so_far[0]), hl.select(wins, found, so_far[1])]
+
+    shape = [1 if each == axis else extent for each, extent in enumerate(x.shape)]
+    return _with_axes(fold_over(op, shape, [x.shape[axis]], [hl.Expr(0), start], step), [axis], keepdims)
+
+
+def ArgMax(x: Number, *, axis: int = 0, keepdims: int = 1, select_last_index: int = 0) -> Value:
+    value = as_value(x)
+    return _arg("ArgMax", value, axis, keepdims, select_last_index, lambda a, b: a > b, zero_of(value))
+
+
+def ArgMin(x: Number, *, axis: int = 0, keepdims: int = 1, select_last_index: int = 0) -> Value:
+    value = as_value(x)
+    return _arg("ArgMin", value, axis, keepdims, select_last_index, lambda a, b: a < b, zero_of(value))
+
+
+def CumSum(x: Number, *, axis: int, exclusive: int = 0, reverse: int = 0) -> Value:
+    """Each sum is calculated separately: the time grows with the square of the axis."""
+    value = as_value(x)
+    axis %= value.rank
+    none = zero_of(value)
+
+    def step(so_far: list[Any], index: Index, place: Index) -> list[Any]:
+        here, there = (place[0], index[axis]) if not reverse else (index[axis], place[0])
+        counts = here < there if exclusive else here <= there
+        return [so_far[0] + hl.select(counts, value.at(*index[:axis], place[0], *index[axis + 1 :]), none)]
+
+    return fold_over("CumSum", value.shape, [value.shape[axis]], [none], step)

@@ -1,0 +1,192 @@
+"""File -> the protobuf of an ONNX model, without its weights, and with every value's type that onnx can infer."""
+
+from __future__ import annotations
+
+import importlib
+import math
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from udogen.errors import ToolMissing, UsageError, open_plain
+
+_GRAPH, _GRAPHS = 5, 10  # kinds of attributes
+_WHOLE_BYTES = frozenset((*range(1, 8), *range(9, 17)))  # data types whose elements have whole bytes, but no STRING
+_LARGEST = 1 << 12  # bytes of a tensor that stay: shapes, axes, scales of channels
+_DATA = ("float_data", "int32_data", "string_data", "int64_data", "raw_data", "double_data", "uint64_data")
+_INSTALL = "pip install onnx   (or: pip install 'udogen[onnx]')"
+# What people give by mistake, by how it begins: (at, bytes, what it is).
+_OTHERS = (
+    (0, b"version https://git-lfs", "a pointer of Git LFS, not the model itself: `git lfs pull` fetches it"),
+    (0, b"PK\x03\x04", "a ZIP archive; a model of PyTorch must be exported: torch.onnx.export"),
+    (4, b"ORTM", "in ONNX Runtime's own format (.ort); give the .onnx that it was made of"),
+    (4, b"TFL3", "a TensorFlow Lite model; tf2onnx makes ONNX of it"),
+    (0, b"\x89HDF", "an HDF5 file"),
+    (0, b"<", "a text of XML or HTML"),
+    (0, b"{", "a text of JSON"),
+    (0, b"\x7fELF", "a library or program"),
+)
+
+
+def onnx_module(name: str = "") -> Any:
+    """The package onnx, or a module of it; the error where it is missing has a hint how to install it."""
+    try:
+        return importlib.import_module(f"onnx.{name}" if name else "onnx")
+    except ImportError as fault:
+        reason = "the Python package onnx is not installed" if fault.name == "onnx" else f"onnx cannot be used: {fault}"
+        raise ToolMissing(reason, hint=_INSTALL) from fault
+
+
+def read_whole(path: Path) -> Any:
+    """The `ModelProto` of a file with all its data, external data too."""
+    onnx = onnx_module()
+    try:
+        open_plain(path).close()
+        model = onnx.load(str(path), load_external_data=False)
+        files = {tensor.name: _file_of(tensor) for tensor in _initializers(model.graph)}
+        importlib.import_module("onnx.external_data_helper").load_external_data_for_model(model, str(path.parent))
+    except Exception as fault:  # protobuf, file, external data: each raises its own
+        text = " ".join(str(fault).split())[:300]
+        raise UsageError(
+            f"{path} cannot be read as an ONNX model: {text}",
+            hint="give a .onnx file, with its files of weights beside it",
+        ) from fault
+    for tensor in _initializers(model.graph):
+        _check_size(tensor, f"{path}: {files[tensor.name] or 'the model'} has")
+    return model
+
+
+def _initializers(graph: Any) -> Iterator[Any]:
+    yield from graph.initializer
+    for node in graph.node:
+        for body in graphs_of(node):
+            yield from _initializers(body)
+
+
+def _file_of(tensor: Any) -> str:
+    """The file of external data; empty if the data is in the model."""
+    return next((row.value for row in tensor.external_data if row.key == "location"), "")
+
+
+def _check_size(tensor: Any, has: str) -> None:
+    """Raise where a constant has more or less data than its shape needs."""
+    helper, count = onnx_module("helper"), math.prod(tensor.dims)
+    try:
+        if tensor.HasField("raw_data") and tensor.data_type in _WHOLE_BYTES:
+            need = count * helper.tensor_dtype_to_np_dtype(tensor.data_type).itemsize
+            if len(tensor.raw_data) == need:
+                return
+            raise ValueError(f"{len(tensor.raw_data)} bytes for it, which needs {need}")
+        onnx_module("numpy_helper").to_array(tensor)
+    except (KeyError, TypeError, ValueError) as fault:
+        raise UsageError(
+            f"{has} too little or too much data of tensor `{tensor.name}`, {list(tensor.dims)}: {fault}",
+            hint="copy the model and its files of weights again, or export it again",
+        ) from fault
+
+
+def read_proto(path: Path) -> Any:
+    """The `ModelProto` of a file without large data; external data is not looked for."""
+    model = onnx_module().ModelProto()
+    try:
+        with open_plain(path) as file:
+            data = file.read()
+    except OSError as fault:
+        raise UsageError(f"{path} cannot be read: {fault.strerror}", hint="give the path of an ONNX model") from fault
+    if not data:
+        raise UsageError(f"{path} is empty", hint="give an ONNX model")
+    try:
+        model.ParseFromString(data)
+        _slim(model)
+    except UnicodeDecodeError as fault:
+        raise _no_model(path, data[:32], "one of its names is not UTF-8") from fault
+    except Exception as fault:  # DecodeError of protobuf
+        raise _no_model(path, data[:32], "protobuf cannot read it") from fault
+    if not model.HasField("graph") or not (model.ir_version or model.opset_import):
+        raise _no_model(path, data[:32], "it contains no graph")
+    return model
+
+
+def _slim(message: Any) -> None:
+    """Remove large data of tensors from a message; raises for a text that is not UTF-8."""
+    if message.DESCRIPTOR.name == "TensorProto" and message.ByteSize() > _LARGEST:
+        for name in _DATA:
+            message.ClearField(name)
+    for field, value in message.ListFields():
+        values = [value] if isinstance(value, str | bytes) or hasattr(value, "ListFields") else value
+        if field.type == field.TYPE_MESSAGE:
+            for inner in values:
+                _slim(inner)
+        elif field.type == field.TYPE_STRING:
+            for text in values:
+                str(text, "utf-8") if isinstance(text, bytes) else text
+
+
+def _no_model(path: Path, head: bytes, reason: str) -> UsageError:
+    for at, mark, what in _OTHERS:
+        if head[at : at + len(mark)] == mark:
+            return UsageError(f"{path} is not an ONNX model: it is {what}", hint="give an ONNX model")
+    return UsageError(
+        f"{path} is not an ONNX model that can be read: {reason}", hint="download it again: it may be incomplete"
+    )
+
+
+def inferred(proto: Any, notes: list[str]) -> Any:
+    """The model with what `onnx.shape_inference` finds; as it is, with a note, where that refuses."""
+    inference = onnx_module("shape_inference")
+    try:
+        return inference.infer_shapes(proto, check_type=False, strict_mode=False, data_prop=True)
+    except Exception as fault:  # a C++ library: RuntimeError, ValueError, InferenceError, by release
+        first = " ".join(str(fault).split())[:200]
+        note = f"onnx cannot infer shapes in this model ({first}); only the shapes in the file are used"
+        if note not in notes:
+            notes.append(note)
+        return proto
+
+
+def prepare(proto: Any) -> None:
+    """Add what inference needs: the domains of all nodes to those that the model lists."""
+    known = {"" if row.domain == "ai.onnx" else row.domain for row in proto.opset_import}
+    for name in sorted({"" if d == "ai.onnx" else d for d in _domains(proto.graph)} - known):
+        proto.opset_import.add(domain=name, version=1 if name else 17)
+    for function in proto.functions:
+        imported = {"" if row.domain == "ai.onnx" else row.domain for row in function.opset_import}
+        for name in sorted({node.domain for node in function.node} - imported - {"ai.onnx"}):
+            function.opset_import.add(domain=name, version=1 if name else 17)
+
+
+def _domains(graph: Any) -> set[str]:
+    found = {node.domain for node in graph.node}
+    for node in graph.node:
+        for body in graphs_of(node):
+            found |= _domains(body)
+    return found
+
+
+def graphs_of(node: Any) -> Iterator[Any]:
+    """The graphs inside of a node, in the order of its attributes."""
+    for attribute in node.attribute:
+        if attribute.type == _GRAPH:
+            yield attribute.g
+        elif attribute.type == _GRAPHS:
+            yield from attribute.graphs
+
+
+def captured_by(node: Any) -> Iterator[str]:
+    """Names of tensors around a node that the graphs inside of it take, or return."""
+    for graph in graphs_of(node):
+        own = {each.name for each in (*graph.input, *graph.initializer)}
+        own |= {name for each in graph.node for name in each.output}
+        names = [*(name for each in graph.node for name in taken_by(each)), *(each.name for each in graph.output)]
+        yield from (name for name in names if name not in own)
+
+
+def taken_by(node: Any) -> Iterator[str]:
+    """Names of tensors that a node takes, also in graphs inside of it."""
+    yield from (name for name in node.input if name)
+    yield from captured_by(node)
+
+
+def domain_of(node: Any) -> str:
+    """The domain of a node; ai.onnx is another name of none."""
+    return "" if node.domain == "ai.onnx" else str(node.domain)

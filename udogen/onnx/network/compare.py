@@ -1,0 +1,198 @@
+"""Compares the tensors of a network on QNN with those that ONNX Runtime's CPU and references compute."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from udogen.build.package import open_packages
+from udogen.configs.load import load
+from udogen.onnx.models.reading import onnx_module
+from udogen.onnx.network.evaluate import Evaluator
+from udogen.onnx.network.execute import Executed, Executor, NetworkOptions
+from udogen.onnx.network.model import BITS_8, DEQUANTIZE, QUANTIZE, Network, first_output, title
+from udogen.onnx.network.quantize import STORED, Quant, is_fused, quants_of, rounded, rounded_constants
+from udogen.onnx.network.result import CPU, QNN, Elsewhere, LayerResult, NetworkResult
+
+if TYPE_CHECKING:
+    from udogen.runtime.op.calls import Array
+
+# The largest allowed own error of a layer of floats, relative to the range of its output.
+TOLERANCES = {"cpu": 1e-5, "htp": 4e-3}  # HTP computes FLOAT_32 with 16 bits
+
+
+class Allowed(NamedTuple):
+    """The largest allowed own error of a layer of 8 bits: the larger of steps and a difference of real numbers."""
+
+    steps: float = 1.5
+    real: float = 0.0
+
+
+# By backend and op, where it is more than that of other ops; tests/verify/test_network_tolerances.py measures it.
+ALLOWED = {
+    ("htp", "MatMul"): Allowed(4.5),  # if both inputs are activations
+    ("htp", "LogSoftmax"): Allowed(2.5),
+    ("htp", "Softmax"): Allowed(real=1 / 256),  # HTP computes probabilities in such steps, however small all are
+}
+_OPSET_8_BITS = 10  # the first with QuantizeLinear
+
+# Why a node did not run on QNN if its provider gives no reason.
+_OPTIMIZED = "ONNX Runtime removed it, or computed it from constants, before QNN got the model"
+_AT_BORDER = "at the border of QNN's graph, ONNX Runtime's CPU quantizes"
+
+
+def run_network(options: NetworkOptions) -> NetworkResult:
+    """Run a network on QNN and compare it; raises if it cannot run."""
+    least_opset = _OPSET_8_BITS if options.bits == BITS_8 else 0
+    network = Network(onnx_module(), options.model, until=options.until, least_opset=least_opset)
+    samples, random, assumed = network.samples(options.inputs or {})
+    evaluator = Evaluator(network, options.references or {}, defaults=_defaults(options.packages))
+    expected = [evaluator.run(sample) for sample in samples]
+    quants: dict[str, Quant] = {}
+    if options.bits == BITS_8:
+        quants = quants_of(network, expected)
+        evaluator = evaluator.with_constants(rounded_constants(network, quants))
+    made = Executor(options, network, evaluator, quants).run(samples)
+    values = [{**rounded(sample, quants), **found} for sample, found in zip(samples, made.values, strict=True)]
+    layers = [*_Layers(options, evaluator, quants, expected, values, made.on_qnn)]
+    return NetworkResult(
+        runtime=made.runtime,
+        backend=options.backend,
+        bits=options.bits,
+        samples=len(samples),
+        layers=tuple(layers),
+        seconds=made.seconds,
+        elsewhere=tuple(_elsewhere(network, made)),
+        random=random,
+        assumed=assumed,
+        outputs={name: made.values[-1][name] for name in network.outputs if name in made.values[-1]},
+    )
+
+
+def _is_on_qnn(node: Any, names: Collection[str]) -> bool:
+    """Whether the node or a tensor that it computes is in QNN's graphs."""
+    return not {each for name in node.output if name for each in (name, f"{name}{STORED}")}.isdisjoint(names)
+
+
+def _elsewhere(network: Network, made: Executed) -> Iterator[Elsewhere]:
+    for node in network.nodes:
+        if not _is_on_qnn(node, made.on_qnn):
+            usual = _AT_BORDER if node.op_type in (QUANTIZE, DEQUANTIZE) else _OPTIMIZED
+            yield Elsewhere(title(node), node.op_type, made.reasons.get(first_output(node), usual))
+
+
+def op_types(model: Path, until: str = "") -> frozenset[str]:
+    """The types of the nodes of an ONNX model, or of those that a tensor needs."""
+    return frozenset(node.op_type for node in Network(onnx_module(), model, until=until).nodes)
+
+
+def _defaults(packages: Sequence[Path]) -> dict[str, dict[str, object]]:
+    """The defaults of parameters in the configs of these packages, by op: a node may leave its attributes out."""
+    configs = dict.fromkeys(
+        file for path in packages if path.is_dir() for each in open_packages(path) for file in each.configs
+    )
+    return {
+        op.name: {
+            each.name: each.default if each.is_scalar or isinstance(each.default, str) else np.asarray(each.default)
+            for each in op.params
+            if each.default is not None
+        }
+        for file in configs
+        for package in load([file])[0]
+        for op in package.ops
+    }
+
+
+def _limit(options: NetworkOptions, quant: Quant | None, op: str, span: float) -> float:
+    """The largest allowed own error of a layer, relative to its range; `op` is its ops, as in the table."""
+    if options.tolerance is not None:
+        return options.tolerance
+    op, _, quantizer = op.partition(", ")
+    allowed = ALLOWED.get((options.backend, op), Allowed())
+    if quant is not None:
+        return max(allowed.steps / 255, allowed.real / span)
+    steps = allowed.steps / span if QUANTIZE in (op, quantizer) else 0.0
+    return max(TOLERANCES[options.backend], steps)
+
+
+@dataclass(frozen=True)
+class _Layers:
+    """The largest errors over all samples, for each output of each node."""
+
+    options: NetworkOptions
+    evaluator: Evaluator
+    quants: Mapping[str, Quant]
+    expected: Sequence[Mapping[str, Array]]
+    values: Sequence[Mapping[str, Array]]  # the tensors on QNN, with inputs
+    on_qnn: Collection[str]
+
+    def __iter__(self) -> Iterator[LayerResult]:
+        hidden = self.evaluator.network.hidden
+        for number, node in enumerate(self.evaluator.nodes):
+            targets = [[self.evaluator.node(number, sample) for sample in self.values]]
+            if self.quants and is_fused(node):
+                targets.append([self.evaluator.fused(number, sample) for sample in self.values])
+            for name in (each for each in node.output if each and each not in hidden):
+                yield self._of(number, name, [[each[name] for each in target] for target in targets])
+
+    @cached_property
+    def _makers(self) -> dict[str, int]:
+        return {name: number for number, node in enumerate(self.evaluator.nodes) for name in node.output}
+
+    def _of(self, number: int, name: str, targets: Sequence[Sequence[Array]]) -> LayerResult:
+        """The result of an output, compared with what the node computes from its own inputs: the closest target."""
+        node, hidden, quant = self.evaluator.nodes[number], self.evaluator.network.hidden, self.quants.get(name)
+        maker = self._makers[node.input[0]] if node.op_type == QUANTIZE and node.input[0] in hidden else number
+        named = self.evaluator.nodes[maker]
+        expected, made = [each[name] for each in self.expected], [each[name] for each in self.values]
+        spans = [span_of(whole) if quant is None else quant.span for whole in expected]
+        if quant is not None:
+            targets = [[quant.rounded(each) for each in target] for target in targets]
+        own = min(_error(made, target, spans) for target in targets)
+        op = named.op_type if named is node else f"{named.op_type}, {node.op_type}"
+        return LayerResult(
+            title(named),
+            op,
+            name,
+            str(expected[0].dtype),
+            tuple(expected[0].shape),
+            own,
+            _error(made, expected, spans),
+            steps=None if quant is None else own * 255,
+            wrong=own > _limit(self.options, quant, op, min(spans)),
+            on=QNN if self._on_qnn(node, named) else CPU,
+        )
+
+    def _on_qnn(self, *nodes: Any) -> bool:
+        return any(_is_on_qnn(node, self.on_qnn) for node in nodes)
+
+
+def _error(made: Sequence[Array], expected: Sequence[Array], spans: Sequence[float]) -> float:
+    """The largest difference over all samples, relative to the tensor's range."""
+    return max(apart(one, other) / span for one, other, span in zip(made, expected, spans, strict=True))
+
+
+def span_of(values: Array) -> float:
+    """The range of a tensor, to which errors are relative."""
+    numbers = np.asarray(values, np.float64)
+    numbers = numbers[np.isfinite(numbers)]
+    return float(max(numbers.max() - numbers.min(), abs(numbers).max())) or 1.0 if numbers.size else 1.0
+
+
+def apart(one: Array, other: Array) -> float:
+    """The largest difference; infinite unless NaN and infinity are at the same places."""
+    if one.shape != other.shape:
+        return float("inf")
+    if not one.size:
+        return 0.0
+    a, b = np.asarray(one, np.float64), np.asarray(other, np.float64)
+    finite = np.isfinite(a) & np.isfinite(b)
+    same = (a == b) | (np.isnan(a) & np.isnan(b))
+    if not (finite | same).all():
+        return float("inf")
+    return float(np.abs(np.where(finite, a, 0) - np.where(finite, b, 0)).max())

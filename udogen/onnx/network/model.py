@@ -1,0 +1,267 @@
+"""ONNX models as networks: nodes in order, constants, inputs, and models made from them."""
+
+from __future__ import annotations
+
+import copy
+import importlib
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from udogen.errors import UsageError
+from udogen.onnx.models.reading import graphs_of, read_whole, taken_by
+from udogen.opdef.problems import suggestion
+from udogen.verify.test_files.values import load_array
+
+if TYPE_CHECKING:
+    from udogen.runtime.op.calls import Array
+
+FLOAT, BITS_8 = "float", "8"
+STANDARD = ("", "ai.onnx")
+QUANTIZE, DEQUANTIZE = "QuantizeLinear", "DequantizeLinear"
+_TABLE = "the table of `udogen run model` has their names"
+
+
+class Samples(NamedTuple):
+    """The inputs of a network."""
+
+    rows: list[dict[str, Array]]
+    random: tuple[str, ...]  # inputs that are random numbers
+    assumed: tuple[str, ...]  # open dimensions of random inputs, taken as 1
+
+
+class Network:
+    """An ONNX model: its nodes in order, its constants, and models made from it."""
+
+    def __init__(self, onnx: Any, path: Path, *, until: str = "", least_opset: int = 0) -> None:
+        self.onnx, self.path = onnx, path
+        self.model = read_whole(path)
+        if any(each.domain in STANDARD and each.version < least_opset for each in self.model.opset_import):
+            self.model = _converted(self.model, least_opset, path)
+        graph = self.model.graph
+        self.constants: dict[str, Array] = {
+            each.name: onnx.numpy_helper.to_array(each, base_dir=str(path.parent)) for each in graph.initializer
+        }
+        self.inputs = {each.name: each for each in graph.input if each.name not in self.constants}
+        if until:
+            self._cut(until)
+        self.nodes = [each for each in graph.node if each.op_type != "Constant"]
+        for node in graph.node:
+            if node.op_type == "Constant":
+                self.constants[node.output[0]] = _constant(onnx, node)
+        self.outputs = [each.name for each in graph.output]
+        self._functions = {(each.domain, each.name) for each in self.model.functions}
+        self._check()
+
+    @property
+    def computed(self) -> tuple[str, ...]:
+        """Every tensor that a node computes."""
+        return tuple(name for node in self.nodes for name in node.output if name)
+
+    @property
+    def observed(self) -> tuple[str, ...]:
+        """Every tensor that QNN returns."""
+        return tuple(name for name in self.computed if name not in self.hidden)
+
+    @property
+    def hidden(self) -> frozenset[str]:
+        """The float tensors between stored ones, in a model that already contains QuantizeLinear and DequantizeLinear.
+
+        Qualcomm's provider computes the nodes between them from stored to stored numbers.  If such a float tensor is
+        also an output, that is prevented, or the execution ends with "Inconsistent output sizes" or a crash.
+        """
+        readers = self._readers()
+        real = {name for node in self.nodes if node.op_type == DEQUANTIZE for name in node.output}
+        stored_again = {
+            name
+            for node in self.nodes
+            if real & {*node.input} or node.domain not in STANDARD
+            for name in node.output
+            if {each.op_type for each in readers[name]} == {QUANTIZE} and name not in self.outputs
+        }
+        return frozenset(real | stored_again)
+
+    def is_custom(self, node: Any) -> bool:
+        """Whether the op of a node is neither an ONNX op nor a function of the model."""
+        return node.domain not in STANDARD and (node.domain, node.op_type) not in self._functions
+
+    def _inside(self, node: Any) -> Iterator[Any]:
+        """The nodes in the bodies of a node or of the model function that it calls, recursively."""
+        bodies = [*graphs_of(node)]
+        bodies += [each for each in self.model.functions if (each.domain, each.name) == (node.domain, node.op_type)]
+        for body in bodies:
+            for each in body.node:
+                yield each
+                yield from self._inside(each)
+
+    def _readers(self) -> Mapping[str, list[Any]]:
+        found: dict[str, list[Any]] = defaultdict(list)
+        for node in self.nodes:
+            for name in taken_by(node):
+                found[name].append(node)
+        return found
+
+    def _check(self) -> None:
+        """Raise for nodes that Qualcomm's provider does not compute, or whose tensors it returns only in part."""
+        readers = self._readers()
+        for node in self.nodes:
+            where = f"{self.path}: node `{title(node)}` ({node.op_type})"
+            for inner in self._inside(node):
+                if self.is_custom(inner):
+                    raise UsageError(
+                        f"{where} contains the custom node `{title(inner)}` ({inner.op_type}): only custom "
+                        "nodes of the main graph can be run and compared",
+                        hint="export the model without the control flow or the function, so that the node is outside",
+                    )
+            for name in node.output if self.is_custom(node) else ():
+                quantizers = [each for each in readers[name] if each.op_type == QUANTIZE]
+                if quantizers and (len(readers[name]) > 1 or name in self.outputs):
+                    raise UsageError(
+                        f"{where}: its output `{name}` is quantized by node `{title(quantizers[0])}`, and is used "
+                        "elsewhere, too: Qualcomm's provider has only the stored numbers of a custom op",
+                        hint=f"use the output of DequantizeLinear in the other places, instead of `{name}`",
+                    )
+
+    def _cut(self, until: str) -> None:
+        """Keep only the nodes that a tensor needs."""
+        graph = self.model.graph
+        known = {name for node in graph.node for name in node.output if name}
+        if until not in known:
+            raise UsageError(f"{self.path} computes no tensor `{until}`", hint=suggestion(until, known, _TABLE))
+        needed, kept = {until}, []
+        for node in reversed(graph.node):
+            if needed & {*node.output}:
+                kept.append(node)
+                needed |= {*taken_by(node)}
+        del graph.node[:]
+        graph.node.extend(reversed(kept))
+        del graph.output[:]
+        graph.output.append(self.onnx.ValueInfoProto(name=until))
+        used = [each for each in graph.input if each.name in needed]
+        del graph.input[:]
+        graph.input.extend(used)
+        self.inputs = {name: each for name, each in self.inputs.items() if name in needed}
+
+    def beginning(self, count: int) -> Network:
+        """The network with only its first nodes."""
+        made = copy.copy(self)
+        made.nodes = self.nodes[:count]
+        used = {name for node in made.nodes for name in taken_by(node)}
+        made.model = self.onnx.ModelProto()
+        made.model.CopyFrom(self.model)
+        graph = made.model.graph
+        constant = [node for node in self.model.graph.node if node.op_type == "Constant"]
+        del graph.node[:]
+        graph.node.extend([*constant, *made.nodes])
+        made.inputs = {name: each for name, each in self.inputs.items() if name in used}
+        del graph.input[:]
+        graph.input.extend(made.inputs.values())
+        return made
+
+    def samples(self, files: Mapping[str, Path]) -> Samples:
+        """The samples of the inputs; those without a file are random numbers."""
+        if strange := [name for name in files if name not in self.inputs]:
+            hint = suggestion(strange[0], self.inputs, f"it has: {', '.join(self.inputs)}")
+            raise UsageError(f"{self.path} has no input `{strange[0]}`", hint=hint)
+        given = {name: self._load(name, file) for name, file in files.items()}
+        counts = {len(rows) for rows in given.values() if len(rows) != 1}
+        if len(counts) > 1:
+            raise UsageError("the inputs have different numbers of samples", hint="give the same number for each")
+        count = counts.pop() if counts else 1
+        known = {
+            dim.dim_param: size
+            for name, rows in given.items()
+            for dim, size in zip(self._dims(name), rows[0].shape, strict=True)
+            if dim.dim_param
+        }
+        numbers = np.random.default_rng(2026)
+        random, assumed = tuple(name for name in self.inputs if name not in given), []
+        for name in random:
+            shape = [each.dim_value or known.get(each.dim_param, 1) for each in self._dims(name)]
+            if any(not each.dim_value and each.dim_param not in known for each in self._dims(name)):
+                assumed.append(f"{name} [{', '.join(_dim_text(each, known) for each in self._dims(name))}]")
+            given[name] = [np.asarray(numbers.normal(size=shape), self._dtype(name)) for _ in range(count)]
+        rows = [{name: rows[min(n, len(rows) - 1)] for name, rows in given.items()} for n in range(count)]
+        return Samples(rows, random, tuple(assumed))
+
+    def _dims(self, name: str) -> Sequence[Any]:
+        found: Sequence[Any] = self.inputs[name].type.tensor_type.shape.dim
+        return found
+
+    def _dtype(self, name: str) -> Any:
+        return self.onnx.helper.tensor_dtype_to_np_dtype(self.inputs[name].type.tensor_type.elem_type)
+
+    def _load(self, name: str, file: Path) -> list[Array]:
+        found = load_array(file)
+        shape = [each.dim_value or None for each in self._dims(name)]
+        rows = [found] if found.ndim == len(shape) else list(found) if found.ndim == len(shape) + 1 else []
+        fits = rows and all(want in (None, have) for have, want in zip(rows[0].shape, shape, strict=True))
+        if not fits:
+            shown = [each or "?" for each in shape]
+            raise UsageError(
+                f"{file} has the shape {list(found.shape)}, input `{name}` has {shown}",
+                hint="give that shape, or several samples with a first axis more",
+            )
+        return [np.asarray(row, self._dtype(name), order="C") for row in rows]
+
+    # --- models made from it ------------------------------------------------------------------------------------------
+
+    def with_outputs(self, values: Mapping[str, Array]) -> Any:
+        """The model with every tensor as an output, all shapes known, and nodes named after their first outputs."""
+        made = self.onnx.ModelProto()
+        made.CopyFrom(self.model)
+        for value in made.graph.input:  # open dimensions are those of the samples
+            if value.name in values:
+                value.CopyFrom(self.value_info(value.name, values[value.name]))
+        del made.graph.output[:]
+        del made.graph.value_info[:]
+        made.graph.output.extend(self.value_info(name, values[name]) for name in self.observed)
+        made.graph.value_info.extend(self.value_info(name, values[name]) for name in self.hidden)
+        made.graph.name = made.graph.name or "network"
+        last = self.hidden - self._readers().keys()  # the provider fails with 6004 if no node reads these
+        kept = [node for node in made.graph.node if last.isdisjoint(node.output)]
+        for node in kept:
+            node.name = first_output(node)
+        del made.graph.node[:]
+        made.graph.node.extend(kept)
+        return made
+
+    def value_info(self, name: str, value: Array) -> Any:
+        """A tensor with the type and shape of a value."""
+        kind = self.onnx.helper.np_dtype_to_tensor_dtype(value.dtype)
+        return self.onnx.helper.make_tensor_value_info(name, kind, value.shape)
+
+
+def _converted(model: Any, opset: int, path: Path) -> Any:
+    """The model, converted to a later opset, where the settings of some ops are passed differently."""
+    try:
+        return importlib.import_module("onnx.version_converter").convert_version(model, opset)
+    except Exception as fault:  # from ONNX's C++ code, of any type
+        raise UsageError(
+            f"{path} cannot be converted to opset {opset}, which 8 bits need: {fault}",
+            hint=f"export the model with opset {opset} or later",
+        ) from fault
+
+
+def _constant(onnx: Any, node: Any) -> Array:
+    [attribute] = [each for each in node.attribute if each.name.startswith("value")]
+    value = onnx.helper.get_attribute_value(attribute)
+    found: Array = onnx.numpy_helper.to_array(value) if attribute.name == "value" else np.asarray(value)
+    return found.astype(np.float32) if found.dtype == np.float64 and attribute.name != "value" else found
+
+
+def _dim_text(dim: Any, known: Mapping[str, int]) -> str:
+    return str(dim.dim_value) if dim.dim_value else f"{dim.dim_param or '?'}={known.get(dim.dim_param, 1)}"
+
+
+def title(node: Any) -> str:
+    """The name of a node in messages."""
+    return str(node.name or node.output[0])
+
+
+def first_output(node: Any) -> str:
+    """The first tensor that a node computes."""
+    return str(next(filter(None, node.output)))

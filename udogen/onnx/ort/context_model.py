@@ -1,0 +1,274 @@
+"""Writes an ONNX model that executes a context binary: one EPContext node for each of its graphs."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from udogen.errors import UsageError, writing
+from udogen.onnx.models import reading
+from udogen.onnx.ort import contexts
+from udogen.onnx.ort.contexts import DOMAIN, EMBEDDED_MOST, OP, Fault
+from udogen.opdef import datatypes
+from udogen.opdef.problems import suggestion
+from udogen.qnn.system import BinaryInfo, GraphInfo, TensorInfo
+from udogen.runtime.contexts.context_json import describe_quantization
+
+_OPSET, _IR_VERSION = 21, 10  # the first with 16-bit types in QuantizeLinear; since onnxruntime 1.20
+_FLOAT = "float32"
+
+
+@dataclass(frozen=True)
+class Port:
+    """An input or output of the model, and its tensor in the graph."""
+
+    name: str
+    inner: str  # at the node; differs if a QuantizeLinear or DequantizeLinear is in between
+    tensor: TensorInfo
+
+    @property
+    def dtype(self) -> str:
+        """The model's element type, as numpy calls it."""
+        return _FLOAT if self.inner != self.name else contexts.stored_type(self.tensor.dtype)
+
+
+@dataclass(frozen=True)
+class ContextModelFile:
+    """The files and graphs of a written model."""
+
+    model: Path
+    binary: Path
+    reference: str  # path of the binary relative to the model's folder; empty if it is embedded
+    graphs: tuple[tuple[GraphInfo, tuple[Port, ...], tuple[Port, ...]], ...]
+
+
+class ContextRefused(UsageError):
+    """A context binary that ONNX Runtime would refuse."""
+
+    kind = "ort-context"
+
+
+def write_model(
+    binary: Path, out: Path, *, graphs: Sequence[str] = (), embed: bool = False, floats: bool = False
+) -> ContextModelFile:
+    """Write a model with which ONNX Runtime restores and executes a context binary; an existing file is an error.
+
+    `graphs` selects graphs.  The model names the binary relative to its own folder, or contains it (`embed`).
+    Tensors have their stored types; with `floats` quantized ones are floats, converted by ONNX Runtime's CPU.
+    """
+    info = contexts.describe(binary)
+    data = None
+    if embed and binary.stat().st_size <= EMBEDDED_MOST:
+        data = binary.read_bytes()
+    chosen = _chosen(binary, info, graphs)
+    several = len(chosen) > 1
+    rows = [(graph, *_ports(graph, several=several, floats=floats)) for graph in chosen]
+    faults = [*contexts.faults_of(info, chosen)]
+    if not faults:
+        faults += [each for row in rows for each in _port_faults(*row, several=several)]
+    if embed and data is None:
+        faults.append(("it is too large for a model, which is limited to 2 GiB", "leave --embed out"))
+    if faults:
+        raise ContextRefused(
+            f"{binary} cannot be a model of ONNX Runtime: {faults[0][0]}",
+            details=[text for text, _ in faults[1:]],
+            hint="; ".join(dict.fromkeys(remedy for _, remedy in faults)),
+        )
+    reference = "" if embed else _reference(binary, out)
+    model = _model(info, rows, reference=reference, data=data)
+    _write(out, model.SerializeToString(deterministic=True))
+    return ContextModelFile(out, binary, reference, tuple(rows))
+
+
+def _chosen(binary: Path, info: BinaryInfo, names: Sequence[str]) -> list[GraphInfo]:
+    known = [graph.name for graph in info.graphs]
+    for name in names:
+        if name not in known:
+            have = f"it has: {', '.join(known) or 'none'}"
+            raise UsageError(f"{binary} has no graph {name}", hint=f"{suggestion(name, known)} {have}".strip())
+    found = [graph for graph in info.graphs if not names or graph.name in names]
+    if not found:
+        raise ContextRefused(f"{binary} has no graph", hint="make it again")
+    return found
+
+
+def _reference(binary: Path, out: Path) -> str:
+    """The path from the model to the binary; ONNX Runtime accepts none that leads out of the model's folder."""
+    here = Path(os.path.abspath(out)).parent
+    found = os.path.relpath(os.path.abspath(binary), here)
+    if found.startswith(".."):  # perhaps the same folder under another name
+        found = os.path.relpath(binary.resolve(), here.resolve())
+    if ".." in found:  # anywhere, even within a name
+        raise ContextRefused(
+            f"{binary} is not beside or below {out}" if found.startswith("..") else f"the path {found} contains `..`",
+            details=["ONNX Runtime refuses paths with `..`, and absolute ones, to the file of a context"],
+            hint=f"write the model beside it: -o {binary.parent / out.name}; or embed it: --embed",
+        )
+    return found
+
+
+def _write(out: Path, data: bytes) -> None:
+    if out.exists():
+        raise UsageError(f"{out} already exists", hint="choose another -o, or remove it")
+    with writing(out, hint="give another -o"):
+        file = out.open("xb")
+        try:
+            with file:
+                file.write(data)
+        except BaseException:
+            out.unlink(missing_ok=True)
+            raise
+
+
+# --- names ------------------------------------------------------------------------------------------------
+
+
+def _ports(graph: GraphInfo, *, several: bool, floats: bool) -> tuple[tuple[Port, ...], tuple[Port, ...]]:
+    """The inputs and outputs of the model, named GRAPH/TENSOR if it has several graphs."""
+
+    def port(tensor: TensorInfo) -> Port:
+        inner = f"{graph.name}/{tensor.name}" if several else tensor.name
+        row = datatypes.BY_NAME.get(tensor.dtype)
+        return Port(f"{inner}_float" if floats and row is not None and row.quantized else inner, inner, tensor)
+
+    return tuple(map(port, graph.inputs)), tuple(map(port, graph.outputs))
+
+
+def _port_faults(
+    graph: GraphInfo, inputs: Sequence[Port], outputs: Sequence[Port], *, several: bool
+) -> Iterator[Fault]:
+    names = [name for each in (*inputs, *outputs) for name in dict.fromkeys((each.name, each.inner))]
+    for name in sorted({name for name in names if names.count(name) > 1 or not name}):
+        yield f"graph {graph.name} has two tensors called `{name}`", "give them different names"
+    for each in (*inputs, *outputs):
+        if several and {";", "="} & {*each.inner}:
+            yield (
+                f"tensor {each.inner} has a `;` or `=` in its name, the separators of the provider",
+                "write a model for each graph: --graph",
+            )
+        if each.dtype == _FLOAT and each.inner != each.name and (why := _unquantizable(each.tensor)):
+            yield f"tensor {each.inner} {why}", "leave --float out"
+
+
+def _unquantizable(tensor: TensorInfo) -> str:
+    """Why QuantizeLinear cannot express a tensor's quantization; empty if it can."""
+    if tensor.quant is None:
+        return f"is {tensor.dtype}, and the binary has no scale for it"
+    if tensor.scale_offset is None:
+        return f"is quantized by {describe_quantization(tensor.quant)}, not by one scale and offset"
+    row = datatypes.BY_NAME[tensor.dtype]
+    low, high = row.range() or (0, 0)
+    if row.bits > 16:
+        return f"is {tensor.dtype}, and QuantizeLinear makes 8 and 16 bits"
+    if not low <= -tensor.scale_offset[1] <= high:
+        return f"has the offset {tensor.scale_offset[1]}, which is not a zero point of {row.numpy}"
+    return ""
+
+
+# --- the model --------------------------------------------------------------------------------------------
+
+
+def _model(info: BinaryInfo, rows: Sequence[Any], *, reference: str, data: bytes | None) -> Any:
+    helper, numpy_helper = reading.onnx_module("helper"), reading.onnx_module("numpy_helper")
+    nodes, constants, between = [], [], []
+    ends: tuple[list[Any], list[Any]] = [], []
+
+    def value(name: str, dtype: str, tensor: TensorInfo, description: str = "") -> Any:
+        number = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
+        return helper.make_tensor_value_info(name, number, list(tensor.shape), description)
+
+    def converted(port: Port, op: str, given: str, made: str) -> Any:
+        """A QuantizeLinear or DequantizeLinear node; its constants are added to the model."""
+        scale, offset = port.tensor.scale_offset or (1.0, 0)
+        stored = contexts.stored_type(port.tensor.dtype)
+        names = [f"{port.inner}_scale", f"{port.inner}_zero_point"]
+        constants.append(numpy_helper.from_array(np.float32(scale), names[0]))
+        constants.append(numpy_helper.from_array(np.dtype(stored).type(-offset), names[1]))
+        between.append(value(port.inner, stored, port.tensor))
+        return helper.make_node(op, [given, *names], [made], name=f"{op} of {port.inner}")
+
+    for number, (graph, inputs, outputs) in enumerate(rows):
+        for side, ports in zip(ends, (inputs, outputs), strict=True):
+            side += [value(each.name, each.dtype, each.tensor, _meaning(each.tensor)) for each in ports]
+        nodes += [
+            converted(each, "QuantizeLinear", each.name, each.inner) for each in inputs if each.name != each.inner
+        ]
+        nodes.append(_node(info, graph, (inputs, outputs), reference=reference, data=data, main=not number))
+        if len(rows) > 1:
+            pairs = ";".join(f"{each.inner}={each.tensor.name}" for each in (*inputs, *outputs))
+            nodes[-1].attribute.append(helper.make_attribute("io_name_overrides", pairs))
+        nodes += [
+            converted(each, "DequantizeLinear", each.inner, each.name) for each in outputs if each.name != each.inner
+        ]
+    graph = helper.make_graph(nodes, "context", *ends, constants, value_info=between)
+    opsets = [helper.make_opsetid("", _OPSET), helper.make_opsetid(DOMAIN, 1)]
+    made = helper.make_model(graph, opset_imports=opsets, producer_name="udogen")
+    made.ir_version = _IR_VERSION
+    return made
+
+
+def _node(
+    info: BinaryInfo,
+    graph: GraphInfo,
+    ports: tuple[Sequence[Port], Sequence[Port]],
+    *,
+    reference: str,
+    data: bytes | None,
+    main: bool,
+) -> Any:
+    """The node of a graph; the first contains the context or names its file, the others share that context."""
+    helper = reading.onnx_module("helper")
+    # The provider finds each graph of a binary by the name of its node.
+    made = helper.make_node(OP, *([each.inner for each in side] for side in ports), name=graph.name, domain=DOMAIN)
+    attributes = {
+        "main_context": int(main),
+        "embed_mode": int(data is not None),
+        "source": "QNN",
+        "partition_name": graph.name,
+        **({"ep_sdk_version": info.build_id} if info.build_id else {}),
+    }
+    if main:
+        attributes["ep_cache_context"] = data if data is not None else os.fsencode(reference)
+        if data is None:
+            attributes["max_size"] = max((each.htp.spill_fill for each in info.graphs if each.htp), default=0)
+    made.attribute.extend(helper.make_attribute(name, attributes[name]) for name in sorted(attributes))
+    return made
+
+
+def _meaning(tensor: TensorInfo) -> str:
+    """A description of a tensor's quantization, for people who read the model."""
+    if tensor.scale_offset is not None:
+        scale, offset = tensor.scale_offset
+        return f"{tensor.dtype}: real = (stored {offset:+d}) * {scale:.9g}"
+    return tensor.dtype + (f": {describe_quantization(tensor.quant)}" if tensor.quant else "")
+
+
+def as_json(file: ContextModelFile) -> dict[str, Any]:
+    """Everything as plain data."""
+
+    def port(each: Port) -> dict[str, Any]:
+        scale, offset = each.tensor.scale_offset or (None, None)
+        return {
+            "name": each.name,
+            "tensor": each.tensor.name,
+            "type": each.dtype,
+            "shape": list(each.tensor.shape),
+            "stored": each.tensor.dtype,
+            "scale": scale,
+            "offset": offset,
+        }
+
+    return {
+        "written": str(file.model),
+        "binary": str(file.binary),
+        "reference": file.reference or None,
+        "graphs": [
+            {"name": graph.name, "inputs": [*map(port, inputs)], "outputs": [*map(port, outputs)]}
+            for graph, inputs, outputs in file.graphs
+        ],
+    }

@@ -1,0 +1,132 @@
+"""Checks before a session is created: compares the custom nodes of a model with the configs of the packages."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from udogen.clients.package import Package
+from udogen.errors import UsageError
+from udogen.onnx.models.from_proto import freeze
+from udogen.onnx.models.model import Attribute, Node, OnnxModel, walk
+from udogen.onnx.models.reading import read_proto
+from udogen.opdef.model import Op, Tensor
+from udogen.opdef.problems import suggestion
+
+_INT32 = range(-(1 << 31), 1 << 31)
+# Kinds of attributes that become parameters -> the types of those parameters.
+_KINDS = {"FLOAT": "FLOAT_32", "FLOATS": "FLOAT_32", "INT": "INT_32", "INTS": "INT_32"}
+
+
+def narrowed(path: Path, packages: Sequence[Package]) -> tuple[Package, ...]:
+    """The packages, each with only the ops that the model has: ONNX Runtime accepts one op per package."""
+    if all(len(package.ops) <= 1 for package in packages):
+        return tuple(packages)
+    used = {node.op.type for node, _ in walk(freeze(read_proto(path), path.name).graph)}
+    return tuple(
+        replace(package, ops=tuple(op for op in package.ops if op in used) or package.ops) for package in packages
+    )
+
+
+def check_model(model: OnnxModel, packages: Sequence[Package]) -> None:
+    """Raise for nodes that QNN would silently refuse, or that would end the process; one error with every fault."""
+    for package in packages:
+        for name in package.ops:
+            nodes = [node for node, _ in walk(model.graph) if node.op.type == name]
+            _check_domains(model, name, nodes, package)
+            op = next((each for each in package.models if each.name == name), None)
+            faults = [fault for node in nodes for fault in _faults(node, op)]
+            if faults:
+                raise UsageError(faults[0][0], details=[text for text, _ in faults[1:]], hint=faults[0][1])
+
+
+def _check_domains(model: OnnxModel, name: str, nodes: Sequence[Node], package: Package) -> None:
+    if not nodes:
+        used = sorted({node.op.type for node, _ in walk(model.graph)})
+        raise UsageError(
+            f"{model.file} has no node of op {name} of package {package.name}",
+            hint=suggestion(name, used, f"it has: {', '.join(used[:12])}"),
+        )
+    domains = sorted({node.op.domain or "ai.onnx" for node in nodes})
+    if len(domains) > 1:
+        raise UsageError(
+            f"{model.file} has op {name} in several domains ({', '.join(domains)}); ONNX Runtime compares only op "
+            "types, and gives all of them to the package",
+            hint="give the custom op a different name",
+        )
+
+
+def _faults(node: Node, op: Op | None) -> Iterator[tuple[str, str]]:
+    """(problem of one node, remedy)."""
+    where = f"node `{node.name or node.outputs[0]}` of op {node.op.type}"
+    for each in node.attributes:
+        if fault := _attribute_fault(each):
+            yield (
+                f"{where}: attribute {each.name} {fault}",
+                "make it an INT (of an enumeration) or a FLOAT, or an input",
+            )
+        elif op is not None and (mismatch := _mismatch(each, op)):
+            yield f"{where}: attribute {each.name} {mismatch[0]}", mismatch[1]
+    if "" in node.inputs:
+        yield (
+            f"{where} has an empty input name, with which Qualcomm's provider ends the process",
+            ("leave out optional inputs at the end of the list; an input before others must be given"),
+        )
+    if op is None:
+        return
+    given = {each.name for each in node.attributes}
+    for param in op.params:
+        if param.mandatory and param.name not in given:
+            yield f"{where} lacks the attribute {param.name}, a mandatory parameter", "add it to the node"
+    yield from _counts(where, "inputs", node.inputs, op.inputs)
+    yield from _counts(where, "outputs", node.outputs, op.outputs)
+
+
+def _attribute_fault(attribute: Attribute) -> str:
+    if attribute.kind == "STRING":
+        return "is a STRING, with which QNN ends the process"
+    if attribute.kind not in _KINDS:
+        return f"is of the kind {attribute.kind}, which QNN has no parameters of"
+    if any(each not in _INT32 for each in _integers(attribute)):
+        return "does not fit into 32 bits, with which QNN ends the process"
+    return ""
+
+
+def _integers(attribute: Attribute) -> list[int]:
+    values = attribute.value if isinstance(attribute.value, tuple) else (attribute.value,)
+    return [each for each in values if isinstance(each, int)] if attribute.kind in ("INT", "INTS") else []
+
+
+def _mismatch(attribute: Attribute, op: Op) -> tuple[str, str] | None:
+    """How an attribute differs from its parameter in the config, and the remedy; None if they agree."""
+    names = [param.name for param in op.params]
+    param = next((each for each in op.params if each.name == attribute.name), None)
+    if param is None:
+        have = f"it has: {', '.join(names)}" if names else "it has none"
+        return "is not a parameter of the op", suggestion(attribute.name, names, have)
+    arrives, types = _KINDS[attribute.kind], {each.name for each in param.datatypes}
+    ranges = [found for each in param.datatypes if each.integral and (found := each.range())]
+    if arrives == "INT_32" and ranges:  # packages convert integers
+        for value in _integers(attribute):
+            if not any(least <= value <= most for least, most in ranges):
+                return f"is {value}, which does not fit into {' or '.join(sorted(types))}", "give a value that fits"
+    elif arrives not in types and "BACKEND_SPECIFIC" not in types:
+        return f"arrives as {arrives}, and the parameter is {' or '.join(sorted(types))}", (
+            "leave it out, where it is optional; or make it FLOAT_32 or INT_32 in the config"
+        )
+    if attribute.kind.endswith("S") is param.is_scalar:
+        is_list = "a list" if attribute.kind.endswith("S") else "one number"
+        return f"is {is_list}, and the parameter is {'scalar' if param.is_scalar else 'a tensor'}", "make them alike"
+    return None
+
+
+def _counts(where: str, what: str, names: Sequence[str], tensors: Sequence[Tensor]) -> Iterator[tuple[str, str]]:
+    least = max((number for number, each in enumerate(tensors, 1) if each.required), default=0)
+    most = len(tensors)
+    if any(each.repeated for each in tensors):
+        return
+    given = len([name for name in names if name])
+    if not least <= given <= most:
+        allowed = str(most) if least == most else f"{least} to {most}"
+        yield f"{where} has {given} {what}; the config has {allowed}", "is it the op of this package?"

@@ -1,0 +1,1 @@
+"""The verbs for ONNX models: one file each."""

@@ -1,0 +1,108 @@
+"""Plug-ins: backends, places, clients, verbs and sources that other distributions, or folders of udogen itself, add.
+
+They are entry points `NAME = MODULE:OBJECT` of these groups:
+
+* `udogen.backends`: a `Backend`; NAME is its id
+* `udogen.places`: a `Place` of `udogen test`; with a `Program`, it needs no backend
+* `udogen.clients`: a `Client` of `udogen register` and `udogen script`
+* `udogen.verbs`: a command of click; NAME is `VERB`, or `GROUP VERB` as in `run model`
+* `udogen.sources`: a `Source` that `udogen new --from-NAME` and `udogen inspect` read
+
+Folders of udogen list theirs in `ENTRY_POINTS`.  The metadata of distributions is read only for a name that is unknown,
+or for a list of all names, because that takes longer than most verbs.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any, TypeVar
+
+from udogen.errors import UsageError
+
+_FOLDERS = ("udogen.onnx",)  # udogen works without them
+
+_Object = TypeVar("_Object")
+
+
+@cache
+def _of_folders(group: str) -> Mapping[str, str]:
+    """Name -> MODULE:OBJECT of the folders of udogen; a folder that is missing is not installed."""
+    found: dict[str, str] = {}
+    for name in _FOLDERS:
+        try:
+            found |= importlib.import_module(name).ENTRY_POINTS.get(group, {})
+        except ModuleNotFoundError as error:
+            if error.name != name:
+                raise
+    return found
+
+
+@cache
+def _of_distributions(group: str) -> Mapping[str, str]:
+    from importlib.metadata import entry_points
+
+    return {point.name: point.value for point in entry_points(group=f"udogen.{group}")}
+
+
+def names(group: str) -> list[str]:
+    """The names of all plug-ins of a group, those of udogen first."""
+    return list({**_of_folders(group), **_of_distributions(group)})
+
+
+@cache
+def load(group: str, name: str) -> Any:
+    """The object of a plug-in; None if there is no such name."""
+    value = _of_folders(group).get(name) or _of_distributions(group).get(name)
+    if value is None:
+        return None
+    module, _, attribute = value.partition(":")
+    try:
+        return getattr(importlib.import_module(module), attribute)
+    except (ImportError, AttributeError) as error:
+        raise UsageError(
+            f"the plug-in `{name}` (udogen.{group}) cannot be loaded: {error}", hint="update or uninstall it"
+        ) from error
+
+
+class Registry(Mapping[str, _Object]):
+    """The objects of udogen by name, then those of plug-ins; `in`, `get` and `[]` load only the object of that name."""
+
+    def __init__(self, group: str, own: Mapping[str, _Object]) -> None:
+        self._group, self._own = group, own
+
+    def __getitem__(self, name: str) -> _Object:
+        found = self._own.get(name)
+        if found is None:
+            found = load(self._group, name)
+        if found is None:
+            raise KeyError(name)
+        return found
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(dict.fromkeys((*self._own, *names(self._group))))
+
+    def __len__(self) -> int:
+        return len(list(iter(self)))
+
+
+@dataclass(frozen=True)
+class Source:
+    """Models of another program: projects are made from them, and their nodes are shown."""
+
+    title: str  # as in "an ONNX model"
+    is_source: Callable[[bytes, str], bool]  # by the first 64 bytes of a file, and its suffix
+    draft: Callable[..., Any]  # (path, wanted=, package=, chosen=, dims=) -> a `Draft` of its ops
+    view: Callable[[Path, Sequence[str]], Any]  # (path, ops) -> a `GraphView` of its nodes
+    reference: Callable[[str, Path], Callable[..., Any]]  # of `SOURCE:NAME` in test files, in this folder
+
+
+SOURCES: Registry[Source] = Registry("sources", {})
+
+
+def source_of(start: bytes, suffix: str) -> Source | None:
+    """The source that reads a file with these first bytes."""
+    return next((row for row in SOURCES.values() if row.is_source(start, suffix)), None)
