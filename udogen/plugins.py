@@ -2,24 +2,27 @@
 
 They are entry points `NAME = MODULE:OBJECT` of these groups:
 
-* `udogen.backends`: a `Backend`; NAME is its id
+* `udogen.backends`: a `Backend`
 * `udogen.places`: a `Place` of `udogen test`; with a `Program`, it needs no backend
 * `udogen.clients`: a `Client` of `udogen register` and `udogen script`
 * `udogen.verbs`: a command of click; NAME is `VERB`, or `GROUP VERB` as in `run model`
 * `udogen.sources`: a `Source` that `udogen new --from-NAME` and `udogen inspect` read
 
 Folders of udogen list theirs in `ENTRY_POINTS`.  The metadata of distributions is read only for a name that is unknown,
-or for a list of all names, because that takes longer than most verbs.
+or for a list of all names, because that takes longer than most verbs; for backends, which are always listed, only where
+a distribution has some.
 """
 
 from __future__ import annotations
 
 import importlib
+import os
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from udogen.errors import UsageError
 
@@ -53,19 +56,38 @@ def names(group: str) -> list[str]:
     return list({**_of_folders(group), **_of_distributions(group)})
 
 
+def installed(group: str) -> list[str]:
+    """The names of all plug-ins of a group, for every start: metadata is read only if a distribution has the group."""
+    return names(group) if any(f"[udogen.{group}]".encode() in text for text in _entry_points()) else []
+
+
+def _entry_points() -> Iterator[bytes]:
+    for path in sys.path:
+        with suppress(OSError), os.scandir(path) as rows:
+            for row in rows:
+                if row.name.endswith(".dist-info"):
+                    with suppress(OSError), open(f"{row.path}/entry_points.txt", "rb") as file:
+                        yield file.read()
+
+
 @cache
 def load(group: str, name: str) -> Any:
     """The object of a plug-in; None if there is no such name."""
     value = _of_folders(group).get(name) or _of_distributions(group).get(name)
     if value is None:
         return None
-    module, _, attribute = value.partition(":")
     try:
-        return getattr(importlib.import_module(module), attribute)
+        return load_object(value)
     except (ImportError, AttributeError) as error:
         raise UsageError(
             f"the plug-in `{name}` (udogen.{group}) cannot be loaded: {error}", hint="update or uninstall it"
         ) from error
+
+
+def load_object(value: str) -> Any:
+    """The object of MODULE:OBJECT."""
+    module, _, attribute = value.partition(":")
+    return getattr(importlib.import_module(module), attribute)
 
 
 class Registry(Mapping[str, _Object]):
@@ -89,8 +111,7 @@ class Registry(Mapping[str, _Object]):
         return len(list(iter(self)))
 
 
-@dataclass(frozen=True)
-class Source:
+class Source(NamedTuple):
     """Models of another program: projects are made from them, and their nodes are shown."""
 
     title: str  # as in "an ONNX model"

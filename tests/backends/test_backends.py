@@ -1,22 +1,22 @@
-"""A backend is one object: a new one is listed, checked and generated as soon as it is registered."""
+"""A backend is one object: a new one, of another distribution, is listed, checked and generated."""
 
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from tests.making import ROOT
 from udogen import backends
 from udogen.backends import architectures
 from udogen.backends.backend import Backend
 
 MADE_UP = """
-import runpy
 from dataclasses import replace
-from udogen import backends
 from udogen.backends import cpu
 from udogen.backends.backend import Place, Target
 from udogen.backends.common import QNN
@@ -27,12 +27,11 @@ def contents(package, source, place=QNN):
     made = cpu.BACKEND.contents(package, source, place)
     return made._replace(parts=tuple(replace(part, backend="npu", targets=("npu_x86",)) for part in made.parts))
 
-backends.register(replace(
+NPU = replace(
     cpu.BACKEND, id="npu", title="NPU of a test", suffix="Npu", number=99, names=("NPU",), json_names=("NPU",),
     delivers=("FLOAT_32", "FLOAT_16"), can_repeat=False, contents=contents, targets=(TARGET,), udo_targets=(), udo=None,
     runtime=None, emulator=None, places=(Place("npu", "npu", "a test", "auto", (1,), "NPU"),), usual=False,
-))
-runpy.run_module("udogen", run_name="__main__")
+)
 """
 CONFIG = """<?xml version="1.0"?>
 <OpDefCollection PackageName="P" Domain="aisw" Version="1.0">
@@ -51,8 +50,15 @@ CONFIG = """<?xml version="1.0"?>
 
 
 def run(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    argv = [sys.executable, "-c", MADE_UP, *arguments]
-    return subprocess.run(argv, cwd=folder, capture_output=True, text=True, timeout=120, check=False)
+    """Run udogen with a distribution that adds the backend."""
+    info = folder / "site/npu-1.0.dist-info"
+    info.mkdir(parents=True, exist_ok=True)
+    (folder / "site/npu.py").write_text(MADE_UP)
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: npu\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[udogen.backends]\nnpu = npu:NPU\n")
+    env = {**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{folder / 'site'}"}
+    argv = [sys.executable, "-m", "udogen", *arguments]
+    return subprocess.run(argv, cwd=folder, env=env, capture_output=True, text=True, timeout=120, check=False)
 
 
 def test_a_new_backend_is_listed(tmp_path: Path) -> None:

@@ -27,7 +27,8 @@ from udogen import resources
 from udogen.cli import register as verb
 from udogen.clients import programs, quoting
 from udogen.clients.client import Refused, check_rules, register
-from udogen.clients.package import Package, PackageOptions, find_packages
+from udogen.clients.package import Package, PackageOptions
+from udogen.clients.package_files import find_packages
 from udogen.errors import UdogenError, UsageError
 from udogen.opdef.names import cpp_string
 

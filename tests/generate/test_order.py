@@ -121,7 +121,7 @@ def test_prepared_kernels_and_tiles_get_them_too(answers: dict[str, Any]) -> Non
         ("another type", "op Poly: parameter `a` is INT_32 (0x0032); it must be FLOAT_32"),
         ("no input", "op Poly: has 0 inputs; it must have 1: `x` is missing"),
         ("no such op", "package OrderPackage has no op `Pole`; it has Poly, Kinds, Defaults, Rewritten, Scaled"),
-        ("too large", "op Kinds: parameter `u8` is INT_32 (0x0032); it must be UINT_8"),
+        ("too large", "op Kinds: parameter `u8` is 256, which does not fit into UINT_8"),
     ],
 )
 def test_validation_reports_what_is_wrong(answers: dict[str, Any], case: str, logged: str) -> None:

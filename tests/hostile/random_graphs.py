@@ -406,8 +406,9 @@ def plain_session(model: Path, packages: Sequence[Path | str], *, backend: str, 
     import onnxruntime
     import onnxruntime_qnn
 
-    from udogen.clients.package import PackageOptions, find_packages
-    from udogen.onnx.ort import client as ort_client
+    from udogen.clients.package import PackageOptions
+    from udogen.clients.package_files import find_packages
+    from udogen.onnx import client as ort_client
     from udogen.onnx.ort import schema
 
     found = find_packages([Path(each) for each in packages], PackageOptions(backend))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 from probe import call, result, tensor
 
-from udogen.clients.client import Client, ClientRule, Refused, check_rules
 from udogen.errors import of_json
 from udogen.runtime import OpCall, OpFailed, OpRefused, OpSession
 from udogen.runtime.failures import OutOfBounds
@@ -23,12 +22,3 @@ def test_it_keeps_its_class_on_the_way_from_the_child(session: OpSession) -> Non
     with pytest.raises(OutOfBounds, match="past the end of its output `y`") as caught:
         session.run(overrun)
     assert type(of_json({**caught.value.as_json(), "exit_code": 5})) is OutOfBounds
-
-
-def test_remedies_are_rows_and_not_edited_texts() -> None:
-    rule = ClientRule("any", lambda _packages: iter(["this is wrong"]), "it is", "--android here", "--device there")
-    client = Client("any", "Any", "", (rule,), lambda _packages: ())
-    for script, hint in ((False, "--android here"), (True, "--device there")):
-        with pytest.raises(Refused) as caught:
-            check_rules(client, (), script=script)
-        assert caught.value.hint == hint

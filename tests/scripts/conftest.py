@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import shutil
 import subprocess
 from pathlib import Path
@@ -71,27 +70,6 @@ def save_context(made: Made, backend: str, name: str, *more: str) -> None:
     arguments = ["--input", f"input={made.file('x.npy')}", "--param", "alpha=0.5", "--save-context", made.file(name)]
     done = udogen("run", "op", made.folder / backend, "LeakyRelu", "--backend", backend, *arguments, *more)
     assert done.returncode == 0, done.stderr
-
-
-@pytest.fixture(scope="session")
-def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return an ONNX model of one LeakyRelu of udogen's domain, with its schema."""
-    if not all(map(importlib.util.find_spec, ("onnx", "onnxruntime", "onnxruntime_qnn"))):
-        pytest.skip("onnx, onnxruntime and onnxruntime-qnn are not all installed")
-    import onnx
-    from onnx import TensorProto, helper
-
-    from udogen.onnx.ort import schema
-
-    folder = tmp_path_factory.mktemp("models")
-    node = helper.make_node("LeakyRelu", ["in/x"], ["y"], domain="udogen", alpha=0.5)
-    x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, [2, 3, 4]) for name in ("in/x", "y"))
-    graph = helper.make_graph([node], "g", [x], [y])
-    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21), helper.make_opsetid("udogen", 1)])
-    made.ir_version = 10
-    onnx.save(made, folder / "bare.onnx")
-    schema.add_schemas(folder / "bare.onnx", folder / "model.onnx")
-    return folder / "model.onnx"
 
 
 # --- aarch64 ----------------------------------------------------------------------------------------------------

@@ -59,8 +59,8 @@ def cases(base: Path) -> Iterator[Case]:
         (base / "model; rm.xyz").write_bytes(b"model")
         np.save(base / "x.npy", np.arange(4, dtype=np.float32))
         np.save(base / "y.npy", np.arange(4, dtype=np.uint8 if name == "awkward" else np.float32))
-        for client in (*script.CLIENTS, *script.OTHERS):
-            for device in ("adb", "ssh", "local") if client in script.CLIENTS else ("local",):
+        for client in script.CLIENTS:
+            for device in ("adb", "ssh", "local"):
                 package = udo if client.startswith("snpe-") else qnn
                 yield Case(client, name, device, options(base, package, client, device, awkward=name == "awkward"))
 
@@ -68,25 +68,18 @@ def cases(base: Path) -> Iterator[Case]:
 def options(base: Path, package: Path, client: str, device: str, *, awkward: bool) -> ScriptOptions:
     context = client == "cpp" or (client == "qnn-net-run" and awkward)
     hexagon = device != "local"
-    executes = client != "qnn-context-binary-generator"
     return ScriptOptions(
         paths=(package,),
         client=client,
         device=device,
         target="htp" if client.startswith("snpe-") else "",
-        linux=client == "ort" and device == "adb",
         model=None if context else base / "model; rm.xyz",
         context=base / "model; rm.xyz" if context else None,
-        inputs=(("in[0]" if awkward else "input", str(base / "x.npy")),) if executes else (),
-        references=(("out[0]" if awkward else "output", str(base / "y.npy")),)
-        if client not in ("qnn-context-binary-generator", "litert")
-        else (),
+        inputs=(("in[0]" if awkward else "input", str(base / "x.npy")),),
+        references=(("out[0]" if awkward else "output", str(base / "y.npy")),),
         tolerance=(0.125, 0.001) if awkward else None,
-        devices=2 if hexagon and awkward and client in ("cpp", "qnn-net-run") else 1,
         signed=awkward and hexagon and client in ("qnn-net-run", "snpe-net-run"),
-        logcat=awkward and hexagon,
-        prove=device == "adb" and executes and client != "ort",
-        remote="/data/local/tmp/it's here" if awkward and hexagon else "",
+        prove=device == "adb",
     )
 
 
@@ -97,7 +90,6 @@ def text(options: ScriptOptions, *, base: Path) -> str:
     try:
         with (
             patch(f"{here}._graph_of", lambda *_: graph),
-            patch(f"{here}._prepare_onnx", lambda path, *_: (path, ())),
             patch(f"{here}.build_own_client", lambda *_, **__: _program(base)),
         ):
             plan, kept = make_plan(options)
@@ -118,7 +110,7 @@ def text(options: ScriptOptions, *, base: Path) -> str:
         rows = ({key: value for key, value in row.items() if key not in ("key", "size")} for row in manifest[name])
         manifest[name] = grouped(map(_row, rows))
     shown += ["", "# plan.json", json.dumps(manifest, indent=1, ensure_ascii=False)]
-    for name in ("input_list.txt", "graph.txt", "inputs.json"):
+    for name in ("input_list.txt", "graph.txt"):
         if name in rendered:
             shown += ["", f"# {name}", rendered[name].decode().rstrip()]
     found = "\n".join(shown).replace(str(base.resolve()), "/BASE").replace(str(base), "/BASE")

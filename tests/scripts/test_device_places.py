@@ -198,20 +198,12 @@ def test_a_device_with_aarch64(right: Path, emulator64: Path, wrap: str, tmp_pat
 # --- missing features of a device ---------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("state", "reason"),
-    [
-        ("error: device unauthorized.", "the device does not trust this machine: adb prints `unauthorized`"),
-        ("error: device offline", "the device is offline"),
-        ("error: no devices/emulators found", "adb finds no device ABC 1"),
-    ],
-)
-def test_a_device_that_adb_does_not_reach(right: Path, tmp_path: Path, state: str, reason: str) -> None:
+def test_a_device_that_adb_does_not_reach(right: Path, tmp_path: Path) -> None:
     device = Device(tmp_path)
-    device.say("state", state + "\n")
+    device.say("state", "error: device offline\n")
     done = on_device(right, device)
     assert (done.returncode, nothing_sent(device)) == (3, True)
-    assert f"cpu@adb:ABC 1: not run (3 cases): {reason}\n" in done.stdout
+    assert "cpu@adb:ABC 1: not run (3 cases): the device is offline\n" in done.stdout
 
 
 @pytest.mark.parametrize(

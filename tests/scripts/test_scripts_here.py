@@ -12,7 +12,7 @@ import pytest
 
 from tests.command_line import udogen
 from tests.scripts.conftest import Made, X, Y
-from tests.scripts.standing import called, environment, interrupt, run
+from tests.scripts.standing import run
 
 
 def script(made: Made, out: Path, *arguments: object, client: str = "cpp", backend: str = "cpu") -> Path:
@@ -41,82 +41,6 @@ def test_our_client_runs_in_the_real_runtime_and_the_numbers_are_right(scripted:
     assert out.parent == scripted / "outputs"
     np.testing.assert_array_equal(np.fromfile(out / where / "Result_0" / "output.raw", "<f4"), Y.ravel())
     assert not list((scripted / ".run").glob("*/runs/*")), "the folder of the run is left behind"
-
-
-@pytest.mark.parametrize("backend", ["cpu", "htp"])
-def test_onnx_runtime_runs_the_package(made: Made, model: Path, tmp_path: Path, backend: str) -> None:
-    inputs = ["--input", f"in/x={made.file('x.npy')}", "--reference", f"y={made.file('y.npy')}", "--prove"]
-    out = script(made, tmp_path / "it's", "--model", model, *inputs, client="ort", backend=backend)
-    done = run(out / "run.py")
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert " sample 0 y: right, 24 values, the largest difference is " in done.stdout
-    assert "LeakyReluPackage::LeakyRelu ran in the package's kernel, counted " in done.stdout
-
-
-def test_a_model_gets_its_schema_and_what_lies_beside_it(made: Made, model: Path, tmp_path: Path) -> None:
-    """ONNX Runtime loads neither a model without a schema nor one whose data is in another place."""
-    import onnx
-
-    bare = onnx.load(model.with_name("bare.onnx"))
-    bare.graph.node.insert(0, onnx.helper.make_node("Add", ["in/x", "zeros"], ["x"]))
-    bare.graph.node[1].input[0] = "x"
-    bare.graph.initializer.append(onnx.numpy_helper.from_array(np.zeros_like(X), "zeros"))
-    (tmp_path / "weights").mkdir()
-    onnx.save(bare, tmp_path / "m.onnx", save_as_external_data=True, location="weights/x.data", size_threshold=0)
-    files = ("--input", f"in/x={made.file('x.npy')}", "--reference", f"y={made.file('y.npy')}")
-    arguments = ("--model", tmp_path / "m.onnx", *files, "--prove")
-    done = run(script(made, tmp_path / "out", *arguments, client="ort") / "run.py")
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert " sample 0 y: right, 24 values, the largest difference is " in done.stdout
-    data = tmp_path / "weights/x.data"
-    data.unlink()
-    assert refused(made, tmp_path, *arguments) == (
-        f"error: {tmp_path / 'm.onnx'} names the file weights/x.data, and {data} does not exist\n"
-        "  = keep the file beside the model\n"
-    )
-
-
-def test_a_model_of_a_context_takes_the_context_along(made: Made, model: Path, tmp_path: Path) -> None:
-    assert model.is_file()
-    made_of_it = udogen("onnx", "context", made.file("htp.bin"), "-o", tmp_path / "c.onnx", "--embed")
-    assert made_of_it.returncode == 0, made_of_it.stderr
-    (tmp_path / "leaky.bin").write_bytes(Path(made.file("htp.bin")).read_bytes())
-    assert udogen("onnx", "context", tmp_path / "leaky.bin", "-o", tmp_path / "d.onnx").returncode == 0
-    for name in ("c.onnx", "d.onnx"):
-        inputs = ["--input", f"input={made.file('x.npy')}", "--reference", f"output={made.file('y.npy')}", "--prove"]
-        out = script(made, tmp_path / f"of {name}", "--model", tmp_path / name, *inputs, client="ort", backend="htp")
-        assert (out / "models/leaky.bin").is_file() == (name == "d.onnx")
-        done = run(out / "run.py")
-        assert done.returncode == 0, done.stdout + done.stderr
-        assert "HTP0: LeakyReluPackage::LeakyRelu ran in the package's kernel, counted " in done.stdout
-
-
-def test_what_onnx_runtime_would_leave_out_is_an_error_at_once(made: Made, model: Path, tmp_path: Path) -> None:
-    import onnx
-
-    odd = onnx.load(model)
-    odd.graph.node[0].attribute[0].name = "alhpa"
-    onnx.save(odd, tmp_path / "odd.onnx")
-    message = refused(made, tmp_path, "--model", tmp_path / "odd.onnx")
-    assert "attribute alhpa is not a parameter of the op\n  = did you mean `alpha`?\n" in message
-
-
-def refused(made: Made, tmp_path: Path, *arguments: object) -> str:
-    """Return the message for a refused script for ONNX Runtime on the CPU."""
-    folder = made.folder / "cpu"
-    done = udogen("script", folder, "--client", "ort", "--device", "local", "-o", tmp_path / "none", *arguments)
-    assert (done.returncode, (tmp_path / "none").exists()) == (2, False)
-    return done.stderr
-
-
-def test_onnx_runtime_does_not_run_it_elsewhere(made: Made, model: Path, tmp_path: Path) -> None:
-    """A package that cannot be loaded: ONNX Runtime alone would compute on its own CPU, or fail later."""
-    out = script(made, tmp_path / "out", "--model", model, "--input", f"in/x={made.file('x.npy')}", client="ort")
-    (out / "libs/x86_64/libLeakyReluPackage.so").write_bytes(b"broken")
-    done = run(out / "run.py")
-    assert done.returncode == 5
-    assert "error: ort ended with 1 on CPU0\n" in done.stderr
-    assert "ort_client: " in done.stdout
 
 
 # --- several samples, wrong numbers ---------------------------------------------------------------------------------
@@ -247,27 +171,3 @@ def test_a_refusal_of_the_runtime_is_reported_by_udogens_client(made: Made, wron
     assert done.returncode == 5
     assert "udogen-client: deviceCreate failed with 14001" in done.stdout
     assert "error: cpp ended with 1 on HTP0\n" in done.stderr
-
-
-def test_an_interrupt_stops_the_client(wrong: Path, tmp_path: Path) -> None:
-    _copying(wrong, tmp_path / "out")
-    seen = tmp_path / "pid"
-    (tmp_path / "out/bin/x86_64/udogen-client").write_text(f"#!/bin/sh\necho $$ >'{seen}'\nexec sleep 100\n")
-    interrupt(tmp_path / "out" / "run.py", client=seen)
-    assert not list((tmp_path / "out" / ".run").glob("*/runs/*"))
-
-
-def test_runs_at_once_do_not_meet(scripted: Path) -> None:
-    if "htp" in str(scripted.parent):
-        pytest.skip("one backend is enough")
-    before = len(list((scripted / "outputs").iterdir())) if (scripted / "outputs").is_dir() else 0
-    runs = [
-        subprocess.Popen(called(scripted / "run.py"), env=environment(None), stdout=subprocess.PIPE,
-                         stderr=subprocess.DEVNULL, text=True)
-        for _ in range(3)
-    ]  # fmt: skip
-    for each in runs:
-        out, _ = each.communicate(timeout=60)
-        assert each.returncode == 0, out
-        assert "right, 24 values" in out
-    assert len(list((scripted / "outputs").iterdir())) == before + 3

@@ -42,9 +42,7 @@ def test_every_client_and_device_has_its_golden_file(tmp_path: Path) -> None:
 
 
 def test_the_command_names_the_clients_of_the_tables() -> None:
-    assert list(commands.ALL) == [name for name in commands.ALL if name in verb.CLIENTS]
-    assert set(verb.CLIENTS) == set(commands.ALL)
-    assert {*verb.CLIENTS, *verb.OTHERS} == set(programs.ALL)
+    assert set(verb.CLIENTS) == set(commands.ALL) <= set(programs.ALL)
 
 
 @pytest.fixture(scope="module")
@@ -82,7 +80,7 @@ def test_shellcheck_finds_nothing(base: Path, tmp_path: Path, device: str) -> No
     if shutil.which("shellcheck") is None:
         pytest.skip("shellcheck is not installed: apt-get install shellcheck")
     x = str(base / "x.npy")
-    more = {"devices": 2, "signed": True, "logcat": True} if device != "local" else {}
+    more = {"signed": True} if device != "local" else {}
     requested = options(base, device=device, inputs=(("i", x),), references=(("o", x),), **more)
     made, kept = plan(requested)
     write.write(tmp_path, write.render(made, kept))
@@ -91,14 +89,11 @@ def test_shellcheck_finds_nothing(base: Path, tmp_path: Path, device: str) -> No
     assert done.returncode == 0, done.stdout
 
 
-def test_the_python_files_are_those_of_3_8() -> None:
-    for name in ("run.py.in", "ort_client.py.in"):
-        text = (resources.templates() / "scripts" / name).read_text("utf-8")
-        tree = ast.parse(text, name, feature_version=(3, 8))
-        imported = {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
-        # Only the dependencies of the client itself.
-        assert not imported & {"click", "mako", "udogen"}
-        assert name == "ort_client.py.in" or "numpy" not in imported
+def test_run_py_is_python_3_8() -> None:
+    text = (resources.templates() / "scripts" / "run.py.in").read_text("utf-8")
+    tree = ast.parse(text, feature_version=(3, 8))
+    imported = {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
+    assert not imported & {"click", "mako", "numpy", "udogen"}
 
 
 @pytest.mark.parametrize(
@@ -145,23 +140,11 @@ ONE = (("i", X),)
 # (options, the beginnings of message and hint); {base} is the folder of the fixture.
 REFUSED: list[tuple[dict[str, Any], str, str]] = [
     (
-        {"client": "tflite"},
-        "there is no script for tflite: the delegate is a library, and its command-line tools have no option for op p",
-        "--client cpp; or `udogen register`",
-    ),
-    ({"client": "java"}, "there is no script for java: it is an app of yours", "--client cpp; or `udogen register`"),
-    (
-        {"client": "snpe-dlc-quantize"},
-        "there is no script for snpe-dlc-quantize: it prepares models on a PC and executes none",
-        "--client snpe-net-run; or `udogen register`",
-    ),
-    (
         {"paths": ("{base}/both",)},
         "the backend is not clear: it could be cpu, htp",
         "--target cpu, gpu, htp (every Hexagon version that is built) or v75",
     ),
     ({"device": "local", "target": "v75"}, "--target v75 is a device", "--target htp is Qualcomm's HTP on this PC"),
-    ({"model": None, "client": "ort", "device": "ssh"}, "ort needs --model FILE", ""),
     (
         {"model": None, "client": "cpp"},
         "cpp needs --context FILE",
@@ -171,47 +154,17 @@ REFUSED: list[tuple[dict[str, Any], str, str]] = [
     ({"context": MODEL}, "--model and --context exclude each other", "leave one of them out"),
     ({"model": "{base}/none"}, "{base}/none is not a file", "give the model"),
     (
-        {"device": "local", "devices": 2},
-        "--devices is for several HTP devices: HTP on a device behind adb or ssh",
-        HELP,
-    ),
-    (
-        {"client": "executorch", "devices": 2},
-        "executorch takes no --devices: it has no option for the number of the device",
-        HELP,
-    ),
-    (
         {"client": "cpp", "model": None, "context": MODEL, "signed": True},
-        "--signed-pd is for HTP on a device, with qnn-net-run, qnn-context-binary-generator, snpe-net-run",
+        "--signed-pd is for HTP on a device, with qnn-net-run, snpe-net-run",
         HELP,
     ),
-    ({"client": "litert", "references": ONE}, "litert writes no outputs to compare: leave --reference out", HELP),
-    ({"device": "local", "logcat": True}, "--logcat is for devices", HELP),
     ({"device": "ssh", "linux": True}, "--linux is for devices behind adb; those behind ssh have Linux", HELP),
-    ({"rules": "{base}/rules.py"}, "--rules are for ort: shapes are added only to its models", HELP),
     ({"graph": "g"}, "--graph chooses among the graphs of --context", HELP),
-    (
-        {"client": "ort"},
-        "ONNX Runtime is run in Python, which Android does not have: use --device ssh, or adb with --linux",
-        HELP,
-    ),
     (
         {"device": "ssh", "prove": True},
         "--prove: executions on Hexagon are counted there, and only Android (adb) has a log with the counts",
         HELP,
     ),
-    (
-        {"client": "qnn-context-binary-generator", "prove": True},
-        "qnn-context-binary-generator executes nothing: leave --prove out",
-        HELP,
-    ),
-    (
-        {"client": "qnn-context-binary-generator", "inputs": ONE},
-        "qnn-context-binary-generator executes nothing: leave --input out",
-        HELP,
-    ),
-    ({"remote": "here"}, "--folder here is not an absolute path", "as in /data/local/tmp/udogen"),
-    ({"device": "local", "remote": "here"}, "--folder here is not an absolute path", "as in /data/local/tmp/udogen"),
     (
         {"inputs": ONE * 2, "references": ONE},
         "there are 2 samples of inputs and 1 of references",
@@ -247,7 +200,6 @@ REFUSED: list[tuple[dict[str, Any], str, str]] = [
         "{base}/none cannot be read: No such file or directory",
         "give a .npy or a raw file",
     ),
-    ({"client": "litert", "inputs": ONE * 2}, "run_model of LiteRT runs one sample", "write a script for each"),
 ]
 
 
@@ -261,7 +213,7 @@ def below(base: Path, value: Any) -> Any:
 @pytest.mark.parametrize(("more", "sentence", "hint"), REFUSED, ids=[row[1][:40] for row in REFUSED])
 def test_refused(base: Path, more: dict[str, Any], sentence: str, hint: str) -> None:
     given = {name: below(base, value) for name, value in more.items()}
-    for name in ("model", "context", "rules"):
+    for name in ("model", "context"):
         if given.get(name):
             given[name] = Path(given[name])
     if "paths" in given:
@@ -274,11 +226,8 @@ def test_refused(base: Path, more: dict[str, Any], sentence: str, hint: str) -> 
 
 
 def test_the_rules_of_the_client_hold_for_scripts_too(base: Path) -> None:
-    with pytest.raises(Refused, match=r"^Genie: its configuration has no key for op packages"):
-        plan(options(base, client="genie"))
-    with pytest.raises(Refused) as caught:
-        plan(options(base, client="litert", device="ssh"))
-    assert caught.value.hint == "--device adb without --linux, for a device with Android"
+    with pytest.raises(Refused, match=r"^snpe-net-run: package LeakyReluPackage has no registration library"):
+        plan(options(base, client="snpe-net-run"))
 
 
 def test_inputs_and_references_are_compared_with_the_graph_all_at_once(base: Path) -> None:
@@ -351,8 +300,6 @@ def test_a_folder_is_written_again_and_outputs_stay(base: Path, tmp_path: Path) 
     made, kept = plan(options(base, inputs=(("i", x),), references=(("o", x),)))
     written = write.write(out, write.render(made, kept))
     assert sorted(written) == ["input_list.txt", "plan.json"]
-    assert not (out / "inputs/1").exists()
-    assert not (out / "references/1").exists()
     assert (out / "notes.txt").read_text() == "mine"
     assert (out / "outputs/001").is_dir()
 
@@ -368,18 +315,6 @@ def test_a_folder_of_others_is_left_alone(base: Path, tmp_path: Path) -> None:
     assert [each.name for each in tmp_path.iterdir()] == ["mine.txt"]
 
 
-def test_a_manifest_that_leads_elsewhere_removes_nothing_there(base: Path, tmp_path: Path) -> None:
-    made, kept = plan(options(base))
-    out, precious = tmp_path / "out", tmp_path / "precious"
-    precious.write_text("precious")
-    write.write(out, write.render(made, kept))
-    manifest = json.loads((out / "plan.json").read_text())
-    manifest["files"].append({"source": "../precious"})
-    (out / "plan.json").write_text(json.dumps(manifest))
-    write.write(out, write.render(made, kept))
-    assert precious.read_text() == "precious"
-
-
 def test_the_result_as_json(base: Path, tmp_path: Path) -> None:
     arguments = ["--client", "qnn-net-run", "--device", "adb", "--model", base / "model.bin", "-o", tmp_path / "o"]
     done = udogen("script", base / "htp", *arguments, "--json")
@@ -387,7 +322,7 @@ def test_the_result_as_json(base: Path, tmp_path: Path) -> None:
     shown = json.loads(done.stdout)
     assert shown["ok"] is True
     assert shown["plan"] == json.loads((tmp_path / "o/plan.json").read_text())
-    assert set(shown["written"]) >= {"run.py", "device.sh", "README.txt", "plan.json"}
+    assert set(shown["written"]) >= {"run.py", "device.sh", "plan.json"}
     done = udogen("script", base / "htp", *arguments, "--tolerance", "-1")
     assert (done.returncode, done.stderr.splitlines()[-2:]) == (
         2,

@@ -16,27 +16,18 @@ from typing import Any
 
 import numpy as np
 
-# Source: QNN SDK 2.25 (docs/QNN/general/tools.html, docs/SNPE/html/general/tools_execution.html), ExecuTorch
-# (qnn_executor_runner.cpp) and LiteRT (run_model.cc): option -> whether a value follows; with = where it is required.
+# Source: QNN SDK 2.25 (docs/QNN/general/tools.html, docs/SNPE/html/general/tools_execution.html): option -> whether a
+# value follows.
 FLAGS = {
     "qnn-net-run": {
         **dict.fromkeys(["--model", "--backend", "--input_list", "--retrieve_context", "--output_dir"], True),
         **dict.fromkeys(["--op_packages", "--config_file", "--log_level"], True),
         **dict.fromkeys(["--use_native_output_files", "--use_native_input_files"], False),
     },
-    "qnn-context-binary-generator": dict.fromkeys(
-        ["--model", "--backend", "--binary_file", "--output_dir", "--op_packages", "--config_file"], True
-    ),
     "snpe-net-run": {
         **dict.fromkeys(["--container", "--input_list", "--output_dir", "--udo_package_path"], True),
         **dict.fromkeys(["--platform_options"], True),
         **dict.fromkeys(["--use_dsp", "--use_gpu"], False),
-    },
-    "qnn_executor_runner": dict.fromkeys(["--model_path", "--input_list_path", "--output_folder_path"], True),
-    "run_model": {
-        **dict.fromkeys(["--graph", "--accelerator", "--dispatch_library_dir", "--input_dir"], True),
-        **dict.fromkeys(["--qualcomm_custom_op_package"], True),
-        **dict.fromkeys(["--print_tensors"], False),
     },
 }
 
@@ -50,14 +41,12 @@ def read(program: str, words: list[str]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     rest = list(words)
     while rest:
-        name, equals, value = rest.pop(0).partition("=")
+        name = rest.pop(0)
         if name not in FLAGS[program]:
             fail(f"unknown option {name}")
         if name in found:
             fail(f"{name} is given twice")
-        if FLAGS[program][name] and not equals:
-            value = rest.pop(0) if rest else ""
-        found[name] = value if FLAGS[program][name] else True
+        found[name] = (rest.pop(0) if rest else "") if FLAGS[program][name] else True
     return found
 
 
@@ -79,12 +68,12 @@ def loaded(name: str, variable: str = "LD_LIBRARY_PATH", separator: str = ":") -
     raise AssertionError
 
 
-def packages(text: str, *, targets: bool) -> list[list[str]]:
+def packages(text: str) -> list[list[str]]:
     """Return `path:provider[:target],…`, each found by its loader."""
     found = []
     for entry in text.split(","):
         fields = entry.split(":")
-        if len(fields) not in ((2, 3) if targets else (2,)):
+        if len(fields) not in (2, 3):
             fail(f"Malformed opPackageString provided: {entry}")
         path, _, target = [*fields, ""][:3]
         if target == "HTP" and "/" not in path:
@@ -146,7 +135,7 @@ def main() -> None:
     if program == "qnn-net-run":
         loaded(options["--backend"])
         need(options.get("--model") or options["--retrieve_context"])
-        entries = packages(options["--op_packages"], targets=True)
+        entries = packages(options["--op_packages"])
         out = Path(options["--output_dir"])
         record(out, options)
         for sample, files in enumerate(listed(options["--input_list"])):
@@ -155,14 +144,7 @@ def main() -> None:
             (out / f"Result_{sample}").mkdir()
             name = "output_native.raw" if "--use_native_output_files" in options else "output.raw"
             (out / f"Result_{sample}" / name).write_bytes(reply)
-    elif program == "qnn-context-binary-generator":
-        loaded(options["--backend"])
-        need(options["--model"])
-        packages(options["--op_packages"], targets=False)
-        out = Path(options["--output_dir"])
-        record(out, options)
-        (out / f"{options['--binary_file']}.bin").write_bytes(b"context")
-    elif program == "snpe-net-run":
+    else:
         need(options["--container"])
         registration = options["--udo_package_path"]
         if not registration.startswith("/"):
@@ -177,21 +159,6 @@ def main() -> None:
         for sample, files in enumerate(listed(options["--input_list"])):
             (out / f"Result_{sample}").mkdir()
             (out / f"Result_{sample}" / "output.raw").write_bytes(leaky(Path(files[0]).read_bytes()))
-    elif program == "qnn_executor_runner":
-        need(options["--model_path"])
-        loaded("libqnn_executorch_backend.so")
-        out = Path(options["--output_folder_path"])
-        record(out, options)
-        for sample, files in enumerate(listed(options["--input_list_path"])):
-            (out / f"output_{sample}_0.raw").write_bytes(leaky(Path(files[0]).read_bytes()))
-    else:
-        need(options["--graph"])
-        need(f"{options['--dispatch_library_dir']}/libLiteRtDispatch_Qualcomm.so")
-        fields = dict(each.split(":", 1) for each in options["--qualcomm_custom_op_package"].split(";") if each)
-        loaded(fields["dispatch_package_path"], "ADSP_LIBRARY_PATH", ";")
-        need(fields["compile_package_path"])
-        print("output:", np.frombuffer(leaky(need(f"{options['--input_dir']}/input.raw").read_bytes()), "<f4")[:2])
-        record(Path(os.environ["UDOGEN_PROVE"]).parent, options)
     print(f"{program}: done")
 
 

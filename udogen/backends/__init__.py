@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from udogen.backends import cpu, dsp, gpu, htp, libraries
 from udogen.backends.backend import Backend, HostRuntime, Kind, Place
-from udogen.plugins import Registry
+from udogen.plugins import Registry, installed, load
 
 if TYPE_CHECKING:
     from udogen.opdef.datatypes import DataType
@@ -123,3 +123,7 @@ def of_supplements(op: Op, package: OpPackage) -> tuple[tuple[str, ...], tuple[s
     """Backends and DSP architectures of an op: its own, then those whose supplements list it."""
     names, archs = split_dsp(each.backend for each in package.supplements if op.name in each.supported)
     return tuple(dict.fromkeys((*op.backends, *names))), tuple(dict.fromkeys((*op.dsp_archs, *archs)))
+
+
+for _name in installed("backends"):  # at the end: they import this module
+    register(load("backends", _name))

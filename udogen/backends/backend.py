@@ -170,7 +170,7 @@ class Program:
         raise NotImplementedError
 
     def run_network(self, **options: Any) -> Any:
-        """Run a network, and return a `NetworkResult`."""
+        """Run a network, and return a `NetworkReport`."""
         raise NotImplementedError
 
 

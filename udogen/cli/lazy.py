@@ -8,8 +8,8 @@ from typing import Any
 
 import click
 
-from udogen import plugins
 from udogen.errors import UdogenError
+from udogen.plugins import load, names
 
 
 class LazyGroup(click.Group):
@@ -36,13 +36,13 @@ class LazyGroup(click.Group):
 
     def _added(self) -> list[str]:
         """The verbs of plug-ins."""
-        names = [name.removeprefix(self._path) for name in plugins.names("verbs") if name.startswith(self._path)]
-        return [name for name in names if " " not in name and name not in self._rows]
+        added = [name.removeprefix(self._path) for name in names("verbs") if name.startswith(self._path)]
+        return [name for name in added if " " not in name and name not in self._rows]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Import and return a command."""
         if cmd_name not in self._rows:
-            added: click.Command | None = plugins.load("verbs", f"{self._path}{cmd_name}")
+            added: click.Command | None = load("verbs", f"{self._path}{cmd_name}")
             return added
         name, line = self._rows[cmd_name]
         module, _, attribute = name.partition(":")

@@ -11,11 +11,8 @@ import click
 from udogen.cli import output
 from udogen.cli.options import argument, json_option, option, repeated_pairs, same_options, verb
 from udogen.errors import UsageError
-from udogen.plugins import names
 
-# Repeated here so that --help imports no client; tests compare them with the tables.
-CLIENTS = "cpp qnn-net-run qnn-context-binary-generator snpe-net-run executorch litert".split() + names("clients")
-OTHERS = "genie tflite java snpe-dlc-quantize".split()  # refused, with an alternative
+CLIENTS = ("cpp", "qnn-net-run", "snpe-net-run")  # so that --help imports none; a test compares it with their table
 
 
 def _pairs(_context: click.Context, param: click.Parameter, texts: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
@@ -41,7 +38,7 @@ class ScriptArguments:
 
     paths: tuple[Path, ...] = argument(required=True, metavar="LIB|DIR...")
     client: str = option(
-        "--client", required=True, type=click.Choice([*CLIENTS, *OTHERS]), metavar="NAME",
+        "--client", required=True, type=click.Choice(CLIENTS), metavar="NAME",
         help=f"The program to run: {', '.join(CLIENTS)}.",
     )  # fmt: skip
     device: str = option(
@@ -56,7 +53,6 @@ class ScriptArguments:
         help="cpu, gpu, htp (with every Hexagon version that is built), v75 (default: the package's only backend).",
     )  # fmt: skip
     linux: bool = option("--linux", help="The device behind adb has Linux, not Android.")
-    ops: tuple[str, ...] = option("--op", metavar="NAME", help="Only this op of the packages; may repeat.")
     model: Path | None = option("--model", metavar="FILE", help="The model, in the format of the client.")
     context: Path | None = option("--context", metavar="FILE", help="A context binary instead of a model.")
     graph: str = option("--graph", metavar="NAME", help="The graph of the context binary, if it has several.")
@@ -72,17 +68,8 @@ class ScriptArguments:
         "--tolerance", type=str, multiple=False, default="", metavar="ABS[,REL]", callback=_tolerance,
         help="The allowed difference from the reference (default: by type, as in `udogen test`).",
     )  # fmt: skip
-    devices: int = option(
-        "--devices", type=click.IntRange(1, 64), default=1, metavar="N", help="Run on HTP0 … HTP(N-1) at once."
-    )
     signed: bool = option("--signed-pd", help="HTP: in a signed process domain.")
-    logcat: bool = option("--logcat", help="Keep the device's log of the run (adb: logcat; ssh: the kernel's).")
     prove: bool = option("--prove", help="Fail if the packages' own kernels did not run.")
-    rules: Path | None = option(
-        "--rules", metavar="FILE.py",
-        help="ort: rules for the output shapes of the model's custom ops, if their configs define none.",
-    )  # fmt: skip
-    remote: str = option("--folder", metavar="DIR", help="The folder on the device; `run.py --remote` overrides it.")
     as_json: bool = json_option()
 
 

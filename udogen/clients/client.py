@@ -26,7 +26,6 @@ class ClientRule(NamedTuple):
     faults: Callable[[Sequence[Package]], Iterator[str]]  # one sentence per fault
     consequence: str
     remedy: str
-    script_remedy: str = ""  # the remedy in options of `udogen script`, where they differ
 
 
 class Client(NamedTuple):
@@ -38,7 +37,6 @@ class Client(NamedTuple):
     rules: tuple[ClientRule, ...]
     snippets: Callable[[Sequence[Package]], Iterable[Snippet]]
     notes: Callable[[Sequence[Package]], Iterable[str]] = lambda _packages: ()
-    script: Callable[[], Any] = lambda: None  # its `ScriptClient`, if it is a plug-in
 
 
 class Refused(UsageError):
@@ -46,22 +44,22 @@ class Refused(UsageError):
 
     kind = "client-rule"
 
-    def __init__(self, client: Client, faults: Sequence[tuple[ClientRule, str]], *, script: bool = False) -> None:
+    def __init__(self, client: Client, faults: Sequence[tuple[ClientRule, str]]) -> None:
         first, sentence = faults[0]
         super().__init__(
             f"{client.title}: {sentence}",
             details=[f"rule {first.id}: {first.consequence}"]
             + [line for rule, text in faults[1:] for line in (text, f"rule {rule.id}: {rule.consequence}")],
-            hint="; ".join(dict.fromkeys((script and rule.script_remedy) or rule.remedy for rule, _ in faults)),
+            hint="; ".join(dict.fromkeys(rule.remedy for rule, _ in faults)),
         )
         self.rules = tuple(rule.id for rule, _ in faults)
 
 
-def check_rules(client: Client, packages: Sequence[Package], *, script: bool = False) -> None:
-    """Raise `Refused` with every broken rule; for a `script`, remedies name the options of `udogen script`."""
+def check_rules(client: Client, packages: Sequence[Package]) -> None:
+    """Raise `Refused` with every broken rule."""
     faults = [(rule, sentence) for rule in client.rules for sentence in dict.fromkeys(rule.faults(packages))]
     if faults:
-        raise Refused(client, faults, script=script)
+        raise Refused(client, faults)
 
 
 @dataclass(frozen=True)
@@ -77,15 +75,15 @@ class ClientSetup:
         """Each snippet under its name; with `only`, the text of the first one."""
         if only:
             return self.snippets[0].text
-        return "\n\n".join(f"# {each.kind}\n{each.text}" for each in self.snippets)
+        return "\n\n".join(f"# {snippet.kind}\n{snippet.text}" for snippet in self.snippets)
 
     def as_json(self) -> dict[str, Any]:
         """Everything as plain data."""
         return {
             "client": self.client.name,
             "taken_from": self.client.source,
-            "packages": [_package_json(each) for each in self.packages],
-            "parts": [each._asdict() for each in self.snippets],
+            "packages": [_package_json(package) for package in self.packages],
+            "parts": [snippet._asdict() for snippet in self.snippets],
             "notes": list(self.notes),
         }
 
@@ -95,8 +93,8 @@ def register(client: Client, packages: Sequence[Package], *, only: str = "") -> 
     check_rules(client, packages)
     snippets = tuple(client.snippets(packages))
     if only:
-        kinds = [each.kind for each in snippets]
-        snippets = tuple(each for each in snippets if each.kind == only)
+        kinds = [snippet.kind for snippet in snippets]
+        snippets = tuple(snippet for snippet in snippets if snippet.kind == only)
         if not snippets:
             have = f"it has: {', '.join(kinds)}"
             raise UsageError(f"{client.title} has no part `{only}`", hint=f"{suggestion(only, kinds)} {have}".strip())
@@ -113,7 +111,12 @@ def _package_json(package: Package) -> dict[str, Any]:
         "arch": package.platform.arch or None,
         "registration": str(package.registration) if package.registration else None,
         "libraries": [
-            {"file": str(each.file), "path": each.path, "target": each.target or None, "hexagon": each.hexagon}
-            for each in package.libraries
+            {
+                "file": str(library.file),
+                "path": library.path,
+                "target": library.target or None,
+                "hexagon": library.hexagon,
+            }
+            for library in package.libraries
         ],
     }

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import codecs
 import re
-from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import cache, partial
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import cache
 from io import BufferedReader, TextIOWrapper
-from itertools import chain, islice, repeat
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from udogen.error_tables import INTERFACES, ErrorCause, ErrorCode, describe, interface, log_lines, printed_numbers
+from udogen.error_tables import INTERFACES, ErrorCause, describe, interface, log_lines, printed_numbers
 from udogen.errors import UsageError, open_plain, reading
 from udogen.opdef.problems import nearest, wrapped
 from udogen.runtime import log_messages
@@ -42,27 +40,6 @@ class ErrorMeaning(NamedTuple):
 
 
 # --- numbers and names ----------------------------------------------------------------------------------
-
-# The first number of each part of QNN, to locate numbers that have no name.
-_RANGES = (
-    (1000, "common to all parts"),
-    (2000, "properties"),
-    (3000, "op packages"),
-    (4000, "backends"),
-    (5000, "contexts"),
-    (6000, "graphs"),
-    (7000, "tensors"),
-    (8000, "memory"),
-    (9000, "signals"),
-    (10000, "errors"),
-    (11000, "logs"),
-    (12000, "profiles"),
-    (13000, "power settings"),
-    (14000, "devices"),
-    (15000, "process-wide options"),
-    (30000, "libQnnSystem"),
-    (60000, "the interface"),
-)
 
 
 def explain_error(text: str, *, of: str = "") -> tuple[ErrorMeaning, ...]:
@@ -96,82 +73,65 @@ def parse_number(text: str) -> int | None:
 
 def meanings_of(code: int, *, of: str = "") -> Iterator[ErrorMeaning]:
     """The meanings of a number in one interface, or in all."""
+    by_code, _ = _table()
     for name in [of] if of else INTERFACES:
-        meaning = _READERS.get(name, partial(_in_table, name))(code)
-        if meaning is not None:
+        if meaning := by_code.get((name, code)) or _unlisted(name, code):
             yield meaning
 
 
-def _in_table(name: str, code: int) -> ErrorMeaning | None:
-    row = interface(name).by_code.get(code)
-    return ErrorMeaning(name, code, row.name, row.meaning, row.causes) if row else None
-
-
-def _qnn(code: int) -> ErrorMeaning | None:
-    # A backend may add a detail from bit 16 upward; numbers from a DSP have no such detail.
-    row = describe(code)
-    if row.name.startswith("UNKNOWN") or (row.code != code and code >= DSP_OFFSET):
-        return None
-    causes = row.causes or ((ErrorCause("", row.remedy, ""),) if row.remedy else ())
-    detail = f"{row.code}, with a detail of the backend above it: {code >> 16:#x}" if row.code != code else ""
-    return ErrorMeaning("qnn", row.code, row.name, row.meaning, causes, detail)
-
-
-def _dsp(code: int) -> ErrorMeaning | None:
+def _unlisted(name: str, code: int) -> ErrorMeaning | None:
+    """The meaning of a number with a detail of the backend from bit 16 upward, or of the DSP without a name."""
     rest = code - DSP_OFFSET
-    if not 0 < rest < _DSP_SPAN:
-        return _in_table("dsp", code)
-    row = next((row for row in interface("dsp").codes if row.offset and row.code == rest), None)
-    if row is None:
-        row = ErrorCode(rest, f"DSP_AEE_EOFFSET + 0x{rest:03x}", "an error of the DSP without a name")
-    return ErrorMeaning("dsp", code, row.name, row.meaning, row.causes, f"0x{rest:x} of AEEStdErr.h")
-
-
-def _snpe(code: int) -> ErrorMeaning | None:
-    if code in interface("snpe").by_code:
-        return _in_table("snpe", code)
-    inner = code - _SNPE_SHIFT
-    row = interface("qnn").by_code.get(inner) if 2000 <= code < 17000 else None
-    if row is None:
+    if name == "dsp" and 0 < rest < _DSP_SPAN:
+        unnamed, same = f"DSP_AEE_EOFFSET + 0x{rest:03x}", f"0x{rest:x} of AEEStdErr.h"
+        return ErrorMeaning("dsp", code, unnamed, "an error of the DSP without a name", same=same)
+    meaning = _table()[0].get((name, code & 0xFFFF))
+    if name != "qnn" or rest >= 0 or meaning is None:
         return None
-    return ErrorMeaning("snpe", code, _SNPE_PREFIX + row.name, row.meaning, row.causes, f"{inner} of QNN")
-
-
-_READERS: Mapping[str, Callable[[int], ErrorMeaning | None]] = {"qnn": _qnn, "dsp": _dsp, "snpe": _snpe}
+    return meaning._replace(same=f"{meaning.code}, with a detail of the backend above it: {code >> 16:#x}")
 
 
 @cache
-def names() -> Mapping[str, tuple[str, int]]:
-    """Every name of an error -> (interface, number)."""
-    found: dict[str, tuple[str, int]] = {}
-    for each in INTERFACES:
-        for row in interface(each).codes:
-            for name in (row.name, *row.aliases):
-                found[name] = (each, row.code)
-    for row in interface("dsp").codes:
-        if row.offset:
-            found[row.name] = found[f"DSP_{row.name}"] = ("dsp", DSP_OFFSET + row.code)
+def _table() -> tuple[Mapping[tuple[str, int], ErrorMeaning], Mapping[str, ErrorMeaning]]:
+    """Every error by interface and number, and by name."""
+    by_code: dict[tuple[str, int], ErrorMeaning] = {}
+    by_name: dict[str, ErrorMeaning] = {}
+    for name in INTERFACES:
+        for row in interface(name).codes:
+            causes = row.causes or ((ErrorCause("", row.remedy, ""),) if row.remedy else ())
+            meaning = ErrorMeaning(name, row.code, row.name, row.meaning, causes)
+            by_code[name, row.code] = meaning
+            aliases = row.aliases
+            if name == "dsp" and row.offset:
+                same = f"0x{row.code:x} of AEEStdErr.h"
+                meaning = meaning._replace(code=DSP_OFFSET + row.code, same=same)
+                by_code[name, meaning.code] = meaning
+                aliases = (*aliases, f"DSP_{row.name}")
+            by_name |= dict.fromkeys((row.name, *aliases), meaning)
     for row in interface("qnn").codes:
-        if row.code >= 1000:
-            found.setdefault(_SNPE_PREFIX + row.name, ("snpe", row.code + _SNPE_SHIFT))
-    return found
+        if 1000 <= row.code < 17000 - _SNPE_SHIFT:
+            code, known = row.code + _SNPE_SHIFT, f"{_SNPE_PREFIX}{row.name}"
+            meaning = ErrorMeaning("snpe", code, known, row.meaning, row.causes, f"{row.code} of QNN")
+            by_name.setdefault(known, by_code.setdefault(("snpe", code), meaning))
+    return by_code, by_name
 
 
 def _named(text: str, of: str) -> Iterator[ErrorMeaning]:
     word = text.strip().upper()
-    for name, (owner, code) in names().items():
-        if name.upper() == word and of in ("", owner):
-            yield from meanings_of(code, of=owner)
+    for name, meaning in _table()[1].items():
+        if name.upper() == word and of in ("", meaning.interface):
+            yield meaning
             return
 
 
 def _unknown_number(text: str, code: int, of: str) -> UsageError:
     where = f" of {interface(of).title}" if of else ""
-    part = next((f"{low} to {low + 999}: {what}" for low, what in _RANGES if low <= code < low + 1000), "")
-    near = min(filter(None, interface("qnn").by_code), key=lambda each: abs(each - code))
-    hint = f"QNN's numbers {part}; the nearest is {near} ({describe(near).name})" if part else (
-        "numbers of QNN are 1000 to 15000 and 30000, of a DSP 0x80000401 to 0x80000601; is it truncated?"
-    )  # fmt: skip
+    near = min(filter(None, interface("qnn").by_code), key=lambda known: abs(known - code))
+    hint = (
+        f"the nearest number of QNN is {near} ({describe(near).name})"
+        if abs(near - code) < 1000
+        else "numbers of QNN are 1000 to 15000 and 30000, of a DSP 0x80000401 to 0x80000601; is it truncated?"
+    )
     return UsageError(f"{text} is not a known error number{where}", hint=hint)
 
 
@@ -179,8 +139,8 @@ def _unknown_name(text: str) -> UsageError:
     if "/" in text or re.search(r"\.(log|txt|out)$", text):
         return UsageError(f"{text} does not exist", hint="give a log file, an error number or its name")
     word = text.strip().upper()
-    parts = [name for name in names() if word and name.upper().endswith(word)]
-    near = parts[:3] or [name for name in [nearest(word, names(), cutoff=0.5)] if name]
+    parts = [name for name in _table()[1] if word and name.upper().endswith(word)]
+    near = parts[:3] or [name for name in [nearest(word, _table()[1], cutoff=0.5)] if name]
     hint = (
         f"did you mean {' or '.join(near)}?" if near else "give a number, a name such as QNN_…_ERROR_…, or a log file"
     )
@@ -241,24 +201,15 @@ def explain_log(path: Path) -> ExplainedLog:
 
 
 def _read_log(path: Path, stream: BufferedReader) -> tuple[tuple[LogEntry, ...], int]:
-    found: dict[str, LogEntry] = {}
-    number = 0
-    for number, text, after in _with_lookahead(_lines(path, stream)):
-        for what in explain_line(text, after):
-            if (entry := found.get(what.key)) is None:
-                found[what.key] = LogEntry(number, text.strip()[:200], what)
+    entries: dict[str, LogEntry] = {}
+    lines = list(_lines(path, stream))
+    for number, text in enumerate(lines, 1):
+        for what in explain_line(text, lines[number : number + _LOOKAHEAD]):
+            if (entry := entries.get(what.key)) is None:
+                entries[what.key] = LogEntry(number, text.strip()[:200], what)
             else:
-                found[what.key] = replace(entry, again=(*entry.again, number))
-    return tuple(found.values()), number
-
-
-def _with_lookahead(lines: Iterator[str]) -> Iterator[tuple[int, str, list[str]]]:
-    """(number, line, the lines after it)."""
-    window: deque[str | None] = deque(maxlen=_LOOKAHEAD + 1)
-    for number, text in enumerate(chain(lines, repeat(None, _LOOKAHEAD)), 1 - _LOOKAHEAD):
-        window.append(text)
-        if number > 0 and (first := window[0]) is not None:
-            yield number, first, [each for each in islice(window, 1, None) if each is not None]
+                entries[what.key] = replace(entry, again=(*entry.again, number))
+    return tuple(entries.values()), len(lines)
 
 
 def explain_line(text: str, after: Sequence[str] = ()) -> Iterator[LineMeaning]:
@@ -319,45 +270,38 @@ _NARROWEST = 60  # columns
 def error_text(text: str, meanings: Sequence[ErrorMeaning], *, width: int) -> str:
     """The first meaning in full, then the other ones."""
     width = max(width, _NARROWEST)
-    first, *others = meanings
-    found = [f"{text}: {_title(first)}", *wrapped("  ", first.meaning, width), *_cause_lines(first.causes, width)]
-    for other in others:
-        found += ["", *wrapped("", f"or {_title(other)}: {other.meaning}", width), *_cause_lines(other.causes, width)]
-    return "\n".join(found)
-
-
-def _title(meaning: ErrorMeaning) -> str:
-    same = f", {meaning.same}" if meaning.same else ""
-    return f"{meaning.name} ({interface(meaning.interface).title} {meaning.shown_code}{same})"
+    lines: list[str] = []
+    for meaning in meanings:
+        same = f", {meaning.same}" if meaning.same else ""
+        title = f"{meaning.name} ({interface(meaning.interface).title} {meaning.shown_code}{same})"
+        if not lines:
+            lines += [f"{text}: {title}", *wrapped("  ", meaning.meaning, width)]
+        else:
+            lines += ["", *wrapped("", f"or {title}: {meaning.meaning}", width)]
+        lines += _cause_lines(meaning.causes, width)
+    return "\n".join(lines)
 
 
 def log_text(log: ExplainedLog, *, width: int) -> str:
     """Every entry with its line; each cause once."""
     width = max(width, _NARROWEST)
-    found = []
-    first_lines: dict[ErrorCause, int] = {}
+    lines: list[str] = []
+    shown: set[ErrorCause] = set()
     for entry in log.entries:
         what = entry.what
-        found += [f"line {entry.line}: {entry.text}", *wrapped("  ", f"{what.title}: {what.meaning}", width)]
+        lines += [f"line {entry.line}: {entry.text}", *wrapped("  ", f"{what.title}: {what.meaning}", width)]
         if entry.again:
-            found += wrapped("  ", f"again in {_numbered_lines(entry.again)}", width)
-        new = [cause for cause in what.causes if cause not in first_lines]
-        before = sorted({first_lines[cause] for cause in what.causes if cause in first_lines})
-        found += _cause_lines(new, width)
-        if before:
-            found += wrapped("  = ", f"{'also, ' if new else ''}see {_numbered_lines(before)}", width)
-        first_lines.update(dict.fromkeys(new, entry.line))
-        found.append("")
+            lines += wrapped("  ", f"again in {_numbered_lines(entry.again)}", width)
+        lines += _cause_lines([cause for cause in what.causes if cause not in shown], width)
+        if not shown.isdisjoint(what.causes):
+            lines += wrapped("  = ", "see the causes above", width)
+        shown.update(what.causes)
+        lines.append("")
     harmful = sum(not entry.what.harmless for entry in log.entries)
-    found.append(f"{log.lines} lines, {_count(harmful)}")
-    return "\n".join(found)
-
-
-def _count(number: int) -> str:
-    if not number:
-        return "no known error"
-    text = many(number, "known error")
-    return text + ("; read from the top: the first one is usually the cause of the others" if number > 1 else "")
+    count = many(harmful, "known error") if harmful else "no known error"
+    first = "; read from the top: the first one is usually the cause of the others" if harmful > 1 else ""
+    lines.append(f"{log.lines} lines, {count}{first}")
+    return "\n".join(lines)
 
 
 def _numbered_lines(numbers: Sequence[int]) -> str:
@@ -380,16 +324,12 @@ def error_json(text: str, meanings: Sequence[ErrorMeaning]) -> dict[str, Any]:
     """The meanings of a number or a name as plain data."""
     readings = [
         {
-            "family": each.interface,
-            "title": interface(each.interface).title,
-            "taken_from": interface(each.interface).source,
-            "code": each.code,
-            "name": each.name,
-            "meaning": each.meaning,
-            "same": each.same or None,
-            "causes": _causes_json(each.causes),
+            **meaning._asdict(),
+            "title": interface(meaning.interface).title,
+            "taken_from": interface(meaning.interface).source,
+            "causes": [cause._asdict() for cause in meaning.causes],
         }
-        for each in meanings
+        for meaning in meanings
     ]
     return {"asked": text, "readings": readings}
 
@@ -398,18 +338,12 @@ def log_json(log: ExplainedLog) -> dict[str, Any]:
     """A log as plain data."""
     found = [
         {
-            "line": each.line,
-            "again": list(each.again),
-            "text": each.text,
-            "title": each.what.title,
-            "meaning": each.what.meaning,
-            "harmless": each.what.harmless,
-            "causes": _causes_json(each.what.causes),
+            "line": entry.line,
+            "again": entry.again,
+            "text": entry.text,
+            **asdict(entry.what),
+            "causes": [cause._asdict() for cause in entry.what.causes],
         }
-        for each in log.entries
+        for entry in log.entries
     ]
     return {"asked": str(log.path), "lines": log.lines, "found": found}
-
-
-def _causes_json(causes: Sequence[ErrorCause]) -> list[dict[str, str]]:
-    return [{"cause": each.text, "remedy": each.remedy, "source": each.source} for each in causes]

@@ -10,11 +10,9 @@ from udogen.clients.package import ANDROID, LINUX, Library, Package
 from udogen.opdef.model import Op, Tensor
 
 
-def each_package(
-    id: str, fault: Callable[[Package], str], consequence: str, remedy: str, script_remedy: str = ""
-) -> ClientRule:
+def each_package(id: str, fault: Callable[[Package], str], consequence: str, remedy: str) -> ClientRule:
     """A rule that is checked for each package; `fault` returns a sentence, or an empty string."""
-    return ClientRule(id, lambda packages: filter(None, map(fault, packages)), consequence, remedy, script_remedy)
+    return ClientRule(id, lambda packages: filter(None, map(fault, packages)), consequence, remedy)
 
 
 def params_of(packages: Sequence[Package], *, mandatory: bool = True) -> Iterator[tuple[Op, Tensor]]:
@@ -93,7 +91,6 @@ def not_linux_devices(consequence: str) -> ClientRule:
         lambda package: "this is a device with Linux" if package.platform.system == LINUX else "",
         consequence,
         "--android, for a device with Android",
-        "--device adb without --linux, for a device with Android",
     )
 
 

@@ -45,7 +45,7 @@ def render_file(file: PlannedFile) -> bytes:
         return _static(file.copy)
     if file.joined:
         return _join(file.head, file.joined)
-    return _render_template(file.template, file.data).encode("utf-8")
+    return render_template(file.template, file.data).encode("utf-8")
 
 
 @cache
@@ -54,8 +54,6 @@ def _static(name: str) -> bytes:
     return ((resources.qnn_headers() if kind == "headers" else resources.templates()) / path).read_bytes()
 
 
-# Lines of one C++ file that are superfluous in several: the first one, guards, includes of other parts.
-_OF_ONE = re.compile(r'// Auto-generated part of .*\n|#pragma once\n|#include "(?:\w+/)?(?:%s)"\n')
 _INCLUDE = re.compile(r'#include (?:<.*>|".*")\n')
 # A namespace that ends, and begins again after a comment.
 _AGAIN = re.compile(r"\n}  // namespace udo\n((?:\n|//.*\n)*)\nnamespace udo {\n")
@@ -64,29 +62,24 @@ _AGAIN = re.compile(r"\n}  // namespace udo\n((?:\n|//.*\n)*)\nnamespace udo {\n
 @cache
 def _join(head: str, parts: tuple[str, ...]) -> bytes:
     """C++ files as one: their includes first, each once."""
-    own = re.compile(_OF_ONE.pattern % "|".join(map(re.escape, _support_names())))
     includes: dict[str, None] = {}
     bodies = []
     for part in parts:
         depth, body = 0, ""
-        for line in own.sub("", _static(part).decode("utf-8")).splitlines(keepends=True):
+        for line in _static(part).decode("utf-8").splitlines(keepends=True):
             depth += line.startswith("#if") - line.startswith("#endif")
             if depth == 0 and _INCLUDE.fullmatch(line):
                 includes[line] = None
             else:
                 body += line
-        bodies.append(body.removeprefix("//\n").strip("\n"))
+        bodies.append(body.strip("\n"))
     ordered = sorted(includes, key=lambda line: (line.startswith('#include "'), line))
     text = "\n".join([head, "".join(ordered), "\n\n".join(bodies), ""])
     return re.sub(r"\n{3,}", "\n\n", _AGAIN.sub(r"\n\1", text)).encode("utf-8")
 
 
-@cache
-def _support_names() -> tuple[str, ...]:
-    return tuple(sorted({path.name for path in resources.templates().glob("qnn/*/support/*.hpp")}))
-
-
-def _render_template(template: str, data: Mapping[str, Any]) -> str:
+def render_template(template: str, data: Mapping[str, Any]) -> str:
+    """The text of a template."""
     try:
         try:
             return str(_lookup().get_template(template).render_unicode(**data))

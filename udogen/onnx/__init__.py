@@ -1,8 +1,8 @@
 """ONNX models and ONNX Runtime.  The rest of udogen works without this folder, and finds it by these entry points."""
 
 ENTRY_POINTS = {
-    "places": {"cpu-ort": "udogen.onnx.ort.places:CPU", "htp-ort": "udogen.onnx.ort.places:HTP"},
-    "clients": {"ort": "udogen.onnx.ort.client:CLIENT"},
+    "places": {"cpu-ort": "udogen.onnx.places:CPU", "htp-ort": "udogen.onnx.places:HTP"},
+    "clients": {"ort": "udogen.onnx.client:CLIENT"},
     "verbs": {
         "onnx": "udogen.onnx.verbs.onnx:command",
         "onnx schema": "udogen.onnx.verbs.schema:command",

@@ -215,7 +215,7 @@ def joined(states: Iterable[BackendState]) -> dict[str, BackendState]:
     return found
 
 
-class NetworkResult(Protocol):
+class NetworkReport(Protocol):
     """The comparison of a network, layer by layer, by the program of a place."""
 
     @property
@@ -268,7 +268,7 @@ class NetworkOutcome:
     bits: str
     status: Status
     location: str  # in the test file
-    result: NetworkResult | None = None
+    result: NetworkReport | None = None
     error: CaseError | None = None
     seconds: float = 0.0
 

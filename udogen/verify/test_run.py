@@ -40,7 +40,7 @@ from udogen.verify.results import (
     BackendState,
     Finding,
     NetworkOutcome,
-    NetworkResult,
+    NetworkReport,
     Outcome,
     Selection,
     State,
@@ -453,7 +453,7 @@ def _run_network(job: NetworkJob, options: TestOptions, on_step: OnStep) -> Netw
     """Run one network with the packages and references of its custom ops; an error becomes its outcome."""
     tests, place, begun = job.tests, job.place, time.perf_counter()
     on_step(f"network {tests.name} on {place.id}")
-    result: NetworkResult | None = None
+    result: NetworkReport | None = None
     error = None
     status: Status = "passed"
     try:

@@ -6,7 +6,7 @@ Op packages are passed in the form that `udogen register` prints.
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -17,9 +17,8 @@ from udogen.build import tools
 from udogen.build.emulator import compile_or_fail, make_once
 from udogen.build.toolchains import choose
 from udogen.build.tools import Environment
-from udogen.clients import programs
+from udogen.clients import programs, snpe
 from udogen.clients.package import ANDROID, LINUX, PC, Package
-from udogen.clients.programs import snpe
 from udogen.clients.scripts.plan import CHOSEN, NUMBER, OUT, RUN, Command, ScriptFile, VendorFile, machine_of
 from udogen.clients.scripts.tensors import TensorData, file_name
 from udogen.errors import ToolMissing, UsageError
@@ -63,7 +62,7 @@ class ClientRun:
     def registration(self, kind: str) -> list[str]:
         """The words that `udogen register --only KIND` prints."""
         snippets = programs.ALL[self.client].snippets(self.packages)
-        return shlex.split(next(each.text for each in snippets if each.kind == kind))
+        return shlex.split(next(snippet.text for snippet in snippets if snippet.kind == kind))
 
 
 class ScriptClient(NamedTuple):
@@ -71,15 +70,11 @@ class ScriptClient(NamedTuple):
 
     command: Callable[[ClientRun], Command]
     models: tuple[str, ...]  # what it accepts: context, model
-    output: Callable[[ClientRun, TensorData], str] | None  # the file of an output; None if it writes none
+    output: Callable[[TensorData], str]  # the file of an output
+    separators: str = ""  # of its option, besides `:`, which no path may contain
     sdk: str = "QNN_SDK_ROOT"
     no_devices: str = ""  # why it cannot select an HTP device
     signs: bool = False  # whether it has an option for a signed process domain
-    executes: bool = True
-    prepare: Callable[[Path, Sequence[Package], Path | None], tuple[Path | bytes, Sequence[str]]] | None = None
-    # (model, packages, rules of shapes) -> the model to run, and the files beside it that it names
-    no_android: str = ""  # why it does not run there
-    without_note: str = ""  # a note of the client for programs, which scripts follow
 
 
 # --- files of the SDKs ----------------------------------------------------------------------------------
@@ -116,43 +111,32 @@ def _hexagon_libraries(run: ClientRun, prefix: str, *, prepares: bool) -> Iterat
         yield VendorFile(f"{prefix}{arch.upper()}Skel.so", folders, arch=arch)
 
 
-# --- qnn-net-run, qnn-context-binary-generator ----------------------------------------------------------
+# --- qnn-net-run ----------------------------------------------------------
 
 
 def _net_run(run: ClientRun) -> Command:
     model = "--retrieve_context" if run.kind == "context" else "--model"
     words = ["qnn-net-run", "--backend", backends.RUNTIMES[run.backend].library, model, run.model]
     words += ["--input_list", INPUT_LIST, "--output_dir", OUT, *_native(run), *run.registration("flag")]
-    return _qnn_command(run, words, "qnn-net-run")
-
-
-def _native(run: ClientRun) -> Iterator[str]:
-    """The flags for files in the tensors' own types, if one of them is not float; otherwise files are converted."""
-    if any(each.dtype not in ("float32", "") for each in run.inputs):
-        yield "--use_native_input_files"
-    if any(each.dtype not in ("float32", "") for each in run.references):
-        yield "--use_native_output_files"
-
-
-def _generator(run: ClientRun) -> Command:
-    words = ["qnn-context-binary-generator", "--backend", backends.RUNTIMES[run.backend].library, "--model", run.model]
-    words += ["--binary_file", "model", "--output_dir", OUT, *run.registration("flag")]
-    return _qnn_command(run, words, "qnn-context-binary-generator")
-
-
-def _qnn_command(run: ClientRun, words: Sequence[str], program: str) -> Command:
     prepares = run.kind == "model"
-    needed = [_program(program, run.system), *_qnn_libraries(run, prepares=prepares)]
+    needed = [_program("qnn-net-run", run.system), *_qnn_libraries(run, prepares=prepares)]
     extended: tuple[str, ...] = ()
     if run.hexagon:
         needed.append(_library("libQnnHtpNetRunExtensions.so", run.system))
         extended = ("--config_file", f"config_{NUMBER}.json")
     needed.append(_library("libQnnSystem.so", run.system, needed=not prepares))
-    files = (_input_list(run),) if INPUT_LIST in words else ()
-    return Command((*words, *extended), files, tuple(needed), extensions=bool(extended))
+    return Command((*words, *extended), (_input_list(run),), tuple(needed), extensions=run.hexagon)
 
 
-def _result(run: ClientRun, tensor: TensorData) -> str:
+def _native(run: ClientRun) -> Iterator[str]:
+    """The flags for files in the tensors' own types, if one of them is not float; otherwise files are converted."""
+    if any(tensor.dtype not in ("float32", "") for tensor in run.inputs):
+        yield "--use_native_input_files"
+    if any(tensor.dtype not in ("float32", "") for tensor in run.references):
+        yield "--use_native_output_files"
+
+
+def _result(tensor: TensorData) -> str:
     return f"Result_{tensor.sample}/{tensor.name}.raw"
 
 
@@ -176,7 +160,7 @@ def _snpe_net_run(run: ClientRun) -> Command:
     return Command(tuple(words), (_input_list(run),), tuple(needed), dsp_folders=folders)
 
 
-# --- udogen's own client, and ONNX Runtime in Python ----------------------------------------------------
+# --- udogen's own client ----------------------------------------------------
 
 
 def _own_client(run: ClientRun) -> Command:
@@ -199,15 +183,15 @@ def graph_text(graph: GraphInfo) -> bytes:
     """A graph's tensors in the format of client.c."""
     lines = [f"graph {graph.name}"]
     for side, row in (("in", graph.inputs), ("out", graph.outputs)):
-        for each in row:
-            scale, offset = each.scale_offset or (0.0, 0)
-            head = f"{side} {each.id} {type_code(each.dtype)} {each.nbytes} {scale!r} {offset} "
-            dimensions = f" {len(each.shape)} {' '.join(map(str, each.shape))}".rstrip()
-            lines.append(f"{head}{file_name(each.name)}.raw{dimensions}")
+        for tensor in row:
+            scale, offset = tensor.scale_offset or (0.0, 0)
+            head = f"{side} {tensor.id} {type_code(tensor.dtype)} {tensor.nbytes} {scale!r} {offset} "
+            dimensions = f" {len(tensor.shape)} {' '.join(map(str, tensor.shape))}".rstrip()
+            lines.append(f"{head}{file_name(tensor.name)}.raw{dimensions}")
     return ("\n".join(lines) + "\n").encode("utf-8", "surrogateescape")
 
 
-def plain_result(_run: ClientRun, tensor: TensorData) -> str:
+def _plain_result(tensor: TensorData) -> str:
     return f"Result_{tensor.sample}/{tensor.file}"
 
 
@@ -250,89 +234,35 @@ def _c_compiler(system: str, env: Environment) -> list[str]:
     return [*shlex.split(dict(choice.variables)[variable]), "-x", "c"]  # a C++ compiler, used as a C compiler
 
 
-# --- ExecuTorch, LiteRT ---------------------------------------------------------------------------------
-
-
-def _executorch(run: ClientRun) -> Command:
-    """The model has named its packages since it was lowered; the script only puts them into their folder."""
-    words = ["qnn_executor_runner", "--model_path", run.model, "--input_list_path", INPUT_LIST]
-    words += ["--output_folder_path", OUT]
-    needed = [
-        _program("qnn_executor_runner", run.system),
-        _library("libqnn_executorch_backend.so", run.system),
-        *_qnn_libraries(run),
-        _library("libQnnSystem.so", run.system, needed=False),
-    ]
-    return Command(tuple(words), (_input_list(run, named=False),), tuple(needed))
-
-
-def _executorch_output(run: ClientRun, tensor: TensorData) -> str:
-    names = list(dict.fromkeys(each.name for each in run.references))
-    return f"output_{tensor.sample}_{names.index(tensor.name)}.raw"
-
-
-def _litert(run: ClientRun) -> Command:
-    if run.samples > 1:
-        raise UsageError("run_model of LiteRT runs one sample", hint="write a script for each")
-    words = ["run_model", f"--graph={run.model}", "--accelerator=npu", f"--dispatch_library_dir={RUN}"]
-    words += ["--print_tensors", *(["--input_dir=inputs/0"] if run.inputs else [])]
-    words += run.registration("flag-on-device" if run.hexagon else "flag")
-    needed = [
-        _program("run_model", run.system),
-        _library("libLiteRtDispatch_Qualcomm.so", run.system),
-        _library("libLiteRt.so", run.system, needed=False),
-        *_qnn_libraries(run),
-        _library("libQnnSystem.so", run.system, needed=False),
-    ]
-    return Command(tuple(words), (), tuple(needed))
-
-
 # --- input lists ----------------------------------------------------------------------------------------
 
 
-def _input_list(run: ClientRun, *, named: bool = True) -> ScriptFile:
-    """The input list: a line for each sample, with `name:=file` for each input, or only the files."""
-    lines = []
-    for sample in range(run.samples):
-        row = [each for each in run.inputs if each.sample == sample]
-        if named and (
-            odd := [each.name for each in row if any(char.isspace() for char in each.name) or ":=" in each.name]
-        ):
-            raise UsageError(
-                f"input {odd[0]!r} cannot be in an input list: blanks separate its entries",
-                hint="rename it in the model, or use --client cpp",
-            )
-        paths = [f"inputs/{sample}/{each.file}" for each in row]
-        entries = [f"{each.name}:={path}" for each, path in zip(row, paths, strict=True)] if named else paths
-        lines.append(" ".join(entries))
+def _input_list(run: ClientRun) -> ScriptFile:
+    """The input list: a line for each sample, with `name:=file` for each input."""
+    if odd := [
+        tensor.name for tensor in run.inputs if any(char.isspace() for char in tensor.name) or ":=" in tensor.name
+    ]:
+        raise UsageError(
+            f"input {odd[0]!r} cannot be in an input list: blanks separate its entries",
+            hint="rename it in the model, or use --client cpp",
+        )
+    lines = [
+        " ".join(f"{tensor.name}:=inputs/{sample}/{tensor.file}" for tensor in run.inputs if tensor.sample == sample)
+        for sample in range(run.samples)
+    ]
     return ScriptFile(INPUT_LIST, INPUT_LIST, ("\n".join(lines) + "\n").encode())
 
 
-def find(client: str) -> ScriptClient | None:
-    """The client of a name, of udogen or of a plug-in; None without a script."""
-    if client in ALL:
-        return ALL[client]
-    found: ScriptClient | None = programs.ALL[client].script()
-    return found
-
-
-_NO_OPTION = "it has no option for the number of the device"
 ALL = {
-    "qnn-net-run": ScriptClient(_net_run, ("context", "model"), _result, signs=True),
-    "qnn-context-binary-generator": ScriptClient(
-        _generator, ("model",), None, signs=True, no_devices="it prepares, it does not execute", executes=False
-    ),
+    "qnn-net-run": ScriptClient(_net_run, ("context", "model"), _result, ",", signs=True),
     "snpe-net-run": ScriptClient(
-        _snpe_net_run, ("model",), _result, sdk="SNPE_ROOT", no_devices=_NO_OPTION, signs=True
+        _snpe_net_run,
+        ("model",),
+        _result,
+        ",",
+        sdk="SNPE_ROOT",
+        no_devices="it has no option for the number of the device",
+        signs=True,
     ),
-    "cpp": ScriptClient(_own_client, ("context",), plain_result),
-    "executorch": ScriptClient(_executorch, ("model",), _executorch_output, no_devices=_NO_OPTION),
-    "litert": ScriptClient(_litert, ("model",), None, no_devices=_NO_OPTION),
-}
-
-# Clients of `udogen register` without a program that runs on devices: the reason, and the client to use instead.
-NO_COMMAND = {
-    "tflite": ("the delegate is a library, and its command-line tools have no option for op packages", "cpp"),
-    "java": ("it is an app of yours", "cpp"),
-    "snpe-dlc-quantize": ("it prepares models on a PC and executes none", "snpe-net-run"),
+    "cpp": ScriptClient(_own_client, ("context",), _plain_result),
 }

@@ -21,10 +21,11 @@ from pathlib import Path
 
 from udogen import backends, process
 from udogen.backends.backend import Place, Target
-from udogen.clients.package import ANDROID, LINUX, PC, PackageOptions, find_packages
+from udogen.clients.package import ANDROID, LINUX, PC, PackageOptions
+from udogen.clients.package_files import find_packages
 from udogen.clients.scripts import write
+from udogen.clients.scripts.cases import CaseFiles, CaseScript, make_case_plan, make_probe_plan
 from udogen.clients.scripts.make_plan import Built as BuiltPackages
-from udogen.clients.scripts.make_plan import CaseFiles, CaseScript, make_case_plan, make_probe_plan
 from udogen.clients.scripts.plan import ScriptPlan
 from udogen.clients.scripts.tensors import file_name
 from udogen.error_tables import describe

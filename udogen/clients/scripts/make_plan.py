@@ -3,33 +3,22 @@
 from __future__ import annotations
 
 import hashlib
-import io
 import re
-import tarfile
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from pathlib import Path, PurePosixPath
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
 
 from udogen import backends, resources
 from udogen.backends import architectures
 from udogen.build.package import open_packages
 from udogen.build.tools import environment
-from udogen.clients import programs
+from udogen.clients import programs, snpe
 from udogen.clients.client import Client, check_rules
-from udogen.clients.package import (
-    ANDROID,
-    DEVICE_FOLDER,
-    LINUX,
-    PC,
-    Package,
-    PackageNotBuilt,
-    PackageOptions,
-    find_packages,
-)
-from udogen.clients.programs import snpe
+from udogen.clients.package import ANDROID, DEVICE_FOLDER, LINUX, PC, Package, PackageOptions
+from udogen.clients.package_files import PackageNotBuilt, find_packages
 from udogen.clients.scripts import commands, tensors
 from udogen.clients.scripts.commands import ClientRun, ScriptClient, build_own_client
-from udogen.clients.scripts.options import ScriptOptions, check_counts, check_options, find_client
+from udogen.clients.scripts.options import ScriptOptions, check_counts, check_options
 from udogen.clients.scripts.plan import RUN, OutputCheck, ScriptFile, ScriptPlan, machine_of
 from udogen.clients.scripts.tensors import TensorData, file_name
 from udogen.errors import RunFailed, UsageError, open_plain, read_plain, reading
@@ -39,55 +28,46 @@ from udogen.runtime.contexts.binaries import StoredContext
 from udogen.runtime.sessions import libraries as device_libraries
 
 _LINUX_FOLDER = "/var/tmp/udogen"  # every user may write and execute files there
-_REMOTE = {ANDROID: DEVICE_FOLDER, LINUX: _LINUX_FOLDER, PC: ""}
+REMOTE = {ANDROID: DEVICE_FOLDER, LINUX: _LINUX_FOLDER, PC: ""}
+# Separators of LD_LIBRARY_PATH (glibc accepts two), of ADSP_LIBRARY_PATH, and of run.py's list of links.
+FORBIDDEN = ":;\n"
 _TITLES = {"adb": "a device behind adb", "ssh": "a device behind ssh", "local": "this machine"}
 
 Built = tuple[str, tuple[Package, ...]]  # Hexagon version, or empty, and the packages for it
 
-_CASE_LOOPS = 2  # outputs of the second execution reveal state that an op keeps from the first
-
-
-@dataclass(frozen=True)
-class _Model:
-    """The model or context binary to run, and the files that belong to it."""
-
-    name: str  # in the folder of the run
-    kind: str  # context or model
-    content: Path | bytes
-    beside: tuple[ScriptFile, ...] = ()
-    graph: GraphInfo | None = None  # of a context binary, if it is needed
-
 
 def make_plan(options: ScriptOptions) -> tuple[ScriptPlan, tuple[TensorData, ...]]:
     """The plan, and the references; reads files and writes none."""
-    script_client, client = find_client(options)
+    script_client, client = commands.ALL[options.client], programs.ALL[options.client]
     built = _find_built(options)
     packages = built[0][1]
-    check_rules(client, packages, script=True)
-    check_options(options, script_client, packages)
+    check_rules(client, packages)
+    check_options(options, packages)
     if options.prove:
         check_counts([each for _, found in built for each in found])
     inputs, references = tensors.read(options.inputs, "--input"), tensors.read(options.references, "--reference")
-    model = _prepare_model(options, script_client, packages, needs_graph=bool(inputs or references))
-    if model.graph is not None:
-        _check_tensors(model.graph, options, inputs, references)
-        inputs = tensors.typed(model.graph.inputs, inputs)
-        references = tensors.typed(model.graph.outputs, references)
+    path, kind = _model_path(options, script_client)
+    graph = None
+    if kind == "context" and (inputs or references or options.client == "cpp"):
+        graph = _graph_of(path, options, packages[0].backend)
+        _check_tensors(graph, options, inputs, references)
+        inputs = tensors.typed(graph.inputs, inputs)
+        references = tensors.typed(graph.outputs, references)
     run = ClientRun(
         client=options.client,
-        packages=tuple(_in_the_run(package, options) for package in packages),
+        packages=tuple(in_folder(package, RUN) for package in packages),
         system=options.system,
         archs=tuple(arch for arch, _ in built if arch),
-        model=model.name,
-        kind=model.kind,
+        model=f"model{path.suffix if re.fullmatch(r'[.][A-Za-z0-9]+', path.suffix) else '.bin'}",
+        kind=kind,
         inputs=inputs,
         references=references,
         samples=tensors.samples(inputs, references),
         signed=options.signed,
-        graph=model.graph,
+        graph=graph,
         program=_own_client(options),
     )
-    return _plan(options, script_client, client, built, model, run), references
+    return _plan(options, script_client, client, built, path, run), references
 
 
 def _plan(
@@ -95,7 +75,7 @@ def _plan(
     script_client: ScriptClient,
     client: Client,
     built: Sequence[Built],
-    model: _Model,
+    model: Path,
     run: ClientRun,
 ) -> ScriptPlan:
     packages = built[0][1]
@@ -103,33 +83,31 @@ def _plan(
     title = "udogen's client" if options.client == "cpp" else client.title
     return ScriptPlan(
         name=file_name(f"{packages[0].name}-{options.client}"),
-        title=f"{', '.join(each.name for each in packages)} with {title} on {_TITLES[options.device]}",
+        title=f"{', '.join(package.name for package in packages)} with {title} on {_TITLES[options.device]}",
         client=options.client,
         device=options.device,
         system=options.system,
         backend=run.backend,
         archs=run.archs,
-        remote=options.remote or _REMOTE[options.system],
-        forbidden=_forbidden(client, packages),
+        remote=REMOTE[options.system],
+        forbidden=FORBIDDEN + script_client.separators,
         command=command,
-        files=_with_keys(
+        files=with_keys(
             [
-                *_library_files(built, run),
+                *library_files(built, run),
                 *command.files,
-                ScriptFile(f"models/{run.model}", run.model, model.content),
-                *model.beside,
+                ScriptFile(f"models/{run.model}", run.model, model),
                 *_input_files(run),
             ]
         ),
-        devices=options.devices,
         devices_refused=script_client.no_devices or ("" if run.hexagon else f"{run.backend} is one device"),
         signed=options.signed,
-        logcat=options.logcat or (options.prove and run.hexagon),  # the log has the counts of Hexagon
-        prove=tuple((each.name, op) for each in packages for op in each.ops) if options.prove else (),
+        logcat=options.prove and run.hexagon,  # the log has the counts of Hexagon
+        prove=tuple((package.name, op) for package in packages for op in package.ops) if options.prove else (),
         root=script_client.sdk,
         socs=tuple(sorted(hexagon_versions().items())) if run.archs else (),
         checks=tuple(_output_checks(run, script_client, options)),
-        notes=tuple(each for each in client.notes(packages) if each != script_client.without_note),
+        notes=tuple(client.notes(packages)),
     )
 
 
@@ -141,109 +119,20 @@ def _own_client(options: ScriptOptions) -> bytes:
 
 def hexagon_versions() -> dict[str, str]:
     """Every name that a device may report, in upper case -> its Hexagon version (data/devices.toml, qnn.socs)."""
-    found = {row.name: row.arch for row in socs.ALL.values()}
+    versions = {row.name: row.arch for row in socs.ALL.values()}
     for row in resources.facts("devices")["device"]:
         names = [row["name"], *row.get("code_names", ()), *map(str, row.get("ids", ()))]
-        found |= {name.upper(): row["arch"] for name in names}
-    return found
+        versions |= {name.upper(): row["arch"] for name in names}
+    return versions
 
 
 def _output_checks(run: ClientRun, client: ScriptClient, options: ScriptOptions) -> Iterator[OutputCheck]:
-    types = {each.name: each.dtype for each in run.graph.outputs} if run.graph else {}
-    for each in run.references:
-        assert client.output is not None
-        dtype = each.dtype or "float32"
-        absolute, relative = options.tolerance or tensors.tolerance(dtype, types.get(each.name, ""))
-        reference = f"references/{each.sample}/{each.file}"
-        yield OutputCheck(each.sample, each.name, client.output(run, each), reference, dtype, absolute, relative)
-
-
-# --- many cases on one device -----------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class CaseFiles:
-    """One case: a graph, and its inputs by the names of its tensors."""
-
-    name: str  # of its folder
-    context: bytes
-    graph: GraphInfo
-    inputs: tuple[tuple[str, bytes], ...]
-
-
-@dataclass(frozen=True)
-class CaseScript:
-    """The common part of scripts for cases of one package."""
-
-    name: str  # of its folder on the device
-    device: str  # ssh or adb
-    system: str
-    built: Built
-    seconds: int  # of a case
-    on_step: Callable[[str], None] = lambda _line: None
-
-
-def make_case_plan(script: CaseScript, cases: Sequence[CaseFiles] = ()) -> ScriptPlan:
-    """A plan in which udogen's client runs each case in a separate process; the caller compares the fetched outputs."""
-    arch, packages = script.built
-    run = ClientRun(
-        client="cpp",
-        packages=tuple(_in_folder(each, RUN) for each in packages),
-        system=script.system,
-        archs=(arch,) if arch else (),
-        model="model.bin",
-        kind="context",
-        inputs=(),
-        references=(),
-        samples=1,
-        signed=False,
-        program=build_own_client(script.system, on_step=script.on_step).read_bytes(),
-        loops=_CASE_LOOPS,
-        seconds=script.seconds,
-    )
-    command = commands.ALL["cpp"].command(run)
-    files = [
-        *_library_files([script.built], run),
-        *command.files,
-        ScriptFile("cases.tar", "cases.tar", _archive(cases)),
-    ]
-    return replace(
-        make_probe_plan(script.device),
-        name=script.name,
-        system=script.system,
-        backend=run.backend,
-        archs=run.archs,
-        forbidden=_forbidden(programs.ALL["cpp"], packages),
-        command=command,
-        files=_with_keys(files),
-        cases=max(len(cases), 1),
-    )
-
-
-def make_probe_plan(device: str) -> ScriptPlan:
-    """A plan for any device, for `run.py --probe`."""
-    return ScriptPlan(
-        name="probe",
-        title="cases of `udogen test`",
-        client="cpp",
-        device=device,
-        remote=_REMOTE[ANDROID if device == "adb" else LINUX],
-        socs=tuple(sorted(hexagon_versions().items())),
-    )
-
-
-def _archive(cases: Sequence[CaseFiles]) -> bytes:
-    """All cases as one tar file, because sending many files is slow."""
-    buffer = io.BytesIO()
-    with tarfile.open(fileobj=buffer, mode="w") as archive:
-        for case in cases:
-            files = {"model.bin": case.context, "graph.txt": commands.graph_text(case.graph)}
-            files |= {f"inputs/0/{file_name(name)}.raw": data for name, data in case.inputs}
-            for name, data in files.items():
-                entry = tarfile.TarInfo(f"cases/{case.name}/{name}")
-                entry.size = len(data)
-                archive.addfile(entry, io.BytesIO(data))
-    return buffer.getvalue()
+    types = {tensor.name: tensor.dtype for tensor in run.graph.outputs} if run.graph else {}
+    for tensor in run.references:
+        dtype = tensor.dtype or "float32"
+        absolute, relative = options.tolerance or tensors.tolerance(dtype, types.get(tensor.name, ""))
+        reference = f"references/{tensor.sample}/{tensor.file}"
+        yield OutputCheck(tensor.sample, tensor.name, client.output(tensor), reference, dtype, absolute, relative)
 
 
 # --- packages -------------------------------------------------------------------------------------------
@@ -254,14 +143,14 @@ def _find_built(options: ScriptOptions) -> list[Built]:
     if options.system == PC:
         if re.fullmatch(r"v\d+", options.target):
             raise UsageError(f"--target {options.target} is a device", hint="--target htp is Qualcomm's HTP on this PC")
-        return [("", find_packages(options.paths, PackageOptions(options.target, ops=options.ops)))]
+        return [("", find_packages(options.paths, PackageOptions(options.target)))]
     android = options.system == ANDROID
     target = options.target or _only_backend(options.paths)
-    chosen = PackageOptions(android=android, ops=options.ops, folder=options.remote)
+    chosen = PackageOptions(android=android)
     if target not in backends.RUNTIMES or not backends.ALL[target].two_halves:
         target = f"{target}_{'android' if android else 'aarch64'}" if target in backends.RUNTIMES else target
-        found = _find_for_device(options.paths, replace(chosen, target=target))
-        return [(found[0].platform.arch, found)]
+        packages = _find_for_device(options.paths, replace(chosen, target=target))
+        return [(packages[0].platform.arch, packages)]
     built, faults = [], []
     for arch in architectures.of_backend(target):
         try:
@@ -286,58 +175,33 @@ def _find_for_device(paths: Sequence[Path], options: PackageOptions) -> tuple[Pa
 
 def _only_backend(paths: Sequence[Path]) -> str:
     folders = [path for path in paths if path.is_dir()]
-    found = {each.backend for path in folders for each in open_packages(path)} & backends.RUNTIMES.keys()
-    if len(found) == 1:
-        return found.pop()
+    candidates = {part.backend for path in folders for part in open_packages(path)} & backends.RUNTIMES.keys()
+    if len(candidates) == 1:
+        return candidates.pop()
     raise UsageError(
-        "the backend is not clear" + (f": it could be {', '.join(sorted(found))}" if found else ""),
+        "the backend is not clear" + (f": it could be {', '.join(sorted(candidates))}" if candidates else ""),
         hint="--target cpu, gpu, htp (every Hexagon version that is built) or v75",
     )
 
 
-def _in_the_run(package: Package, options: ScriptOptions) -> Package:
-    """The package in the folder of the run; for ExecuTorch, in the folder that the model names."""
-    remote = options.remote or DEVICE_FOLDER
-    if not PurePosixPath(remote).is_absolute():
-        raise UsageError(f"--folder {remote} is not an absolute path", hint=f"as in {DEVICE_FOLDER}")
-    if options.client != "executorch":
-        return _in_folder(package, RUN)
-    return _in_folder(package, package.folder or f"{remote.rstrip('/')}/{package.name}")
-
-
-def _in_folder(package: Package, folder: str) -> Package:
+def in_folder(package: Package, folder: str) -> Package:
     """The package with the paths it has in another folder."""
     libraries = tuple(
-        each if each.hexagon else replace(each, path=f"{folder}/{each.name}") for each in package.libraries
+        library if library.hexagon else replace(library, path=f"{folder}/{library.name}")
+        for library in package.libraries
     )
     registration = package.registration
     if not package.platform.is_device:  # on this machine a client opens the file itself
-        libraries = tuple(replace(each, file=Path(each.path)) for each in libraries)
+        libraries = tuple(replace(library, file=Path(library.path)) for library in libraries)
         registration = Path(f"{folder}/{registration.name}") if registration else None
     return replace(package, libraries=libraries, folder=folder, registration=registration)
-
-
-_SEPARATORS = ',:;"\n'
-_ALWAYS_FORBIDDEN = (
-    ":;\n"  # separators of LD_LIBRARY_PATH (glibc accepts two), ADSP_LIBRARY_PATH, and run.py's list of links
-)
-
-
-def _forbidden(client: Client, packages: Sequence[Package]) -> str:
-    """The characters that the client refuses in paths; run.py looks for them in its folder, which only it knows."""
-    rules = [rule for rule in client.rules if rule.id == "separators"]
-
-    def refused(char: str) -> bool:
-        moved = [_in_folder(each, f"/{char}") for each in packages]
-        return char in _ALWAYS_FORBIDDEN or any(True for rule in rules for _ in rule.faults(moved))
-
-    return "".join(filter(refused, _SEPARATORS))
 
 
 # --- files ----------------------------------------------------------------------------------------------
 
 
-def _library_files(built: Sequence[Built], run: ClientRun) -> Iterator[ScriptFile]:
+def library_files(built: Sequence[Built], run: ClientRun) -> Iterator[ScriptFile]:
+    """The libraries of the packages, below libs/."""
     seen = set()
     for arch, packages in built:
         for package in packages:
@@ -351,24 +215,23 @@ def _library_files(built: Sequence[Built], run: ClientRun) -> Iterator[ScriptFil
 
 def _files_of(package: Package, run: ClientRun) -> Iterator[tuple[Path, str, bool]]:
     """(file, its name on the device, whether Hexagon loads it)."""
-    if run.client.startswith("snpe-"):
+    if run.client == "snpe-net-run":
         for file, name in snpe.device_files(package):
             yield file, name, name.startswith(f"{snpe.DSP_FOLDER}/")
         return
-    folder = f"{package.folder or DEVICE_FOLDER}/" if run.client == "executorch" else ""
-    for each in package.libraries:
-        yield each.file, f"{folder}{each.name}", each.hexagon
+    for library in package.libraries:
+        yield library.file, library.name, library.hexagon
 
 
 def _input_files(run: ClientRun) -> Iterator[ScriptFile]:
-    for each in run.inputs:
-        name = f"inputs/{each.sample}/{each.file}"
-        yield ScriptFile(name, name, each.content)
+    for tensor in run.inputs:
+        name = f"inputs/{tensor.sample}/{tensor.file}"
+        yield ScriptFile(name, name, tensor.content)
 
 
-def _with_keys(files: Iterable[ScriptFile]) -> tuple[ScriptFile, ...]:
+def with_keys(files: Iterable[ScriptFile]) -> tuple[ScriptFile, ...]:
     """The files with their checksums; an error if two would have the same name."""
-    found = []
+    keyed = []
     taken: dict[tuple[str, str], ScriptFile] = {}
     for file in files:
         for arch in (file.arch, ""):
@@ -379,8 +242,8 @@ def _with_keys(files: Iterable[ScriptFile]) -> tuple[ScriptFile, ...]:
                     hint="rename the library of one package, or generate them as one package",
                 )
         taken[file.arch, file.name] = file
-        found.append(replace(file, key=_checksum(file.content)))
-    return tuple(found)
+        keyed.append(replace(file, key=_checksum(file.content)))
+    return tuple(keyed)
 
 
 def _checksum(content: bytes | Path) -> str:
@@ -401,19 +264,6 @@ def _content(path: Path) -> bytes:
 # --- models ---------------------------------------------------------------------------------------------
 
 _HOW_TO_CONTEXT = "`udogen run op PACKAGE OP --input … --save-context FILE` makes a context binary"
-
-
-def _prepare_model(
-    options: ScriptOptions, client: ScriptClient, packages: Sequence[Package], *, needs_graph: bool
-) -> _Model:
-    path, kind = _model_path(options, client)
-    name = f"model{path.suffix if re.fullmatch(r'[.][A-Za-z0-9]+', path.suffix) else '.bin'}"
-    if client.prepare is not None:
-        content, named = client.prepare(path, packages, options.rules)
-        return _Model(name, kind, content, tuple(_beside(path, each) for each in dict.fromkeys(named)))
-    if kind == "context" and (needs_graph or options.client == "cpp"):
-        return _Model(name, kind, path, graph=_graph_of(path, options, packages[0].backend))
-    return _Model(name, kind, path)
 
 
 def _model_path(options: ScriptOptions, client: ScriptClient) -> tuple[Path, str]:
@@ -445,7 +295,7 @@ def _graph_of(path: Path, options: ScriptOptions, backend: str) -> GraphInfo:
     if options.graph:
         return info.graph(options.graph)
     if len(info.graphs) != 1:
-        names = ", ".join(each.name for each in info.graphs)
+        names = ", ".join(graph.name for graph in info.graphs)
         raise UsageError(f"{path} has {len(info.graphs)} graphs: {names}", hint="choose one with --graph")
     return info.graphs[0]
 
@@ -458,17 +308,3 @@ def _check_tensors(
         raise UsageError(
             f"{options.context}: {faults[0]}", details=faults[1:], hint="see `udogen inspect` of the context binary"
         )
-
-
-def _beside(model: Path, name: str) -> ScriptFile:
-    if PurePosixPath(name).is_absolute() or ".." in PurePosixPath(name).parts:
-        raise UsageError(
-            f"{model} names the file {name}, which is not below its own folder",
-            hint="keep all of the model in one folder",
-        )
-    file = model.parent / name
-    if not file.is_file():
-        raise UsageError(
-            f"{model} names the file {name}, and {file} does not exist", hint="keep the file beside the model"
-        )
-    return ScriptFile(f"models/{name}", name, file)

@@ -24,8 +24,8 @@ def as_shell(word: str) -> str:
     parts = _PLACEHOLDER.split(word)
     texts = [shlex.quote(part) if part else "" for part in parts[::2]]
     variables = [f'"${name}"' for name in parts[1::2]]
-    found = "".join(text + variable for text, variable in zip(texts, [*variables, ""], strict=True))
-    return found or "''"
+    shell = "".join(text + variable for text, variable in zip(texts, [*variables, ""], strict=True))
+    return shell or "''"
 
 
 def readable(word: str) -> str:
@@ -105,7 +105,6 @@ class ScriptPlan:
     forbidden: str = ""  # characters that the client's options cannot have in a path
     command: Command = Command(())
     files: tuple[ScriptFile, ...] = ()
-    devices: int = 1
     devices_refused: str = ""  # why the client cannot select an HTP device; empty if it can
     signed: bool = False
     logcat: bool = False
@@ -124,17 +123,17 @@ class ScriptPlan:
     def as_json(self) -> dict[str, Any]:
         """The manifest in the script's folder, which run.py reads."""
         bare = replace(self, files=tuple(replace(file, content=b"") for file in self.files))
-        found = asdict(bare)
-        del found["command"]
-        for row, file in zip(found["files"], self.files, strict=True):
+        facts = asdict(bare)
+        del facts["command"]
+        for row, file in zip(facts["files"], self.files, strict=True):
             del row["content"]
             row["size"] = file.size
         return {
             "udogen_script": FORMAT,
-            **found,
+            **facts,
             "machine": machine_of(self.system),
             "label": self.label,
             "command": [readable(word) for word in self.command.words],
             "socs": dict(self.socs),
-            "vendors": [asdict(each) for each in self.command.vendors],
+            "vendors": [asdict(vendor) for vendor in self.command.vendors],
         }

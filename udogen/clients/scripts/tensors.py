@@ -47,13 +47,13 @@ def file_name(name: str) -> str:
 def read(rows: Sequence[tuple[str, str]], option: str) -> tuple[TensorData, ...]:
     """The tensors of NAME=FILE; each repetition of a name belongs to the next sample."""
     counts: dict[str, int] = {}
-    found = []
+    tensors = []
     for name, path in rows:
         if "\n" in name or not name:
             raise UsageError(
                 f"{option} {name}={path}: this is not the name of a tensor", hint=f"as in {option} x=x.npy"
             )
-        found.append(_read(name, counts.get(name, 0), path))
+        tensors.append(_read(name, counts.get(name, 0), path))
         counts[name] = counts.get(name, 0) + 1
     if len(set(counts.values())) > 1:
         raise UsageError(
@@ -66,7 +66,7 @@ def read(rows: Sequence[tuple[str, str]], option: str) -> tuple[TensorData, ...]
         other = files.setdefault(file_name(name), name)
         if other != name:
             raise UsageError(f"the tensors {other} and {name} would have the same file", hint="rename one of them")
-    return tuple(found)
+    return tuple(tensors)
 
 
 def _read(name: str, sample: int, path: str) -> TensorData:
@@ -83,8 +83,8 @@ def _read(name: str, sample: int, path: str) -> TensorData:
 
 def samples(inputs: Sequence[TensorData], references: Sequence[TensorData]) -> int:
     """The number of samples; references must be given for all samples, or for none."""
-    count = max((each.sample + 1 for each in inputs), default=1)
-    compared = max((each.sample + 1 for each in references), default=count)
+    count = max((tensor.sample + 1 for tensor in inputs), default=1)
+    compared = max((tensor.sample + 1 for tensor in references), default=count)
     if compared != count:
         raise UsageError(
             f"there are {count} samples of inputs and {compared} of references", hint="give one of each for each sample"
@@ -96,26 +96,26 @@ def faults(
     graph: GraphInfo, inputs: Sequence[TensorData], references: Sequence[TensorData], *, floats: bool
 ) -> list[str]:
     """Why tensors do not fit a stored graph, one sentence each; with `floats` every tensor may be given as float32."""
-    expected = {each.name: each for each in graph.inputs}
-    given = {each.name for each in inputs}
+    expected = {tensor.name: tensor for tensor in graph.inputs}
+    given = {tensor.name for tensor in inputs}
     missing = [name for name in expected if name not in given]
     return [
         *([f"the graph's input {', '.join(missing)} is not given"] if missing else []),
         *_misfits(expected, inputs, "input", floats),
-        *_misfits({each.name: each for each in graph.outputs}, references, "output", floats),
+        *_misfits({tensor.name: tensor for tensor in graph.outputs}, references, "output", floats),
     ]
 
 
 def _misfits(expected: Mapping[str, TensorInfo], given: Sequence[TensorData], role: str, floats: bool) -> Iterator[str]:
-    for each in given:
-        info = expected.get(each.name)
+    for tensor in given:
+        info = expected.get(tensor.name)
         if info is None:
-            yield f"the graph has no {role} {each.name}; it has {', '.join(expected) or 'none'}"
-        elif not _fits(each, info, floats):
+            yield f"the graph has no {role} {tensor.name}; it has {', '.join(expected) or 'none'}"
+        elif not _fits(tensor, info, floats):
             shape = "x".join(map(str, info.shape)) or "scalar"
             yield (
-                f"{each.path} has {len(each.content)} bytes of {each.dtype or 'raw data'}; "
-                f"{role} {each.name} is {info.dtype} {shape}, {info.nbytes} bytes"
+                f"{tensor.path} has {len(tensor.content)} bytes of {tensor.dtype or 'raw data'}; "
+                f"{role} {tensor.name} is {info.dtype} {shape}, {info.nbytes} bytes"
             )
 
 
@@ -127,10 +127,13 @@ def _fits(tensor: TensorData, info: TensorInfo, floats: bool) -> bool:
 
 def typed(infos: Sequence[TensorInfo], given: Sequence[TensorData]) -> tuple[TensorData, ...]:
     """Raw files with their types: the tensor's type if the size fits, otherwise float32."""
-    own = {each.name: (storage(each.dtype)[-1], each.nbytes) for each in infos}
+    own = {tensor.name: (storage(tensor.dtype)[-1], tensor.nbytes) for tensor in infos}
     return tuple(
-        replace(each, dtype=each.dtype or (own[each.name][0] if len(each.content) == own[each.name][1] else "float32"))
-        for each in given
+        replace(
+            tensor,
+            dtype=tensor.dtype or (own[tensor.name][0] if len(tensor.content) == own[tensor.name][1] else "float32"),
+        )
+        for tensor in given
     )
 
 
@@ -143,5 +146,5 @@ def storage(dtype: str) -> tuple[str, ...]:
 def tolerance(dtype: str, qnn: str = "") -> tuple[float, float]:
     """(absolute, relative), as in `udogen test`; `qnn` is the tensor's type, if it is known."""
     kind = datatypes.BY_NAME.get(qnn) or next((row for row in datatypes.ALL if row.numpy == dtype), None)
-    found = tolerances.default(kind) if kind else tolerances.EXACT
-    return found.absolute, found.relative
+    allowed = tolerances.default(kind) if kind else tolerances.EXACT
+    return allowed.absolute, allowed.relative

@@ -1,10 +1,9 @@
-"""Writes a plan as a folder: the files to push, run.py, device.sh, README.txt and the manifest."""
+"""Writes a plan as a folder: the files to push, run.py, device.sh and the manifest."""
 
 from __future__ import annotations
 
 import filecmp
 import json
-import os
 import re
 import shlex
 import shutil
@@ -15,7 +14,7 @@ from pathlib import Path
 from udogen import backends, resources
 from udogen.backends.plan import PlannedFile
 from udogen.clients.device import dsp_path
-from udogen.clients.scripts.plan import FORMAT, RUN, ScriptPlan, as_shell, readable
+from udogen.clients.scripts.plan import RUN, ScriptPlan, as_shell
 from udogen.clients.scripts.tensors import TensorData
 from udogen.errors import UsageError, read_plain, writing
 from udogen.generate.render import render_file
@@ -27,16 +26,12 @@ _FOREIGN = "choose an empty folder, or one that `udogen script` wrote"
 
 def render(plan: ScriptPlan, references: Sequence[TensorData] = ()) -> dict[str, bytes | Path]:
     """Path in the folder -> content, for all files of the script."""
-    data = _template_data(plan)
-    scripts = {
-        name: _tidy(render_file(PlannedFile(name, template=f"scripts/{name}.mako", data=data)))
-        for name in ("device.sh", "README.txt")
-    }
+    device_sh = render_file(PlannedFile("device.sh", template="scripts/device.sh.mako", data=_template_data(plan)))
     manifest = json.dumps(plan.as_json(), indent=2, ensure_ascii=False) + "\n"
     return {
         **{file.source: file.content for file in plan.files},
         **{f"references/{each.sample}/{each.file}": each.content for each in references},
-        **scripts,
+        "device.sh": _tidy(device_sh),
         "run.py": _run_py(),
         MANIFEST: manifest.encode("utf-8", "surrogateescape"),
     }
@@ -58,39 +53,31 @@ def _tidy(text: bytes) -> bytes:
 
 
 def _template_data(plan: ScriptPlan) -> dict[str, object]:
-    """The variables of the templates: quoted texts, and flags."""
+    """The variables of device.sh: quoted texts, and flags."""
     dsp = backends.ALL[plan.backend].two_halves and plan.system != "pc"
     folders = [*(f"{RUN}/{each}" for each in plan.command.dsp_folders), RUN]
     return {
         "title": " ".join(plan.title.split()),
-        "not_local": plan.device != "local",
         "label": plan.label,
-        "archs": " ".join(plan.archs),
-        "hexagon": bool(plan.archs),
         "dsp": dsp,
         "dsp_path": as_shell(dsp_path(folders, plan.system)) if dsp else "''",
         "words": " ".join(as_shell(word) for word in plan.command.words),
-        "command": " ".join(shlex.quote(readable(word)) for word in plan.command.words),
         "pd_session": "signed" if plan.signed else "unsigned",
         "extensions": plan.command.extensions,
-        "root": plan.root,
         "proves": bool(plan.prove),
         "proves_on_dsp": bool(plan.prove) and dsp,
         "program": shlex.quote(plan.command.words[0].rpartition("/")[2]),
         "cases": bool(plan.cases),
-        "has_references": bool(plan.checks),
-        "notes": tuple(" ".join(note.split()) for note in plan.notes),
     }
 
 
 def write(folder: Path, rendered: Mapping[str, bytes | Path]) -> list[str]:
-    """Write changed files and remove those of an earlier script; outputs and other files stay."""
-    old = _earlier(folder)
+    """Write changed files; outputs and other files stay."""
+    _check_folder(folder)
     written = []
     with writing(folder, hint="choose another folder with -o"):
         for path, content in rendered.items():
             target = folder / path
-            runnable = path in _RUNNABLE or path.startswith("bin/")
             if not (target.is_file() and not target.is_symlink() and _equal(target, content)):
                 target.parent.mkdir(parents=True, exist_ok=True)
                 fresh = target.with_name(f".{target.name}.new")
@@ -100,10 +87,7 @@ def write(folder: Path, rendered: Mapping[str, bytes | Path]) -> list[str]:
                     fresh.write_bytes(content)
                 fresh.replace(target)
                 written.append(path)
-            target.chmod(0o755 if runnable else 0o644)
-        for path in sorted(old - rendered.keys()):
-            (folder / path).unlink(missing_ok=True)
-            _prune((folder / path).parent, folder)
+            target.chmod(0o755 if path in _RUNNABLE or path.startswith("bin/") else 0o644)
     return written
 
 
@@ -113,23 +97,15 @@ def _equal(file: Path, content: bytes | Path) -> bool:
     return file.stat().st_size == len(content) and file.read_bytes() == content
 
 
-def _earlier(folder: Path) -> set[str]:
-    """The files that an earlier script wrote here; an error if the folder has only other files."""
+def _check_folder(folder: Path) -> None:
+    """Raise for a folder with files of others."""
     if folder.exists() and not folder.is_dir():
         raise UsageError(f"{folder} is a file, not a folder", hint="choose another folder with -o")
     if not folder.is_dir() or not any(folder.iterdir()):
-        return set()
+        return
     try:
-        found = json.loads(read_plain(folder / MANIFEST).decode("utf-8", "surrogateescape"))
-        assert found["udogen_script"] == FORMAT
-        sources = {str(row["source"]) for row in found["files"]} | {str(row["reference"]) for row in found["checks"]}
-    except (OSError, ValueError, KeyError, TypeError, AssertionError) as fault:
-        raise UsageError(f"{folder} has files that `udogen script` did not write", hint=_FOREIGN) from fault
-    inside = os.path.realpath(folder) + os.sep
-    return {each for each in sources if os.path.realpath(folder / each).startswith(inside)}
-
-
-def _prune(folder: Path, base: Path) -> None:
-    while folder != base and folder.is_dir() and not any(folder.iterdir()):
-        shutil.rmtree(folder)
-        folder = folder.parent
+        if "udogen_script" in json.loads(read_plain(folder / MANIFEST)):
+            return
+    except (OSError, ValueError, TypeError):
+        pass
+    raise UsageError(f"{folder} has files that `udogen script` did not write", hint=_FOREIGN)

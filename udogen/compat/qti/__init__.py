@@ -6,7 +6,7 @@ ExecuTorch's `backends.qualcomm.custom_op.interface` imports it to read a packag
     udogen.compat.qti.install()
 
 and for an unchanged program: `python -m udogen.compat.qti script.py arguments…`.  The vendor's module is used if it
-is on `sys.path`, even if it is added later; `install(replace=True)` replaces it.
+is on `sys.path`, even if it is added later.
 
 Finders are added at the end of `sys.meta_path`, so that the vendor's module comes first.  `qti` and `qti.aisw` are
 namespace packages, created only if they do not exist, so parts of the SDK that are added to `sys.path` later are found
@@ -33,7 +33,7 @@ from udogen.opdef.problems import ConfigError, Problem, render, source_lines
 if TYPE_CHECKING:
     from udogen.opdef.model import Op, OpPackage
 
-__all__ = ["OperatorInfo", "PackageInfo", "QnnOpPackageGenerator", "install", "uninstall"]
+__all__ = ["OperatorInfo", "PackageInfo", "QnnOpPackageGenerator", "install"]
 
 PARENTS = ("qti", "qti.aisw")
 PACKAGE = "qti.aisw.op_package_generator"
@@ -171,40 +171,11 @@ class _GeneratorFinder(MetaPathFinder, Loader):
             module.__dict__.update(QnnOpPackageGenerator=QnnOpPackageGenerator, PackageInfo=PackageInfo)
 
 
-def install(*, replace: bool = False, log: Log = lambda line: _logger().info(line)) -> None:
-    """Provide the vendor's modules if they are not installed; with `replace`, always.
-
-    `log` gets a line when udogen's are imported.  A second call only changes which of the two takes precedence.
-    """
-    if replace:
-        _forget(MODULES)
-    _remove_finders()
-    sys.meta_path.insert(0 if replace else len(sys.meta_path), _GeneratorFinder(log))
-    sys.meta_path.append(_ParentFinder())
-
-
-def uninstall() -> None:
-    """Undo `install`, and forget the modules imported by it."""
-    _remove_finders()
-    _forget([name for name in MODULES if _is_generator(sys.modules.get(name))])
-    _forget([name for name in reversed(PARENTS) if _is_open(sys.modules.get(name))])
-
-
-def _remove_finders() -> None:
-    sys.meta_path[:] = [each for each in sys.meta_path if not isinstance(each, (_GeneratorFinder, _ParentFinder))]
-
-
-def _forget(names: Iterable[str]) -> None:
-    """Remove modules from `sys.modules` and from their parents, which have them as attributes."""
-    for name in names:
-        sys.modules.pop(name, None)
-        parent, _, last = name.rpartition(".")
-        vars(sys.modules.get(parent, ModuleType(""))).pop(last, None)
+def install(*, log: Log = lambda line: _logger().info(line)) -> None:
+    """Provide the vendor's modules if they are not installed; `log` gets a line when udogen's are imported."""
+    if not any(isinstance(finder, _GeneratorFinder) for finder in sys.meta_path):
+        sys.meta_path += [_GeneratorFinder(log), _ParentFinder()]
 
 
 def _is_generator(module: ModuleType | None) -> bool:
     return module is not None and isinstance(getattr(module.__spec__, "loader", None), _GeneratorFinder)
-
-
-def _is_open(module: ModuleType | None) -> bool:
-    return module is not None and isinstance(getattr(module, "__path__", None), _SearchPath)

@@ -24,7 +24,7 @@ from udogen.opdef.model import OpPackage
 _SDK = ".sdk"
 VERSION_FOLDER = "jni/src/DSP_"  # for one version of DSP, as in Qualcomm's generators since about 2.20
 # Files that this layout replaces.
-_REPLACED = ("Makefile", "makefiles/Android.mk", "makefiles/Application.mk", "makefiles/linux.mk")
+_REPLACED = ("Makefile", "makefiles/linux.mk")
 
 
 def _core(kind: str) -> UdoCore:

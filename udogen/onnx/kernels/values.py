@@ -155,10 +155,6 @@ def elementwise(function: Callable[..., Any], *given: Number) -> Value:
     return Value(shape, lambda index: function(*(spread(each, index) for each in values)))
 
 
-def _of_floats(function: Callable[..., Any]) -> Callable[..., Any]:
-    return lambda *elements: function(*map(as_float, elements))
-
-
 def axes_of(value: Value, axes: Sequence[int] | None) -> list[int]:
     return sorted(axis % value.rank for axis in axes) if axes else list(range(value.rank))
 

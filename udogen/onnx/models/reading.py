@@ -185,8 +185,3 @@ def taken_by(node: Any) -> Iterator[str]:
     """Names of tensors that a node takes, also in graphs inside of it."""
     yield from (name for name in node.input if name)
     yield from captured_by(node)
-
-
-def domain_of(node: Any) -> str:
-    """The domain of a node; ai.onnx is another name of none."""
-    return "" if node.domain == "ai.onnx" else str(node.domain)

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from udogen.onnx.client import attribute_fault
 from udogen.onnx.models import reading
-from udogen.onnx.ort.client import attribute_fault
 from udogen.opdef import datatypes
 from udogen.opdef.model import Op
 from udogen.runtime.failures import NotExpressible

@@ -154,11 +154,13 @@ def network_lines(outcome: NetworkOutcome, paint: Paint = _plain) -> list[str]:
 
 def matrix(run: TestRun, width: int = 0) -> list[str]:
     """A table of ops and data types by backend."""
-    cells = run.matrix()
-    backends = run.backends()
-    rows = [
-        (op, dtype, *(_cell(cells.get((op, backend, dtype), ())) for backend in backends)) for op, dtype in run.rows()
-    ]
+    cells, backends = run.matrix(), run.backends()
+    rows = []
+    before = ""
+    for op, dtype in run.rows():
+        outcomes = [cells.get((op, backend, dtype), ()) for backend in backends]
+        rows.append(("" if op == before else op, dtype, *map(_cell, outcomes)))
+        before = op
     return table(("op", "type", *backends), rows, width)
 
 

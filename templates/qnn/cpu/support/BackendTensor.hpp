@@ -1,12 +1,7 @@
-// Auto-generated part of every op package that udogen generates for the CPU backend; regenerating rewrites this file.
-//
 // A tensor as libQnnCpu passes it, and repeated inputs and outputs, which only CPU and GPU have.
-#pragma once
 
-#include "BackendUtils.hpp"
 #include "CPU/QnnCpuOpPackage.h"
 #include "QnnTypes.h"
-#include "Values.hpp"
 
 #define UDO_CPU 1
 

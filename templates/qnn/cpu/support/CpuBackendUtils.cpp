@@ -1,6 +1,3 @@
-// Auto-generated part of every op package that udogen generates for the CPU backend; regenerating rewrites this file.
-#include "CPU/CpuBackendUtils.hpp"
-
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -10,8 +7,6 @@
 #include <string>
 #include <utility>
 #include <vector>
-
-#include "Validation.hpp"
 
 namespace udo {
 namespace {

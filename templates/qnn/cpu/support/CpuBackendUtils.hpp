@@ -1,7 +1,4 @@
-// Auto-generated part of every op package that udogen generates for the CPU backend; regenerating rewrites this file.
-//
 // Binds the arguments of a kernel to a node of the runtime; one instance for each node of a graph.
-#pragma once
 
 #include <cstdint>
 #include <memory>
@@ -9,11 +6,6 @@
 #include <type_traits>
 #include <utility>
 #include <vector>
-
-#include "BackendUtils.hpp"
-#include "CustomOpUtils.hpp"
-#include "Executions.hpp"
-#include "PackageTables.hpp"
 
 namespace udo {
 

@@ -1,13 +1,9 @@
-// Auto-generated part of every op package with kernels in Qualcomm's style; regenerating rewrites this file.
-#include "CustomOps.hpp"
-
 #include <cstring>
 #include <deque>
 #include <memory>
 #include <utility>
 
 #include "CustomOpPackage.hpp"
-#include "VendorParams.hpp"
 
 namespace qnn {
 namespace custom {

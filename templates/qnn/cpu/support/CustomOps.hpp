@@ -1,9 +1,4 @@
-// Auto-generated part of every op package with kernels in Qualcomm's style; regenerating rewrites this file.
-//
 // Connects the tables of a package with kernels in Qualcomm's style (include/CustomOpPackage.hpp).
-#pragma once
-
-#include "CPU/CpuBackendUtils.hpp"
 
 namespace udo {
 

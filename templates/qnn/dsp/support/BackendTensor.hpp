@@ -1,10 +1,6 @@
-// Auto-generated part of every op package that udogen generates for the DSP backend (V65, V66); regenerating rewrites this file.
-//
 // A tensor as the DSP passes it, with a range instead of scale and offset.
-#pragma once
 
 #include "DSP/QnnDspOpPackage.h"
-#include "Values.hpp"
 
 #define UDO_DSP 1
 

@@ -1,13 +1,9 @@
-// Auto-generated part of every op package that udogen generates for the DSP backend (V65, V66); regenerating rewrites this file.
-//
 // The DSP with its threads and its memory, for kernels whose `execute` or `prepare` has `udo::Dsp&` as last argument.
-#pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
 
-#include "CustomOpUtils.hpp"
 #include "DSP/QnnDspOpPackage.h"
 
 namespace udo {

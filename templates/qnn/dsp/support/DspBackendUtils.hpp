@@ -1,16 +1,8 @@
-// Auto-generated part of every op package that udogen generates for the DSP backend (V65, V66); regenerating rewrites this file.
-//
 // Connects the DSP with a kernel: factories that keep parameters, operations, and the binding of arguments.
-#pragma once
 
 #include <cstdint>
 #include <new>
 #include <type_traits>
-
-#include "BackendUtils.hpp"
-#include "CustomOpUtils.hpp"
-#include "DSP/Dsp.hpp"
-#include "Executions.hpp"
 
 namespace udo {
 

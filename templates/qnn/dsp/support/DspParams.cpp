@@ -1,9 +1,4 @@
-// Auto-generated part of every op package that udogen generates for the DSP backend (V65, V66); regenerating rewrites this file.
-#include "DSP/DspParams.hpp"
-
 #include <cstring>
-
-#include "DSP/DspBackendUtils.hpp"
 
 namespace udo {
 namespace {

@@ -1,11 +1,7 @@
-// Auto-generated part of every op package that udogen generates for the DSP backend (V65, V66); regenerating rewrites this file.
-//
 // Compares tensors and parameters of the DSP with the config, and copies parameters.
-#pragma once
 
 #include <cstdint>
 
-#include "BackendUtils.hpp"
 #include "DSP/QnnDspOpPackage.h"
 
 namespace udo {

@@ -1,10 +1,4 @@
-// Auto-generated part of every op package with kernels in Qualcomm's style; regenerating rewrites this file.
-#include "DSP/DspVendorOps.hpp"
-
 #include <cstring>
-
-#include "DSP/DspParams.hpp"
-#include "VendorParams.hpp"
 
 namespace udo {
 namespace {

@@ -1,10 +1,6 @@
-// Auto-generated part of every op package with kernels in Qualcomm's style; regenerating rewrites this file.
-//
 // Connects the DSP's functions with an op whose kernel is in Qualcomm's style (DspOps.hpp).
-#pragma once
 
 #include "DspOps.hpp"
-#include "Executions.hpp"
 
 namespace udo {
 

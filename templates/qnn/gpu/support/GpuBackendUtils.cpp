@@ -1,11 +1,7 @@
-// Auto-generated part of every op package that udogen generates for the GPU backend; regenerating rewrites this file.
 #include <cstdio>
 #include <cstring>
 #include <new>
 #include <string>
-
-#include "GpuBackendUtils.hpp"
-#include "Validation.hpp"
 
 namespace udo {
 namespace {

@@ -1,16 +1,9 @@
-// Auto-generated part of every op package that udogen generates for the GPU backend; regenerating rewrites this file.
-//
 // Binds the arguments of an op's C++ function to a node of the backend; one operation for each node of a graph.
-#pragma once
 
 #include <cmath>
 #include <cstdint>
 #include <limits>
 #include <type_traits>
-
-#include "Executions.hpp"
-#include "GpuOperation.hpp"
-#include "PackageTables.hpp"
 
 namespace udo {
 

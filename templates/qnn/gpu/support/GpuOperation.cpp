@@ -1,6 +1,3 @@
-// Auto-generated part of every op package that udogen generates for the GPU backend; regenerating rewrites this file.
-#include "GpuOperation.hpp"
-
 #include <cstdio>
 #include <cstring>
 #include <limits>

@@ -1,8 +1,5 @@
-// Auto-generated part of every op package that udogen generates for the GPU backend; regenerating rewrites this file.
-//
 // The C++ side of an op: its tensors, as far as they are known before an execution, and the kernels for the backend.
 // The backend compiles and executes them: no code of this side runs during an execution.
-#pragma once
 
 #include <cmath>
 #include <cstddef>
@@ -10,9 +7,7 @@
 #include <string>
 #include <type_traits>
 
-#include "BackendUtils.hpp"
 #include "GPU/QnnGpuOpPackage.h"
-#include "Values.hpp"
 
 #define UDO_GPU 1
 

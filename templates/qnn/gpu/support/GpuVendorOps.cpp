@@ -1,14 +1,9 @@
-// Auto-generated part of every op package with kernels in Qualcomm's style; regenerating rewrites this file.
-#include "GPU/GpuVendorOps.hpp"
-
 #include <cstring>
 #include <map>
 #include <mutex>
 #include <vector>
 
 #include "Operation.hpp"
-#include "Validation.hpp"
-#include "VendorParams.hpp"
 
 namespace udo {
 namespace {

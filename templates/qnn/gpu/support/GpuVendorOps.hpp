@@ -1,13 +1,8 @@
-// Auto-generated part of every op package with kernels in Qualcomm's style; regenerating rewrites this file.
-//
 // Connects the backend's nodes with ops whose kernels are in Qualcomm's style (Operation.hpp).
-#pragma once
 
 #include <memory>
 
-#include "Executions.hpp"
 #include "GPU/QnnGpuOpPackage.h"
-#include "PackageTables.hpp"
 
 class Operation;
 

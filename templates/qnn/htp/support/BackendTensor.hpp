@@ -1,10 +1,6 @@
-// Auto-generated part of every op package that udogen generates for the HTP backend; regenerating rewrites this file.
-//
 // A tensor as HTP passes it, with features that only HTP has.
-#pragma once
 
 #include "HTP/core/qhpi.h"
-#include "Values.hpp"
 
 #define UDO_HTP 1
 

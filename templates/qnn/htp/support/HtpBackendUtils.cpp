@@ -1,9 +1,4 @@
-// Auto-generated part of every op package that udogen generates for the HTP backend; regenerating rewrites this file.
-#include "HtpBackendUtils.hpp"
-
 #include <cstring>
-
-#include "HtpParameters.hpp"
 
 namespace udo {
 

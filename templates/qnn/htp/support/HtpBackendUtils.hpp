@@ -1,12 +1,6 @@
-// Auto-generated part of every op package that udogen generates for the HTP backend; regenerating rewrites this file.
-//
 // Binds the arguments of a kernel to the tensors that QHPI passes.
-#pragma once
 
 #include <cstdint>
-
-#include "BackendUtils.hpp"
-#include "CustomOpUtils.hpp"
 
 namespace udo {
 

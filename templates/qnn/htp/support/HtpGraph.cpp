@@ -1,6 +1,3 @@
-// Auto-generated part of every op package that udogen generates for the HTP backend; regenerating rewrites this file.
-#include "HtpGraph.hpp"
-
 namespace udo {
 namespace {
 

@@ -1,14 +1,8 @@
-// Auto-generated part of every op package that udogen generates for the HTP backend; regenerating rewrites this file.
-//
 // The graph that rewrites and tiling see while it is prepared: nodes (ops and constants) and values (their outputs).  The
 // handles own nothing, and are valid until the preparation ends.
-#pragma once
 
 #include <cstdint>
 #include <initializer_list>
-
-#include "CustomOpUtils.hpp"
-#include "HtpParameters.hpp"
 
 namespace udo {
 

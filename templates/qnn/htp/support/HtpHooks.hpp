@@ -1,18 +1,11 @@
-// Auto-generated part of every op package that udogen generates for the HTP backend; regenerating rewrites this file.
-//
 // What a kernel can give HTP besides `execute`: other kernels of the op, the unit that runs them, slices for several
 // threads, placement of tensors, costs, rewrites and tiles.  A kernel's file that has any of these defines
 // `void hooks(Hooks& op)`; the registration contains what it sets.
-#pragma once
 
 #include <cfenv>
 #include <cstdint>
 #include <new>
 #include <type_traits>
-
-#include "Executions.hpp"
-#include "HtpBackendUtils.hpp"
-#include "HtpGraph.hpp"
 
 namespace udo {
 

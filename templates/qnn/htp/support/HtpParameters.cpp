@@ -1,6 +1,3 @@
-// Auto-generated part of every op package that udogen generates for the HTP backend; regenerating rewrites this file.
-#include "HtpParameters.hpp"
-
 #include <cstring>
 
 // Graphs are prepared on the host; the DSP only executes them.
@@ -15,7 +12,6 @@
 #include <thread>
 #include <vector>
 
-#include "Validation.hpp"
 #endif
 
 namespace udo {

@@ -1,13 +1,7 @@
-// Auto-generated part of every op package that udogen generates for the HTP backend; regenerating rewrites this file.
-//
 // Finds parameters by their names.  An HTP kernel gets them without names, as additional inputs, in the order in which
 // the client passed them; the names are known only when the client validates the node.  So validation remembers the
 // order and the values of a node's parameters, and an early rewrite finds the nodes of a graph by these values and puts
 // their parameters in the order of the config.
-#pragma once
-
-#include "HtpBackendUtils.hpp"
-#include "PackageTables.hpp"
 
 namespace udo {
 

@@ -1,10 +1,5 @@
-// Auto-generated part of every op package that udogen generates for the HTP backend; regenerating rewrites this file.
-#include "HtpRegistration.hpp"
-
 #include <cstring>
 #include <new>
-
-#include "Executions.hpp"
 
 namespace udo {
 namespace {

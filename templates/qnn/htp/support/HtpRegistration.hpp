@@ -1,10 +1,4 @@
-// Auto-generated part of every op package that udogen generates for the HTP backend; regenerating rewrites this file.
-//
 // A package in the form that HTP needs: its ops as kernel records, and the functions of the QNN op package interface.
-#pragma once
-
-#include "HtpHooks.hpp"
-#include "HtpParameters.hpp"
 
 namespace udo {
 

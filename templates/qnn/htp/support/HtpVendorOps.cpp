@@ -1,7 +1,4 @@
-// Auto-generated part of every op package with kernels in Qualcomm's style; regenerating rewrites this file.
-//
 // The functions of the QNN op package interface, and the registration of ops that the kernels' sources register.
-#include "HtpParameters.hpp"
 
 #if !defined(__hexagon__)  // graphs are prepared on the host
 #include <map>

@@ -1,6 +1,3 @@
-// Auto-generated part of every op package that udogen generates for the C++ style of HTP; regenerating rewrites this file.
-#include "HtpCoreUtils.hpp"
-
 // make looks for this name.
 #define UDO_VENDOR_STYLE 1
 

@@ -1,7 +1,4 @@
-// Auto-generated part of every op package that udogen generates for the C++ style of HTP; regenerating rewrites this file.
-//
 // The headers of the SDK that an op needs, and functions for kernels and their tensors.
-#pragma once
 
 #include "HTP/core/constraints.h"
 #include "HTP/core/op_package_feature_support.h"
@@ -17,11 +14,8 @@
 #include <limits>
 #include <type_traits>
 
-#include "BackendUtils.hpp"
-#include "Executions.hpp"
 #include "QnnOpPackage.h"
 #include "QnnTypes.h"
-#include "Values.hpp"
 
 namespace udo {
 

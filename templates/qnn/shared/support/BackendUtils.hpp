@@ -1,7 +1,4 @@
-// Auto-generated part of every op package that udogen generates; regenerating rewrites this file.
-//
 // The description of an op as data: the types of the generated tables, which validation reads.
-#pragma once
 
 #include <cstdarg>
 #include <cstddef>

@@ -1,5 +1,3 @@
-// Auto-generated part of every op package that udogen generates; regenerating rewrites this file.
-//
 // The tensors of a kernel, the same on CPU, HTP and DSP: typed and named, without copies and without the heap.
 //
 // A kernel is `udo::Status execute(const Args& args)`.  Its file may add
@@ -10,14 +8,9 @@
 //
 // `prepare` can read shapes, quantization and parameters; data of inputs does not exist yet.  `execute` may have one more
 // argument for features of one backend: `const udo::Slice&` on HTP, `udo::Dsp&` on DSP.
-#pragma once
 
 #include <type_traits>
 #include <utility>
-
-#include "BackendTensor.hpp"
-#include "BackendUtils.hpp"
-#include "Values.hpp"
 
 namespace udo {
 

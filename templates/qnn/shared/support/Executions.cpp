@@ -1,6 +1,3 @@
-// Auto-generated part of every op package that udogen generates; regenerating rewrites this file.
-#include "Executions.hpp"
-
 namespace udo {
 
 Status Executions::begin() {

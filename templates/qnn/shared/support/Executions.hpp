@@ -1,18 +1,13 @@
-// Auto-generated part of every op package that udogen generates; regenerating rewrites this file.
-//
 // Counts how often the kernel of each op ran.  An execution without an error does not prove that it did: a runtime may
 // have used another op of the same name.  The library exports these functions, which begin with its name so that one
 // process can load several packages:
 //
 //   uint64_t    <Package>Executions(const char* op);   UINT64_MAX for an unknown op; NULL: the sum of all ops
 //   const char* <Package>Counted(void);                what is counted: "executions", "calls" or "nodes"
-#pragma once
 
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-
-#include "BackendUtils.hpp"
 
 #if defined(_WIN32)
 #define UDO_EXPORT_COUNT extern "C" __declspec(dllexport)

@@ -1,7 +1,4 @@
-// Auto-generated part of op packages whose kernels are written in Python; regenerating rewrites this file.
-//
 // Called by functions that Halide has compiled: one that cannot use its tensors reports that here and returns.
-#include "Halide.hpp"
 
 #include <cstdarg>
 #include <cstdio>

@@ -1,9 +1,4 @@
-// Auto-generated part of op packages whose kernels are written in Python; regenerating rewrites this file.
-//
 // Tensors in the form that functions compiled by Halide take, and what those functions call.
-#pragma once
-
-#include "BackendUtils.hpp"
 
 namespace udo {
 namespace halide {

@@ -1,6 +1,3 @@
-// Auto-generated part of op packages for the GPU whose kernels are written in Python; regenerating rewrites this file.
-#include "Launches.hpp"
-
 #include <cstring>
 
 namespace udo {

@@ -1,10 +1,5 @@
-// Auto-generated part of op packages for the GPU whose kernels are written in Python; regenerating rewrites this file.
-//
 // Functions that Halide has compiled for a GPU launch kernels.  They are called once, when the graph is finalized; what they
 // launch is recorded as the kernels of the op, which the backend runs.
-#pragma once
-
-#include "Halide.hpp"
 
 namespace udo {
 namespace halide {

@@ -1,9 +1,4 @@
-// Auto-generated part of every op package that udogen generates; regenerating rewrites this file.
-//
 // A package as the generated tables describe it, and its QNN op package interface.
-#pragma once
-
-#include "BackendUtils.hpp"
 
 namespace udo {
 

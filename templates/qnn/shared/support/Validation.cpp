@@ -1,6 +1,3 @@
-// Auto-generated part of every op package that udogen generates; regenerating rewrites this file.
-#include "Validation.hpp"
-
 // Graphs are prepared on the host; the DSP only executes them.
 #if !defined(__hexagon__)
 #include <string>

@@ -1,9 +1,4 @@
-// Auto-generated part of every op package that udogen generates; regenerating rewrites this file.
-//
 // Compares the config of a node with the description of its op.
-#pragma once
-
-#include "BackendUtils.hpp"
 
 namespace udo {
 

@@ -1,7 +1,4 @@
-// Auto-generated part of every op package that udogen generates; regenerating rewrites this file.
-//
 // Elements, dimensions and quantization of tensors, the same on every backend.
-#pragma once
 
 #include <cmath>
 #include <cstddef>

@@ -1,8 +1,3 @@
-// Auto-generated part of every op package with kernels in Qualcomm's style; regenerating rewrites this file.
-#pragma once
-
-#include "BackendUtils.hpp"
-
 // make looks for this name.
 #define UDO_VENDOR_STYLE 1
 

@@ -32,7 +32,7 @@ class OnnxRuntime(Program):
 
     def param_fault(self, param: Tensor) -> str:
         """Why an ONNX attribute cannot carry a parameter."""
-        from udogen.onnx.ort.client import attribute_fault
+        from udogen.onnx.client import attribute_fault
 
         return attribute_fault(param)
 
@@ -51,21 +51,17 @@ class OnnxRuntime(Program):
 
 
 def _place(backend: str) -> Place:
-    title = backends.ALL[backend].title
+    title = backend.upper()
     return Place(
         f"{backend}-ort",
         backend,
         f"ONNX Runtime with Qualcomm's {title} runtime",
         "client",
-        _ranks(backend),
+        backends.PLACES[backend].ranks,
         f"{title} (ONNX Runtime)",
         backend,
         program=OnnxRuntime(),
     )
-
-
-def _ranks(backend: str) -> tuple[int, ...]:
-    return backends.PLACES[backend].ranks
 
 
 CPU, HTP = _place("cpu"), _place("htp")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
 
 from udogen import backends
 from udogen.clients import rules
@@ -15,9 +14,6 @@ from udogen.clients.quoting import block, python
 from udogen.configs.load import load
 from udogen.opdef.model import Tensor
 from udogen.opdef.names import cpp_string
-
-if TYPE_CHECKING:
-    from udogen.clients.scripts.commands import ScriptClient
 
 _FALLS_BACK = "ONNX Runtime skips the entry with a warning, and the op falls back to its own CPU without an error"
 # Session option that forbids a silent fallback (True), or shows it (False): if it is forbidden, QNN's CPU backend does
@@ -135,12 +131,6 @@ def _notes(packages: Sequence[Package]) -> Iterator[str]:
             yield f"leave out the optional parameter {param.name} of {op.name}: it {why}"
 
 
-def _script() -> ScriptClient:
-    from udogen.onnx.ort.script import SCRIPT
-
-    return SCRIPT
-
-
 CLIENT = Client(
     "ort",
     "ONNX Runtime",
@@ -168,5 +158,4 @@ CLIENT = Client(
     ),
     _snippets,
     _notes,
-    _script,
 )
