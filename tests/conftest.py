@@ -84,7 +84,6 @@ SLOWEST = (
     "opdef/test_same_verdicts.py",
     "cli/test_special_files.py",
     "emulator/test_gpu_misuse.py",
-    "models/test_bisect.py",
     "dsp/test_dsp_runs.py",
 )
 

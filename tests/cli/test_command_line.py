@@ -24,7 +24,7 @@ from udogen.cli.main import SECTIONS, VERBS
 
 CONFIG = ONE_OP
 ERROR_KEYS = {"kind", "message", "hint", "details"}
-NESTED = ["run op", "run context", "run model", "onnx schema", "onnx context", "onnx fuse"]
+NESTED = ["run op", "run context", "run steps", "run model", "onnx schema", "onnx context", "onnx fuse"]
 COMMANDS = [[verb] for verb in VERBS] + [each.split() for each in NESTED]
 X = np.array([[-1.0, 2.0]], np.float32)
 
@@ -77,7 +77,7 @@ def test_without_a_verb_there_is_help() -> None:
 
 
 EXAMPLES = ["new", "check", "convert", "generate", "build", "inspect", "run op", "run", "test", "register", "script"]
-EXAMPLES += ["run context", "run model", "onnx context", "onnx schema", "onnx", "doctor", "explain"]
+EXAMPLES += ["run context", "run steps", "run model", "onnx context", "onnx schema", "onnx", "doctor", "explain"]
 
 
 def test_the_example_of_every_verb_works(tmp_path: Path) -> None:

@@ -53,7 +53,10 @@ VERBS_TRIED: dict[str, Sequence[Sequence[object]]] = {
     "onnx": [["onnx", "schema", ".onnx", ".missing"], ["onnx", "context", ".txt"]],
     "explain": [["explain", ".txt"], ["explain", ".log"], ["explain", EVIL.replace("\udc9b", "")]],
     "test": [["test", ".missing"], ["test", ".out"]],
-    "run": [["run", "op", ".txt", "Op"], ["run", "context", ".txt"], ["run", "context", ".missing"]],
+    "run": [
+        *(["run", "op", ".txt", "Op"], ["run", "context", ".txt"], ["run", "context", ".missing"]),
+        *(["run", "model", ".onnx"], ["run", "model", ".missing"]),
+    ],
 }
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from udogen.qnn.tensors import APP_READ, APP_WRITE, NATIVE, STATIC, OpConfig, QnnTensor
-from udogen.runtime.contexts.runtime import Context, Runtime
+from udogen.runtime.contexts.context import Context
+from udogen.runtime.contexts.runtime import Runtime
 
 SHAPE = (1, 2, 3, 8)
 X = np.arange(48, dtype=np.float32).reshape(SHAPE)

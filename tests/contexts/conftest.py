@@ -53,9 +53,9 @@ def nothing_left() -> Iterator[None]:
     assert resources() == before
 
 
-def run_json(*arguments: object, code: int = 0) -> dict[str, Any]:
-    """Return the output of `udogen run context --json`."""
-    done = udogen("run", "context", *arguments, "--json")
+def run_json(verb: str, *arguments: object, code: int = 0) -> dict[str, Any]:
+    """Return the output of `udogen run VERB --json`."""
+    done = udogen("run", verb, *arguments, "--json")
     assert done.returncode == code, done.stdout + done.stderr
     found: dict[str, Any] = json.loads(done.stdout)
     return found

@@ -20,7 +20,8 @@ from tests.making import LONG, ROOT
 from udogen.qnn import abi
 from udogen.qnn.quantization import ScaleOffset
 from udogen.qnn.tensors import APP_READ, APP_WRITE, NATIVE, STATIC, OpConfig, QnnTensor, Scalar
-from udogen.runtime.contexts.runtime import Context, Runtime
+from udogen.runtime.contexts.context import Context
+from udogen.runtime.contexts.runtime import Runtime
 
 GRAPH, DTYPE, QUANT = "rows", "UFIXED_POINT_8", ScaleOffset(0.02, -128)
 MEGABYTES = 1024

@@ -11,7 +11,7 @@ from tests.contexts.stepping import SHAPE, array, binary, open_runtime
 from udogen.errors import RunFailed
 from udogen.qnn.handles import ION
 from udogen.runtime.buffers.memory import allocate
-from udogen.runtime.contexts.runtime import Context
+from udogen.runtime.contexts.context import Context
 
 THREADS, CONTEXTS, STEPS = 4, 3, 10
 

@@ -8,7 +8,8 @@ import numpy as np
 
 from tests.making import need_runtime
 from udogen.qnn.tensors import APP_READ, APP_WRITE, OpConfig, QnnTensor
-from udogen.runtime.contexts.runtime import Context, Runtime
+from udogen.runtime.contexts.context import Context
+from udogen.runtime.contexts.runtime import Runtime
 
 SHAPE = (1, 4, 8)
 GRAPHS = {"step": (("state", "x"), "next"), "look": (("a", "b"), "seen")}

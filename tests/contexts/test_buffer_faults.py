@@ -30,7 +30,8 @@ from udogen.runtime.buffers import buffer as buffer_module
 from udogen.runtime.buffers.memory import allocate
 from udogen.runtime.buffers.plan import PlannedBuffers, plan_buffers
 from udogen.runtime.buffers.pools import FileRange, open_pool
-from udogen.runtime.contexts.runtime import Context, Runtime
+from udogen.runtime.contexts.context import Context
+from udogen.runtime.contexts.runtime import Runtime
 
 
 @dataclass

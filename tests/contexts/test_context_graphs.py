@@ -18,7 +18,8 @@ from tests.making import KERNELS, LONG, ROOT, htp_package, need_runtime
 from udogen.errors import RunFailed
 from udogen.qnn.handles import ContextOptions
 from udogen.runtime.contexts import manifest
-from udogen.runtime.contexts.runtime import Context, Runtime
+from udogen.runtime.contexts.context import Context
+from udogen.runtime.contexts.runtime import Runtime
 
 
 @pytest.fixture(scope="module", params=BACKENDS, ids=["-".join(row) for row in BACKENDS])

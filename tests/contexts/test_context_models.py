@@ -129,17 +129,13 @@ def test_a_step_gives_arrays_of_its_own_or_writes_to_those_that_are_given(folder
 
 def test_quantized_tensors_take_real_numbers(tmp_path: Path) -> None:
     grid = grid_of(-4, 4, "UFIXED_POINT_8")
-    with GraphBuilder("cpu", runtime="emulator") as builder, builder.graph("g", outputs=["y"]) as graph:
-        x = graph.input("x", "UFIXED_POINT_8", (4,), grid)
-        graph.op("Reshape", [x], "y", shape=(2, 2), like=x)
-    builder_file = tmp_path / "one.bin"
     with GraphBuilder("cpu", runtime="emulator") as builder:
         with builder.graph("g", outputs=["y"]) as graph:
             x = graph.input("x", "UFIXED_POINT_8", (4,), grid)
             graph.op("Reshape", [x], "y", shape=(2, 2), like=x)
-        builder.save(builder_file)
+        builder.save(tmp_path / "one.bin")
     real = np.array([-4, 0, 1, 4.0])
-    with Model.open(builder_file) as model:
+    with Model.open(tmp_path / "one.bin") as model:
         found = model.step(x=real)["y"]
         assert found.dtype == np.uint8
         np.testing.assert_allclose(model.real("y", found).reshape(-1), real, atol=grid.scale / 2)
@@ -188,7 +184,7 @@ def resident() -> int:
 def test_links_and_states_are_proposed(folder: Path) -> None:
     with Model.open(folder) as model:
         assert (model.wiring.links, model.wiring.state) == (LINKS, STATE)
-        assert model.wiring.proposed == ("--state past_total=total", "--link x=x_out")
+        assert model.wiring.proposed == ("state past_total = total", "link x = x_out")
     with Model.open(folder, links=LINKS, state={}) as model:
         assert model.wiring.proposed == () and not model.state
         assert set(model.inputs("step")) == {"x", "past_total"}
@@ -223,36 +219,10 @@ with Model.open(sys.argv[1], sessions=3, memory="shared") as model:
 
 # --- errors -----------------------------------------------------------------------------------------------------------
 
-WRONG = {
-    "a link to no input": ({"links": {"hiden": "x_out"}}, "link `hiden=x_out`: no graph has the input `hiden`"),
-    "a link from no output": ({"links": {"x": "x_ou"}}, "no graph has the output `x_ou`: did you mean `x_out`?"),
-    "a link of a later stage": (
-        {"links": {"0.x": "1.x_out"}},
-        "graph `step`: input `x` of forward_0: nothing before it has an output `1.x_out`",
-    ),
-    "a state without an input": ({"state": {"pas_total": "total"}}, "did you mean `past_total`?"),
-    "a state without an output": ({"state": {"past_total": "sum"}}, "state `past_total` has no output"),
-    "two writers": (
-        {"links": {"past_total": "x_out"}, "state": STATE},
-        "input `past_total` has two writers: the link from `x_out` and the state, whose next value is `total`",
-    ),
-    "one output for two states": (
-        {"links": {}, "state": {"past_total": "total", "x": "total"}},
-        "output `total` is the next value of the states `past_total` and `x`",
-    ),
-    "no such graph": ({"graphs": ["stp"]}, "the model has no graph `stp`"),
-    "sessions of a CPU": ({"sessions": 2}, "a model on cpu has one session, not 2"),
-    "memory that is none": ({"memory": "warm"}, "the memory of a model is 'warm'"),
-    "packages that are none": ({"packages": [3]}, "an op package is an int: 3"),
-}
 
-
-@pytest.mark.parametrize("what", WRONG)
-def test_a_wrong_model_is_refused_before_anything_is_restored(folder: Path, what: str) -> None:
-    options, text = WRONG[what]
-    with nothing_left(), pytest.raises(UsageError) as caught:
-        Model.open(folder, **options)  # type: ignore[arg-type]
-    assert text in str(caught.value) and (caught.value.hint or "did you mean" in text)
+def test_packages_that_are_none(folder: Path) -> None:
+    with nothing_left(), pytest.raises(UsageError, match="an op package is an int: 3"):
+        Model.open(folder, packages=[3])  # type: ignore[list-item]
 
 
 def test_a_link_that_connects_nothing_is_refused(folder: Path) -> None:
@@ -265,6 +235,7 @@ def test_a_link_that_connects_nothing_is_refused(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("lines", "place", "text"),
     [
+        (["[state]", 'pas_total = "total"'], 3, "did you mean `past_total`?"),
         (["[links]", 'hiden = "x_out"'], 3, "link `hiden=x_out`: no graph has the input `hiden`"),
         (["[links]", 'x = "x_out"', '"0.x" = "1.x_out"'], 4, "input `x` of forward_0: nothing before it has an output"),
         (['links = { x = "x_ou" }'], 2, "link `x` has no output: no graph has the output `x_ou`"),
@@ -274,12 +245,6 @@ def test_a_link_that_connects_nothing_is_refused(folder: Path) -> None:
         (['graphs = ["stp"]'], 2, "the model has no graph `stp`"),
         (['until = "forward_2"'], 2, "the model has no context `forward_2` to end with"),
         (["sessions = 3"], 2, "a model on cpu has one session, not 3"),
-        (
-            ["[shard_runtimes]", 'forward_4 = "cpu"'],
-            3,
-            "shard_runtimes.forward_4: the model has no context of this name",
-        ),
-        (["[replace]", 'forward_0 = "gone.py:f"'], 3, "there is no file "),
         (['packages = ["gone"]'], 2, "there is no op package "),
         (["[links]", "x = 3"], 3, "`x` of `links` is 3, not a name"),
         (['memory = "warm"'], 2, "the memory of a model is 'warm'"),
@@ -291,11 +256,9 @@ def test_what_is_wrong_in_a_description_is_reported_with_its_line(
 ) -> None:
     file = folder / "model.toml"
     file.write_text("\n".join(['contexts = ["."]', *lines, ""]))
-    with pytest.raises(UsageError) as caught:
+    with nothing_left(), pytest.raises(UsageError) as caught:
         Model.open(file)
     assert f"{file}:{place}: " in str(caught.value) and text in str(caught.value) and caught.value.hint
-    done = udogen("run", "context", file, "--dry-run")
-    assert done.returncode == 2 and f"{file}:{place}: " in done.stderr and text in done.stderr
 
 
 def test_types_and_shapes_of_links_and_states_must_agree(tmp_path: Path) -> None:
@@ -332,13 +295,12 @@ def test_a_model_that_does_not_fit_is_refused_with_the_table(
         Model.open(small)
     assert any("HTP0" in line for line in caught.value.details)
     file = tmp_path / "model.toml"
-    file.write_text(f'contexts = ["{folder}"]\nsessions = 3\nsession_limit = {size}\n')
-    for option, fault in (
-        ((), f"{file}:2: 3 sessions are requested for 2 layers"),
-        (("--sessions", 1), f"{file}:3: 2 layers that map "),
-        (("--sessions", 0, "--session-limit", f"{size // 1000}kB"), "error: 2 layers that map "),
+    for sessions, fault in (
+        (3, f"{file}:2: 3 sessions are requested for 2 layers"),
+        (1, f"{file}:3: 2 layers that map "),
     ):
-        done = udogen("run", "context", file, "--dry-run", *option)
+        file.write_text(f'contexts = ["{folder}"]\nsessions = {sessions}\nsession_limit = {size}\n')
+        done = udogen("run", "steps", file, "--dry-run")
         assert done.returncode == 2 and fault in done.stderr, done.stderr
 
 
@@ -459,7 +421,9 @@ def test_the_command_line_runs_a_model(folder: Path, tmp_path: Path) -> None:
     done = udogen("new", "--from-contexts", folder)
     assert done.returncode == 0 and (folder / "model.toml").is_file(), done.stderr
     feed = ("--feed", f"x={tmp_path / 'x.npy'}", "--output-dir", tmp_path / "out")
-    found = run_json(folder / "model.toml", "--graph", "step", "--steps", 3, *feed, "--plan", tmp_path / "plan.json")
+    found = run_json(
+        "steps", folder / "model.toml", "--graph", "step", "--steps", 3, *feed, "--plan", tmp_path / "plan.json"
+    )
     expected = Numpy()
     for number in range(3):
         made = np.load(tmp_path / "out" / f"step_{number}" / "x_out.npy")
@@ -468,12 +432,14 @@ def test_the_command_line_runs_a_model(folder: Path, tmp_path: Path) -> None:
     assert found["links"] == LINKS and found["state"] == STATE and found["copied"]["state"] == 0
     plan = json.loads((tmp_path / "plan.json").read_text())
     jsonschema.validate(plan, json.loads((ROOT / "schemas/bind_plan.schema.json").read_text()))
-    text = udogen("run", "context", folder, "--link", "x=x_out", "--graph", "step", "--steps", 2).stdout
+    done = udogen("run", "context", folder / "model.toml")
+    assert done.returncode == 2 and f"`udogen run steps {folder / 'model.toml'}` executes it" in done.stderr
+    text = udogen("run", "steps", folder, "--graph", "step", "--steps", 2).stdout
     assert "zeros: x" in text and "step: 2 steps" in text and "copied: 0 bytes of state" in text
 
 
 def test_a_dry_run_shows_the_model_and_executes_nothing(folder: Path) -> None:
-    done = udogen("run", "context", folder, "--dry-run")
+    done = udogen("run", "steps", folder, "--dry-run")
     assert done.returncode == 0, done.stderr
     for line in (
         "step: 2 contexts",
@@ -482,7 +448,7 @@ def test_a_dry_run_shows_the_model_and_executes_nothing(folder: Path) -> None:
         "  │ ↺  past_total FLOAT_32 1x1x8  state past_total = total",
         "  │ ─▼ x_out FLOAT_32 1x1x8  → x of forward_1",
         "  │ ◀─ x_out FLOAT_32 1x1x8",
-        "proposed from names, types and shapes: --state past_total=total --link x=x_out",
+        "proposed from names, types and shapes: state past_total = total, link x = x_out",
     ):
         assert line in done.stdout.splitlines()
     assert "executed" not in done.stdout
@@ -491,21 +457,18 @@ def test_a_dry_run_shows_the_model_and_executes_nothing(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "text"),
     [
-        (("--state", "past_total=gone"), "state `past_total` has no output"),
         (("--feed", "y=x.npy"), "no graph of the model takes the input `y`"),
-        (("--steps", "2", "--loops", "2"), "--loops is for contexts alone"),
-        (("--steps", "2", "--separate"), "--separate is for contexts alone"),
-        (("--steps", "2", "--tolerance", "1"), "--tolerance is for --against"),
+        (("--tolerance", "1"), "--tolerance is for --against"),
     ],
 )
 def test_mistakes_on_the_command_line(folder: Path, options: tuple[str, ...], text: str) -> None:
-    done = udogen("run", "context", folder, *options)
+    done = udogen("run", "steps", folder, *options)
     assert done.returncode == 2 and text in done.stderr and "Traceback" not in done.stderr
 
 
 def test_a_feed_that_ends_too_early(folder: Path, tmp_path: Path) -> None:
     np.save(tmp_path / "x.npy", np.stack([ramp(0), ramp(1)]))
-    done = udogen("run", "context", folder, "--graph", "step", "--steps", 3, "--feed", f"x={tmp_path / 'x.npy'}")
+    done = udogen("run", "steps", folder, "--graph", "step", "--steps", 3, "--feed", f"x={tmp_path / 'x.npy'}")
     assert done.returncode == 2 and "has 2 arrays for input `x`, step 3 of graph `step` needs one more" in done.stderr
 
 
@@ -570,20 +533,63 @@ def test_the_first_tensor_that_differs_is_named(folder: Path, tmp_path: Path) ->
         for shard in range(2):
             rows[f"forward_{shard}.total"].append(expected.totals[shard])
     np.savez(tmp_path / "right.npz", **{name: np.stack(each) for name, each in rows.items()})
-    found = run_json(folder, *options, "--against", tmp_path / "right.npz")
+    found = run_json("steps", folder, *options, "--against", tmp_path / "right.npz")
     assert len(found["compared"]) == 6 and not any(row["wrong"] for row in found["compared"])
     rows["forward_1.total"][1] = rows["forward_1.total"][1] + 1
     np.savez(tmp_path / "wrong.npz", **{name: np.stack(each) for name, each in rows.items()})
-    done = udogen("run", "context", folder, *options, "--against", tmp_path / "wrong.npz")
+    done = udogen("run", "steps", folder, *options, "--against", tmp_path / "wrong.npz")
     assert done.returncode == 6
     assert "`forward_1.total` is the first tensor that differs, in step 1" in done.stderr
     assert (
-        udogen("run", "context", folder, *options, "--against", tmp_path / "wrong.npz", "--tolerance", 1).returncode
-        == 0
+        udogen("run", "steps", folder, *options, "--against", tmp_path / "wrong.npz", "--tolerance", 1).returncode == 0
     )
     np.savez(tmp_path / "other.npz", **{"forward_1.totl": ramp(1)})
-    done = udogen("run", "context", folder, *options, "--against", tmp_path / "other.npz")
+    done = udogen("run", "steps", folder, *options, "--against", tmp_path / "other.npz")
     assert done.returncode == 2 and "no context wrote `forward_1.totl`" in done.stderr
+
+
+def test_a_model_ends_with_a_context(folder: Path) -> None:
+    for until in ("forward_0", 0):
+        with nothing_left(), Model.open(folder, links=LINKS, state=STATE, until=until) as model:
+            assert model.names == ("forward_0",) and set(model.outputs("step")) == {"x_out"}
+            np.testing.assert_array_equal(model.step(x=ramp(1), graph="step")["x_out"], ramp(1) + 1)
+    with pytest.raises(UsageError, match=r"no context `forward_7` to end with") as caught:
+        Model.open(folder, until="forward_7")
+    assert "forward_1" in caught.value.hint
+
+
+def test_the_likely_reason_for_the_first_difference_is_named(folder: Path, tmp_path: Path) -> None:
+    """Without --steps as many are executed as the file has arrays for."""
+    model, right = Numpy(), dict[str, np.ndarray]()
+    for step in range(3):
+        model.step(ramp(step))
+        for shard, total in enumerate(model.totals):
+            for name, value in (("total", total), ("x_out", total + shard + 1)):
+                rows = right.setdefault(f"forward_{shard}.{name}", np.zeros((3, *SHAPE), np.float32))
+                rows[step] = value
+    np.save(tmp_path / "x.npy", np.stack([ramp(number) for number in range(3)]))
+
+    def first(arrays: dict[str, np.ndarray], *feed: object) -> dict:
+        np.savez(tmp_path / "expected.npz", **arrays)
+        against = ("--against", tmp_path / "expected.npz", "--json")
+        done = udogen("run", "steps", folder, "--graph", "step", *feed, *against)
+        found: dict = json.loads(done.stdout)
+        assert done.returncode == (0 if found["ok"] else 6) and len(found["steps"]) == 3, done.stderr
+        return found["first"] or {}
+
+    feed = ("--feed", f"x={tmp_path / 'x.npy'}")
+    assert first(right, *feed) == {}
+    off = right | {"forward_1.total": right["forward_1.total"].copy()}
+    off["forward_1.total"][1, 0, 0, 5] += 4
+    where = first(off, *feed)
+    assert (where["step"], where["context"], where["tensor"]) == (1, "forward_1", "forward_1.total")
+    assert (where["stage"], where["stages"], where["elements"], where["index"]) == (1, 2, 1, [0, 0, 5])
+    assert where["after"] == "forward_0.x_out"
+    behind = {name: np.concatenate([array[:1], array[:-1]]) for name, array in right.items()}
+    assert "for the step after: state or inputs are one step off" in first(behind, *feed)["reason"]
+    swapped = right | {"forward_0.x_out": right["forward_1.x_out"], "forward_1.x_out": right["forward_0.x_out"]}
+    assert "are two links or states exchanged" in first(swapped, *feed)["reason"]
+    assert "no --feed: `x`" in first(right)["reason"]
 
 
 def test_the_report_accounts_for_each_tensor(folder: Path, tmp_path: Path) -> None:
@@ -594,7 +600,7 @@ def test_the_report_accounts_for_each_tensor(folder: Path, tmp_path: Path) -> No
         right = model.tensors("step")
     last = "forward_1.x_out"
     assert set(right) == {f"forward_{shard}.{name}" for shard in range(2) for name in ("total", "x_out")}
-    command = ("run", "context", folder, "--graph", "step", "--feed", f"x={tmp_path / 'x.npy'}")
+    command = ("run", "steps", folder, "--graph", "step", "--feed", f"x={tmp_path / 'x.npy'}")
     none: dict[str, list[str]] = {"model": [], "file": []}
 
     def ran(arrays: dict[str, np.ndarray], *options: object) -> tuple[int, str, dict]:
@@ -611,7 +617,7 @@ def test_the_report_accounts_for_each_tensor(folder: Path, tmp_path: Path) -> No
     code, text, found = ran({name: each for name, each in right.items() if name != last})
     assert code == 0 and f"not compared: 1, which only the model has: {last}" in text
     assert found["not_compared"] == none | {"model": [last]}
-    code, text, found = ran({name: np.stack([each] * 3) for name, each in right.items()})
+    code, text, found = ran({name: np.stack([each] * 3) for name, each in right.items()}, "--steps", 1)
     assert code == 0 and "not compared: 4, which only the file has: " in text
     assert f"{last} from step 1 on" in found["not_compared"]["file"]
     code, text, found = ran(right | {"forward_1.old": right[last]})
@@ -635,7 +641,7 @@ def test_a_profile_has_the_ops_and_is_a_trace(
     """Qualcomm's HTP counts cycles per op, by the name of its output; a value that is not measured is not 0."""
     trace = tmp_path / "trace.json"
     done = udogen(
-        "run", "context", model_of(backend, kind), "--graph", "step", "--steps", 2, "--profile", "--trace", trace
+        "run", "steps", model_of(backend, kind), "--graph", "step", "--steps", 2, "--profile", "--trace", trace
     )
     assert done.returncode == 0, done.stderr
     assert not [line for line in done.stdout.splitlines() if line.endswith((" 0 µs", " 0 cycles"))]

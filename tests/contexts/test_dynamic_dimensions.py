@@ -14,7 +14,8 @@ from tests.making import need_runtime
 from udogen import GraphBuilder, Model, RunFailed, UdogenError, UsageError
 from udogen.runtime import MemoryDomain, Role, TensorSpec
 from udogen.runtime.buffers.domains import INPUT, OUTPUT
-from udogen.runtime.contexts.runtime import Context, Runtime
+from udogen.runtime.contexts.context import Context
+from udogen.runtime.contexts.runtime import Runtime
 
 LARGEST = (2, 8)
 
@@ -122,17 +123,14 @@ def test_a_model_is_stepped_with_inputs_of_any_size(kind: str, tmp_path: Path) -
             assert model.tensors("g")["forward_0.h"].shape == x.shape
         with pytest.raises(UdogenError, match=r"has \[1 to 2, 1 to 8\]"):
             model.step(x=numbers(3, 8))
-    with Model.open(tmp_path, replace={"forward_0": lambda _graph, inputs: {"h": softmax(inputs["x"])}}) as model:
-        for x in given:
-            np.testing.assert_allclose(model.step(x=x)["y"], softmax(softmax(x)), rtol=1e-5)
     np.savez(tmp_path / "x.npz", *given)
-    done = udogen("run", "context", tmp_path, "--steps", "3", "--feed", f"x={tmp_path / 'x.npz'}", "--json")
+    done = udogen("run", "steps", tmp_path, "--steps", "3", "--feed", f"x={tmp_path / 'x.npz'}", "--json")
     rows = [step["outputs"][0]["shape"] for step in json.loads(done.stdout)["steps"]]
     assert rows == [[1, 3], [2, 8], [1, 5]]
     numbers(1, 8).tofile(tmp_path / "x.raw")
-    done = udogen("run", "context", tmp_path, "--feed", f"x={tmp_path / 'x.raw'}")
+    done = udogen("run", "steps", tmp_path, "--feed", f"x={tmp_path / 'x.raw'}")
     assert done.returncode == 2 and "x.raw has 32 bytes, input `x` (FLOAT_32 [2, 8]) has 64" in done.stderr
-    done = udogen("run", "context", tmp_path, "--dry-run")
+    done = udogen("run", "steps", tmp_path, "--dry-run")
     assert "  │ ─▶ x FLOAT_32 [1 to 2, 1 to 8]" in done.stdout.splitlines()
 
 

@@ -18,7 +18,7 @@ from tests.contexts.stepping import BACKENDS, binary
 from tests.making import LONG, ONE_KERNEL, ONE_OP, ROOT, cpu_package, htp_package, need_runtime
 from udogen.errors import RunFailed
 from udogen.runtime.contexts import manifest
-from udogen.runtime.contexts.runtime import ContextCleanup
+from udogen.runtime.contexts.context import ContextCleanup
 
 PRELUDE = """
 import atexit, gc, os, sys, threading, time
@@ -308,8 +308,8 @@ def test_with_onnxruntime_in_the_process(place: Callable[[str, str], Place], bac
 def test_an_execution_without_end_does_not_hold_up_the_end(place: Callable[[str, str], Place]) -> None:
     """A thread that never returns: the program waits for a while, and still ends with its exit code."""
     program = """
-from udogen.runtime.contexts import runtime as module
-module._LAST_WAIT = 0.2
+from udogen.runtime.contexts import endings
+endings._LAST_WAIT = 0.2
 graph = step_of(opened())
 graph._lock.acquire()  # as an execution holds it
 sys.exit(7)

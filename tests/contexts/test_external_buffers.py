@@ -36,7 +36,8 @@ from udogen.runtime.buffers.external import (
 from udogen.runtime.buffers.memory import allocate
 from udogen.runtime.buffers.pools import FileRange, open_pool
 from udogen.runtime.contexts import manifest
-from udogen.runtime.contexts.runtime import Context, Runtime
+from udogen.runtime.contexts.context import Context
+from udogen.runtime.contexts.runtime import Runtime
 
 PAGE = 4096
 NEEDS = ExternalSizes(weights=256, spill=1024, alignment=PAGE)

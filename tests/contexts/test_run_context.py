@@ -46,7 +46,7 @@ def shards(tmp_path: Path) -> Path:
 
 
 def test_a_folder_of_shards_in_the_order_of_their_numbers(shards: Path) -> None:
-    found = run_json(shards, *CPU)
+    found = run_json("context", shards, *CPU)
     assert [row["name"] for row in found["contexts"]] == ["forward_0", "forward_2", "forward_10"]
     assert found["runtime"]["emulator"] is True
     for row in found["contexts"]:
@@ -61,11 +61,11 @@ def test_what_cannot_be_verified_is_reported_once(shards: Path) -> None:
     [line] = [line for line in done.stderr.splitlines() if line.startswith("warning:")]
     assert "forward_0.bin and 2 more cannot be verified: no manifest is beside them" in line
     assert "`udogen inspect FILE --write-manifest`" in line
-    assert run_json(shards, *CPU)["warnings"] == [line.removeprefix("warning: ")]
+    assert run_json("context", shards, *CPU)["warnings"] == [line.removeprefix("warning: ")]
     for binary_file in shards.glob("*.bin"):
         assert udogen("inspect", binary_file, "--write-manifest").returncode == 0
     assert "warning:" not in udogen("run", "context", shards, *CPU).stderr
-    assert run_json(shards, *CPU)["warnings"] == []
+    assert run_json("context", shards, *CPU)["warnings"] == []
     data = bytearray((shards / "forward_2.bin").read_bytes())
     data[len(data) // 2] ^= 4
     (shards / "forward_2.bin").write_bytes(data)
@@ -119,7 +119,7 @@ def test_real_numbers_are_quantized(sharded_llm: Callable[[str], Path], tmp_path
 def test_each_kind_of_memory(shards: Path, tmp_path: Path, flags: tuple[str, ...]) -> None:
     np.save(tmp_path / "ones.npy", array(1))
     ones = ("--input", f"a={tmp_path / 'ones.npy'}", "--input", f"b={tmp_path / 'ones.npy'}")
-    found = run_json(shards, *CPU, *flags, *ones, "--graph", "look")
+    found = run_json("context", shards, *CPU, *flags, *ones, "--graph", "look")
     for row in found["contexts"]:
         [graph] = row["graphs"]
         assert (graph["outputs"][0]["least"], graph["outputs"][0]["largest"]) == (2, 2)
@@ -150,7 +150,7 @@ def test_a_device_that_the_machine_lacks_is_named(tmp_path: Path, kind: str) -> 
 
 
 def test_measures(shards: Path) -> None:
-    found = run_json(shards / "forward_0.bin", *CPU, "--profile")
+    found = run_json("context", shards / "forward_0.bin", *CPU, "--profile")
     assert found["contexts"][0]["graphs"][0]["profile"][0]["value"] >= 0
 
 

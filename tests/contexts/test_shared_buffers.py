@@ -24,7 +24,8 @@ from udogen.runtime.buffers.buffer import BufferPart
 from udogen.runtime.buffers.memory import allocate
 from udogen.runtime.buffers.plan import BufferPlan, PlannedBuffers, plan_buffers
 from udogen.runtime.buffers.pools import FileRange, open_pool
-from udogen.runtime.contexts.runtime import Context, Runtime
+from udogen.runtime.contexts.context import Context
+from udogen.runtime.contexts.runtime import Runtime
 
 
 @pytest.fixture(scope="module")

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import json
+import io
 import os
+import pickle
 import socket
 import struct
 import threading
@@ -42,6 +43,8 @@ class Everything:
     plain: Any
     data: Any
     copied: bytes | None
+    long: bytes
+    scale: Any
 
 
 def ends() -> tuple[Channel, Channel]:
@@ -53,7 +56,20 @@ def test_a_message_of_everything() -> None:
     one, other = ends()
     content = np.arange(6, dtype=np.float16).reshape(2, 3)
     pairs = (Pair(1, 2.0), Pair(3, float("inf")))
-    sent = Everything(1, 2, None, Path("/x"), pairs, Pair(4, 0.5), {"é\n": 7}, {"a": [None, True]}, content.T, b"")
+    sent = Everything(
+        1,
+        2,
+        None,
+        Path("/x"),
+        pairs,
+        Pair(4, 0.5),
+        {"é\n": 7},
+        {"a": [None, True]},
+        content.T,
+        b"",
+        b"l" * 9999,
+        np.float64(0.5),
+    )
     one.send(sent)
     found = other.receive([Text, Everything], time.monotonic() + 10)
     assert found.data.data.tobytes() == content.T.tobytes()
@@ -80,7 +96,7 @@ def test_shared_memory_is_not_copied_and_needs_no_descriptor_afterwards() -> Non
     before = len(os.listdir("/proc/self/fd"))
     mine = SharedMemory.of_sizes([10_000, 0, 3])
     mine[0].data[:] = bytes(10_000)
-    one.send(Blocks((*mine, b"other", np.empty(0, np.uint8))))
+    one.send(Blocks((*mine, memoryview(b"other"), np.empty(0, np.uint8))))
     theirs = other.receive([Blocks]).blocks
     mine[2].data[:] = b"new"
     assert [bytes(each.data) for each in theirs] == [bytes(10_000), b"", b"new", b"other", b""]
@@ -132,32 +148,36 @@ def received(data: bytes, count: int = 1, *, fd: int | None = None) -> list[Text
             channel.close()
 
 
-def frame(text: bytes, *, number: int = 1, length: int | None = None) -> bytes:
-    head = struct.pack("<8sII", b"\x89udogen<", number, len(text) if length is None else length)
+def frame(text: bytes, *, number: int = 1, length: int | None = None, count: int = 0) -> bytes:
+    head = struct.pack("<8sIII", b"\x89udogen<", number, len(text) if length is None else length, count)
     return head + text + struct.pack("<I8s", number, b">udogen\x98")
 
 
-def blocks(count: Any, *places: Any) -> bytes:
-    return frame(json.dumps([count, {"class": "Blocks", "blocks": [{"at": each} for each in places]}]).encode())
+def blocks(count: int, *places: Any) -> bytes:
+    class Placed(pickle.Pickler):
+        def persistent_id(self, value: Any) -> Any:
+            return value if value in places else None
+
+    stream = io.BytesIO()
+    Placed(stream).dump(Blocks(places))
+    return frame(stream.getvalue(), count=count)
 
 
 GARBAGE = {
     "a byte in front": b"x" + frames(Text("1")),
-    "a line of JSON": b'[0, {"class": "Text", "text": ""}]\n' + frames(Text("1")),
+    "a line": b'{"class": "Text"}\n' + frames(Text("1")),
     "a longer text": b"z" * 5000,
-    "a byte in the JSON": (good := frames(Text("abcdef")))[:30] + b"x" + good[30:],
+    "a byte in the pickle": (good := frames(Text("abcdef")))[:30] + b"x" + good[30:],
     "bytes at the end": (good := frames(Text("0123456789")))[:-9] + b"xy" + good[-9:],
     "a byte between two frames": frames(Text("1")) + b"\0" + frames(Text("2")),
     "a frame twice": frames(Text("1")) * 2,
     "a length beyond all": frame(b"{}", length=0xFFFFFFFF),
-    "no JSON": frame(b"{"),
-    "nested without end": frame(b"[" * 60_000),
-    "a number": frame(b"3"),
-    "no count": frame(b"{}"),
-    "a negative count": blocks(-1),
-    "a count that is true": blocks(True),
-    "memory that did not come": blocks(1, [0, 0, 1]),
-    "a place without memory": blocks(0, [0, 0, 0]),
+    "no pickle": frame(b"{"),
+    "nothing": frame(b""),
+    "nested without end": frame(b"(" * 60_000),
+    "cut off": frame(pickle.dumps(Text("abcdef"))[:-3]),
+    "memory that did not come": blocks(1, (0, 0, 1, False)),
+    "a place without memory": blocks(0, (0, 0, 0, False)),
 }
 
 
@@ -176,39 +196,42 @@ def test_foreign_bytes_anywhere_in_a_frame_are_noticed(foreign: bytes) -> None:
                 received(good[:at] + foreign + good[at:])
 
 
-@pytest.mark.parametrize("place", [[0, 4096, 5000], [0, -1, 1], [0, 0, -1], [1, 0, 1], [-2, 0, 1], [0, 0], [0.0, 0, 1]])
-def test_a_place_outside_of_the_memory(place: list[Any]) -> None:
+@pytest.mark.parametrize("place", [(0, 4096, 5000), (0, -1, 1), (0, 0, -1), (1, 0, 1), (-2, 0, 1), (0, 0), (0.0, 0, 1)])
+def test_a_place_outside_of_the_memory(place: tuple[Any, ...]) -> None:
     [block] = SharedMemory.of_sizes([10])
     with pytest.raises(Garbled, match="memory that was not sent with it"):
-        received(blocks(1, place), fd=block.memory.fd)
+        received(blocks(1, (*place, False)), fd=block.memory.fd)
 
 
 def test_memory_that_its_sender_can_cut_is_refused(tmp_path: Path) -> None:
     with (tmp_path / "file").open("wb+") as file:
         file.truncate(8192)
         with pytest.raises((Garbled, OSError)):
-            received(blocks(1, [0, 0, 1]), fd=file.fileno())
+            received(blocks(1, (0, 0, 1, False)), fd=file.fileno())
     fd = os.memfd_create("cut", os.MFD_ALLOW_SEALING)
     os.ftruncate(fd, 8192)
     with pytest.raises(Garbled, match="can still shrink"):
-        received(blocks(1, [0, 0, 1]), fd=fd)
+        received(blocks(1, (0, 0, 1, False)), fd=fd)
     os.close(fd)
 
 
-@pytest.mark.parametrize(
-    ("encoded", "fault"),
-    [
-        ({"class": "Dance"}, "`Dance` is unknown"),
-        ([], "it has no class"),
-        ({"class": "Text"}, "a `Text` came without its field `text`"),
-        ({"class": "Text", "text": "", "more": 1}, "`Text` has no field `more`"),
-        ({"class": "Text", "text": 3}, "`Text.text`: 3 is not str"),
-        ({"class": "Blocks", "blocks": 3}, "`Blocks.blocks`: 3 is not"),
-    ],
-)
-def test_a_message_that_is_not_understood_names_what_is_strange(encoded: Any, fault: str) -> None:
-    with pytest.raises(UnknownMessage, match=fault):
-        received(frame(json.dumps([0, encoded]).encode()))
+class Loud:
+    """A pickle of it calls a function."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return os.getpid, ()
+
+
+def test_a_message_of_another_class_is_named() -> None:
+    for message, name in ((Pair(1, 2.0), "Pair"), (Text, "type"), (["a list"], "list")):
+        with pytest.raises(UnknownMessage, match=f"`{name}` is unknown"):
+            received(frame(pickle.dumps(message)))
+
+
+@pytest.mark.parametrize("inside", [Loud(), print, os.system, array("i"), Channel], ids=repr)
+def test_a_message_that_calls_anything_else_is_refused(inside: object) -> None:
+    with pytest.raises(UnknownMessage, match="is unknown"):
+        received(frame(pickle.dumps(Blocks((inside,)))))
 
 
 def test_frames_are_numbered() -> None:

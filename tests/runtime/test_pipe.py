@@ -6,7 +6,7 @@ import errno
 import os
 import subprocess
 import sys
-from dataclasses import dataclass, make_dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -76,16 +76,9 @@ def test_an_unknown_command_is_an_error_and_not_the_end() -> None:
         ask(Dance(), Done, Situation("x.so"), 20)
     worker = WorkerProcess("udogen.runtime.worker.query_worker")
     try:
-        strange = make_dataclass("LocateLibrary", [("name", str), ("steps", int)])
-        for command, fault in (
-            (Dance(), "`Dance` is unknown"),
-            (make_dataclass("LocateLibrary", [])(), "a `LocateLibrary` came without its field `name`"),
-            (strange("libc.so.6", 2), "`LocateLibrary` has no field `steps`"),
-            (LocateLibrary(3), "`LocateLibrary.name`: 3 is not str"),  # type: ignore[arg-type]
-        ):
-            failed = worker.ask(command, Done)
-            assert isinstance(failed, Failed)
-            assert fault in failed.message
+        failed = worker.ask(Dance(), Done)
+        assert isinstance(failed, Failed)
+        assert "`Dance` is unknown" in failed.message
         found = worker.ask(LocateLibrary("libc.so.6"), LibraryLocated)
         assert isinstance(found, LibraryLocated)
         assert found.path

@@ -147,7 +147,7 @@ def _from_contexts(options: NewOptions, folder: Path) -> None:
         output.print_json({"ok": True, "files": files, "links": found.links, "state": found.state})
         return
     output.print_result(f"{file}: written")
-    output.print_next(f"`udogen run context {shlex.quote(str(file))} --dry-run` shows how its contexts belong together")
+    output.print_next(f"`udogen run steps {shlex.quote(str(file))} --dry-run` shows how its contexts belong together")
 
 
 def _make(options: NewOptions) -> None:

@@ -8,6 +8,7 @@ from udogen.cli.lazy import LazyGroup
 
 ROWS = {
     "op": ("run_op", "Run one op of a built package."),
+    "steps": ("run_steps", "Execute steps of a model of context binaries."),
     "context": ("run_context", "Restore context binaries and execute their graphs."),
 }
 

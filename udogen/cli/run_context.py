@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import json
 import shlex
-import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +19,6 @@ from udogen.cli.options import (
     SECONDS,
     argument,
     check_writable,
-    given,
     json_option,
     option,
     pairs,
@@ -29,15 +27,13 @@ from udogen.cli.options import (
     soc_of,
     verb,
 )
-from udogen.errors import RunFailed, UdogenError, UsageError, VerificationFailed, write_file
+from udogen.errors import RunFailed, UdogenError, UsageError, write_file
 
 if TYPE_CHECKING:
     from udogen.runtime.buffers.plan import BufferPlan
     from udogen.runtime.channel import LogLine
     from udogen.runtime.contexts.commands import ContextsOpened, ContextsPlaced, Job, OpLibrary, RunOptions
     from udogen.runtime.contexts.report import Result
-    from udogen.runtime.models.commands import Divergence, StepsRan
-    from udogen.runtime.models.description import ModelDescription
     from udogen.runtime.worker_process import WorkerProcess
 
 
@@ -51,50 +47,25 @@ _ALIGNMENT = 64  # bytes
 _LEVELS = {"error": 1, "warn": 2, "info": 3, "verbose": 4, "debug": 5}  # QnnLog_Level_t
 
 
+def level_option() -> Any:
+    """The option `--log-level`."""
+    return option(
+        "--log-level", "--log_level", metavar="N", help="Show the runtime's log up to a level: 1 (error) to 5 (debug)."
+    )
+
+
 @dataclass(frozen=True)
 class RunContextOptions:
     """The options of the command line."""
 
-    paths: tuple[Path, ...] = argument(metavar="DIR|FILE|model.toml...")
+    paths: tuple[Path, ...] = argument(metavar="DIR|FILE...")
     folders: tuple[Path, ...] = option("--ctx_dir", metavar="DIR", help="The same as DIR.")
     graphs: tuple[str, ...] = option("--graph", metavar="NAME", help="Only this graph; may repeat (default: all).")
     packages: tuple[str, ...] = option(
         "--op-package", metavar="LIB|DIR[:PROVIDER[:TARGET]]",
         help="Register this op package first, a library or the folder it was built in; may repeat.",
     )  # fmt: skip
-    links: tuple[str, ...] = option(
-        "--link", metavar="INPUT=OUTPUT", help="A model: this input is an output of an earlier context; may repeat."
-    )
-    states: tuple[str, ...] = option(
-        "--state", metavar="INPUT=OUTPUT",
-        help="A model: this output becomes the input of the next step, and stays on the device; may repeat.",
-    )  # fmt: skip
-    steps: int | None = option("--steps", type=POSITIVE, metavar="N", help="A model: execute N steps.")
-    feeds: tuple[str, ...] = option(
-        "--feed", metavar="NAME=FILE",
-        help="A model: an input, TENSOR or GRAPH:TENSOR (.npy, raw bytes); one array for all steps, or one for each.",
-    )  # fmt: skip
-    against: Path | None = option(
-        "--against", metavar="FILE.npz",
-        help="A model: compare tensors (CONTEXT.TENSOR, one array or one for each step); report the first difference.",
-    )  # fmt: skip
-    tolerance: float = option(
-        "--tolerance", type=click.FloatRange(min=0), default=0.0, metavar="X",
-        help="The allowed difference: in stored steps; for floats, a fraction of the range (default: 0).",
-    )  # fmt: skip
-    until: str = option("--until", metavar="CONTEXT|K", help="A model: end each step with this context.")
-    replaced: tuple[str, ...] = option(
-        "--replace", metavar="CONTEXT=FILE.py:FUNCTION",
-        help="A model: compute a context with a Python function of (graph, inputs); may repeat.",
-    )  # fmt: skip
-    shard_runtimes: tuple[str, ...] = option(
-        "--shard-runtime", metavar="CONTEXT=RUNTIME[:FILE]",
-        help="A model: run a context in another runtime (emulator, cpu, htp …), from a binary for it; may repeat.",
-    )  # fmt: skip
-    dry_run: bool = option("--dry-run", help="A model: show links and state; execute nothing.")
-    backend: str | None = option(
-        "--backend", type=LazyChoice(_runtimes), help="Default: htp; for a model: the backend of its binaries."
-    )
+    backend: str | None = option("--backend", type=LazyChoice(_runtimes), help="Default: htp.")
     kind: str = runtime_kind()
     library: Path | None = option("--qnn-lib", "--backend_so", help="The runtime library.")
     system: Path | None = option("--system_so", help="libQnnSystem.so (default: beside the runtime).")
@@ -125,9 +96,7 @@ class RunContextOptions:
         "--bind-plan-out", "--bind_plan_out", "--plan", metavar="FILE",
         help="Write the place of each tensor as JSON.",
     )  # fmt: skip
-    level: str | None = option(
-        "--log-level", "--log_level", metavar="N", help="Show the runtime's log up to a level: 1 (error) to 5 (debug)."
-    )
+    level: str | None = level_option()
     loops: int = option("--loops", type=POSITIVE, default=1, metavar="N", help="Execute each graph N times.")
     prove: bool = prove_option()
     profile: bool = option("--profile", help="Show the runtime's measurements, per op if available.")
@@ -136,15 +105,6 @@ class RunContextOptions:
     )
     timeout: float | None = option("--timeout", type=SECONDS, metavar="SECONDS", help="The time limit of each context.")
     as_json: bool = json_option()
-
-    @property
-    def is_model(self) -> bool:
-        """Whether the contexts run as one model."""
-        from udogen.runtime.contexts.commands import is_description
-
-        asked = self.links or self.states or self.steps or self.feeds or self.against or self.dry_run
-        changed = self.until or self.replaced or self.shard_runtimes
-        return bool(asked or changed) or any(is_description(each) for each in self.paths)
 
 
 @verb("context", RunContextOptions)
@@ -157,16 +117,10 @@ def command(options: RunContextOptions) -> int:
     numbers; without such files every .bin runs.  They run in a child process: if one fails, the others still run, and
     the exit code is 5.
 
-    With model.toml, --steps, --link, --state, --feed or --dry-run they run as one model: each context reads the outputs
-    of the one before it, and state stays on the device from step to step.
+    `udogen run steps` executes them as one model.
     """
-    if options.tolerance and not options.against:
-        raise UsageError("--tolerance is for --against, which compares tensors", hint="give --against FILE.npz too")
     check_writable(options.plan_file, options.trace_file)
-    if options.is_model:
-        fault = _run_model(options)
-        return fault.exit_code if fault else 0
-    with _started("udogen.runtime.contexts.worker") as worker:
+    with started("udogen.runtime.contexts.worker") as worker:
         done = _run(options, worker)
     fault = _unproved(done.results.values()) if options.prove else None
     wrong = _print(done, fault, options)
@@ -185,7 +139,7 @@ class _ContextResult:
 
 
 @contextmanager
-def _started(module: str) -> Iterator[WorkerProcess]:
+def started(module: str) -> Iterator[WorkerProcess]:
     """A worker that imports its modules while this process prepares its first command."""
     from udogen.runtime.worker_process import WorkerProcess
 
@@ -198,161 +152,14 @@ def _started(module: str) -> Iterator[WorkerProcess]:
             worker.end()
 
 
-def run_steps(options: RunContextOptions, *, stop: bool = False) -> tuple[StepsRan, ContextsOpened]:
-    """Run the contexts as one model; returns the results of its steps, and the runtime."""
-    with _started(_WORKER) as worker:
-        return _steps(options, worker, stop)
-
-
-def _steps(options: RunContextOptions, worker: WorkerProcess, stop: bool) -> tuple[StepsRan, ContextsOpened]:
-    from udogen.runtime.contexts import manifest
-    from udogen.runtime.contexts.runs import ContextSession
-    from udogen.runtime.failures import Situation
-    from udogen.runtime.models.commands import RunSteps, StepsRan
-    from udogen.runtime.models.description import resolved, shards_of
-
-    description = resolved(_description(options))
-    alone = replace(options, packages=(), sessions=None, session_limit=None)
-    how = replace(
-        _run_options(replace(alone, backend=description.backend, kind=description.runtime)),
-        packages=tuple(_library(each, description.backend) for each in description.packages),
-        soc=soc_of(description.soc or None, description.backend),
-        prove=options.prove,
-    )
-    feeds = dict(pairs((*options.inputs, *options.feeds), "--feed"))
-    if text := manifest.unverified([each.binary for each in shards_of(description)]):
-        output.warn(text)
-    command = RunSteps(
-        description=description,
-        steps=options.steps or (0 if stop else 1),
-        feeds=feeds,
-        output_dir=options.output_dir,
-        dry_run=options.dry_run,
-        against=options.against,
-        profile=how.profile,
-        tolerance=options.tolerance,
-        stop=stop,
-    )
-    with (
-        output.emulator_steps(how.backend, how.kind) as advance,
-        ContextSession(how, worker=_WORKER, first=worker, on_step=advance, on_log=_log_printer(options)) as session,
-    ):
-        paths = " ".join(map(str, [*options.paths, *options.folders]))
-        return session.ask(command, StepsRan, Situation(paths, what="model")), session.runtime
-
-
-def _run_model(options: RunContextOptions) -> UdogenError | None:
-    """Run a model and print its steps; returns an error for a difference, or op packages that counted nothing."""
-    from udogen.runtime.contexts.profile import write_trace
-    from udogen.runtime.execution_counts import summary, unproved
-
-    ran, runtime = run_steps(options)
-    counts = summary(list(ran.proof or ()))
-    unproven = unproved(counts) if options.prove and not options.dry_run else None
-    fault: UdogenError | None = unproven or difference(ran.first)
-    if options.plan_file and ran.plan:
-        _write_plans(options.plan_file, [ran.plan])
-    if options.trace_file and ran.profiles:
-        write_trace(options.trace_file, ran.profiles)
-    if options.as_json:
-        _print_json({**_model_json(ran, runtime), "bind_plan": str(options.plan_file or "") or None}, fault)
-    else:
-        _print_model(options, ran, runtime, counts)
-        if fault:
-            output.print_error(fault)
-    return fault
-
-
-def _print_model(
-    options: RunContextOptions, ran: StepsRan, runtime: ContextsOpened, counts: Mapping[tuple[str, str, str], int]
-) -> None:
-    from udogen.runtime.execution_counts import sentences
-    from udogen.runtime.models.commands import model_lines
-
-    for line in (*model_lines(ran, f"{runtime.name} ({runtime.build_id})"), *sentences(counts)):
-        output.print_result(line)
-    if options.dry_run:
-        words = [each for each in sys.argv[1:] if each != "--dry-run"] + ([] if options.steps else ["--steps", "1"])
-        output.print_next(f"`{shlex.join(['udogen', *words])}` executes it")
-
-
-def _model_json(ran: StepsRan, runtime: ContextsOpened) -> dict[str, Any]:
-    found = {name: value for name, value in asdict(replace(ran, first=None, plan=None)).items() if name not in _PRINTED}
-    return {**found, "first": first_as_json(ran.first), "runtime": asdict(runtime)}
-
-
-def _print_json(report: dict[str, Any], fault: UdogenError | None, *, wrong: bool = False) -> None:
+def print_report(report: dict[str, Any], fault: UdogenError | None, *, wrong: bool = False) -> None:
     """Print a report, with the error of the whole run, if any."""
     output.print_json({"ok": not wrong and not fault, **report, **({"error": fault.as_json()} if fault else {})})
 
 
-def first_as_json(first: Divergence | None) -> dict[str, Any] | None:
-    """The first tensor that differs, without its arrays."""
-    if first is None:
-        return None
-    return {key: value for key, value in asdict(replace(first, arrays=())).items() if key != "arrays"}
-
-
-def difference(first: Divergence | None) -> VerificationFailed | None:
-    """The error for a model with a tensor that differs; None if none does."""
-    if first is None:
-        return None
-    return VerificationFailed(
-        f"`{first.tensor}` is the first tensor that differs, in step {first.step}, by {first.apart:.3g} {first.unit}",
-        hint=f"--replace {first.context}=FILE.py:FUNCTION, --shard-runtime {first.context}=RUNTIME:FILE: "
-        "is the rest right then?  --tolerance X allows more",
-    )
-
-
-_WORKER = "udogen.runtime.models.worker"
-_PRINTED = ("picture", "table", "memory", "plan")  # parts of a model's report that are for people, or in a file
-
-
-def _description(options: RunContextOptions) -> ModelDescription:
-    """The model that the command line describes: a file or folder, and options that replace parts of it."""
-    from udogen.runtime.contexts.commands import is_description
-    from udogen.runtime.models.description import ModelDescription, describe
-
-    asked = given(options)
-    for flag in ("--loops", "--separate", "--align", "--device"):
-        if flag in asked:
-            raise UsageError(f"{flag} is for contexts alone, not for a model", hint="leave it out; see --help")
-    paths = [*options.paths, *options.folders]
-    if not paths:
-        raise UsageError("no model was given", hint="name model.toml, or a folder of context binaries; see --help")
-    if len(paths) > 1 and any(is_description(each) for each in paths):
-        raise UsageError("a description of a model stands alone", hint="leave out " + str(paths[-1]))
-    found = describe(paths[0]) if len(paths) == 1 else ModelDescription(contexts=tuple(paths))
-    changes = _changes(options)
-    return found.changed({key: value for key, value in changes.items() if value or (key == "sessions" and value == 0)})
-
-
-def _changes(options: RunContextOptions) -> dict[str, Any]:
-    """The fields of a description that options replace; an empty value replaces nothing."""
-    from udogen.runtime.contexts.commands import parse_package
-    from udogen.runtime.models.description import parse_shard_runtime
-
-    return {
-        "packages": tuple(map(parse_package, options.packages)),
-        "links": dict(pairs(options.links, "--link")),
-        "state": dict(pairs(options.states, "--state")),
-        "graphs": options.graphs,
-        "backend": options.backend,
-        "runtime": options.kind if options.kind != "auto" else "",
-        "soc": options.soc,
-        "sessions": options.sessions,
-        "session_limit": options.session_limit and _limit(options.session_limit, options.sessions or 0, None),
-        "memory": "shared" if options.shared else "",
-        "until": options.until,
-        "replace": dict(pairs(options.replaced, "--replace")),
-        "shard_runtimes": {
-            name: parse_shard_runtime(text) for name, text in pairs(options.shard_runtimes, "--shard-runtime")
-        },
-    }
-
-
-def _log_printer(options: RunContextOptions) -> Callable[[LogLine], None] | None:
-    if options.level is None:
+def log_printer(level: str | None) -> Callable[[LogLine], None] | None:
+    """A function that prints lines of the log, if a level was given."""
+    if level is None:
         return None
     return lambda line: output.print_note(f"[{line.source} {line.level}] {line.text}")
 
@@ -374,7 +181,7 @@ def _run(options: RunContextOptions, worker: WorkerProcess) -> _ContextResult:
         output.warn(text)
     with (
         output.emulator_steps(how.backend, options.kind) as advance,
-        ContextSession(how, first=worker, on_step=advance, on_log=_log_printer(options)) as session,
+        ContextSession(how, first=worker, on_step=advance, on_log=log_printer(options.level)) as session,
     ):
         described = list(describe_contexts(session, jobs))
         known = [(job, about) for job, about in described if not isinstance(about, UdogenError)]
@@ -388,7 +195,7 @@ def _run(options: RunContextOptions, worker: WorkerProcess) -> _ContextResult:
                 results[job.index] = result
         runtime = session.runtime
     if options.plan_file:
-        _write_plans(options.plan_file, [each.plan for each in results.values() if not isinstance(each, UdogenError)])
+        write_plans(options.plan_file, [each.plan for each in results.values() if not isinstance(each, UdogenError)])
     return _ContextResult(jobs, results, runtime, placed, warnings)
 
 
@@ -398,7 +205,7 @@ def _run_options(options: RunContextOptions) -> RunOptions:
     from udogen.runtime.contexts.commands import RunOptions, parse_package
 
     backend = options.backend or htp.BACKEND.id
-    if options.prove and not options.packages and not options.is_model:
+    if options.prove and not options.packages:
         raise UsageError("--prove is about op packages, and none was given", hint="--op-package LIB registers one")
     if options.align != _ALIGNMENT:
         from udogen.runtime.buffers.memory import check_alignment  # takes 8 ms, and few runs need it
@@ -411,8 +218,8 @@ def _run_options(options: RunContextOptions) -> RunOptions:
         system=options.system,
         soc=soc_of(options.soc, backend),
         device=options.device,
-        packages=tuple(_library(parse_package(text), backend) for text in options.packages),
-        log_level=_level(options.level),
+        packages=tuple(library_of(parse_package(text), backend) for text in options.packages),
+        log_level=log_level(options.level),
         graphs=options.graphs,
         inputs=dict(pairs(options.inputs, "--input")),
         output_dir=options.output_dir,
@@ -438,17 +245,20 @@ def _unproved(results: Iterable[Result]) -> UdogenError | None:
 def _jobs(paths: list[Path]) -> list[Job]:
     """The contexts to run, in order; prints notes about oddities of a folder."""
     from udogen.runtime.contexts.binaries import find_shards
+    from udogen.runtime.contexts.commands import is_description
     from udogen.runtime.contexts.runs import jobs_of
 
     if not paths:
         raise UsageError("no context was given", hint="name a folder of context binaries, or files; see --help")
+    if described := [path for path in paths if is_description(path)]:
+        raise UsageError(f"{described[0]} describes a model", hint=f"`udogen run steps {described[0]}` executes it")
     found = find_shards(paths)
     for each in found.notes:
         output.print_note(f"! {each}")
     return jobs_of(found.shards)
 
 
-def _library(found: OpLibrary, backend: str) -> OpLibrary:
+def library_of(found: OpLibrary, backend: str) -> OpLibrary:
     """The library of an op package, which may be named by the folder in which it was built."""
     from udogen.runtime.built import find_built, outdated
     from udogen.runtime.contexts.commands import OpLibrary
@@ -462,7 +272,8 @@ def _library(found: OpLibrary, backend: str) -> OpLibrary:
     return OpLibrary(path, provider, found.target)
 
 
-def _level(text: str | None) -> int:
+def log_level(text: str | None) -> int:
+    """The number of a log level."""
     if text is None:
         return _LEVELS["warn"]
     number = _LEVELS.get(text.lower(), int(text) if text.isdecimal() else -1)
@@ -493,7 +304,7 @@ def _quiet() -> Iterator[Callable[[str], None]]:
     yield lambda _line: None
 
 
-def _write_plans(file: Path, plans: Sequence[BufferPlan]) -> None:
+def write_plans(file: Path, plans: Sequence[BufferPlan]) -> None:
     """Write the plans of all contexts as one."""
     from udogen.runtime.buffers.plan import join_plans
 
@@ -515,7 +326,7 @@ def _print(done: _ContextResult, fault: UdogenError | None, options: RunContextO
             "sessions": done.placed and done.placed.plan,
             "warnings": done.warnings,
         }
-        _print_json({**report.as_json(rows, done.runtime), **about}, fault, wrong=wrong)
+        print_report({**report.as_json(rows, done.runtime), **about}, fault, wrong=wrong)
         return wrong
     for line in (*done.placed.table, "") if done.placed else ():
         output.print_result(line)
@@ -523,8 +334,8 @@ def _print(done: _ContextResult, fault: UdogenError | None, options: RunContextO
         output.print_result(line)
     if fault:
         output.print_error(fault)
-    elif len(rows) > 1 and not wrong:
-        paths = shlex.join(map(str, (*options.paths, *options.folders)))
+    elif len(rows) > 1 and not wrong and len(paths := [*options.paths, *options.folders]) == 1:
+        path = shlex.quote(str(paths[0]))
         packages = "".join(f" --op-package {shlex.quote(each)}" for each in options.packages)
-        output.print_next(f"`udogen run context {paths}{packages} --dry-run` shows them as one model")
+        output.print_next(f"`udogen run steps {path}{packages} --dry-run` shows them as one model")
     return wrong

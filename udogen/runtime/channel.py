@@ -1,36 +1,34 @@
 """The channel between a parent and its worker: commands and replies are dataclasses, tensors are in shared memory.
 
-A message is a frame on a socket: JSON, and the descriptors of the memory that it refers to.  An op can write to every
-descriptor of its process, so a frame begins with a mark and its number, and ends with the number and a second mark:
-foreign bytes before or inside a frame move its end, and so are detected (`Garbled`).
+A message is a frame on a socket: a pickle, and the descriptors of the memory that it refers to.  An op can write to
+every descriptor of its process, so a frame begins with a mark and its number, and ends with the number and another
+mark: foreign bytes before or inside a frame move its end, and so are detected (`Garbled`).
 
 Shared memory has no name: it is freed when no process maps it any more, even if the processes crash.
 """
 
 from __future__ import annotations
 
-import collections.abc
 import ctypes
 import fcntl
-import json
+import io
 import mmap
 import os
+import pickle
 import resource
 import select
 import socket
 import struct
+import sys
 import time
-import types
-import typing
 import weakref
 from array import array
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, fields, is_dataclass
-from functools import cache
+from dataclasses import dataclass, is_dataclass
 from math import prod
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, Union, get_args, get_origin
+from pathlib import PurePath
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 if TYPE_CHECKING:
     import numpy as np
@@ -39,15 +37,13 @@ if TYPE_CHECKING:
 
 _Message = TypeVar("_Message")
 
-_HEAD = struct.Struct("<8sII")  # the mark, the number of the frame, the size of the JSON in bytes
+_HEAD = struct.Struct("<8sIII")  # the mark, the number of the frame, of bytes of the pickle, of descriptors
 _TAIL = struct.Struct("<I8s")  # the number of the frame, the other mark
 _BEGIN, _END = b"\x89udogen<", b">udogen\x98"
-_LONGEST = 1 << 28  # maximum bytes of JSON
+_LONGEST = 1 << 28  # maximum bytes of a pickle
 _LONGEST_WAIT = 2_000_000.0  # seconds; poll counts milliseconds in 31 bits
 _MOST_MEMORIES = 64  # maximum number that one message refers to
-_SEQUENCES = (tuple, collections.abc.Sequence)
-_NO_MATCH = object()
-_CLASS, _AT = "class", "at"  # the JSON keys of a dataclass, and of data in shared memory
+_SHORT = 4096  # maximum number of bytes that are in the message itself
 
 GUARD = 2048  # unused bytes before and after each block
 _SEALS = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW if hasattr(fcntl, "F_SEAL_GROW") else 0x2 | 0x4
@@ -263,36 +259,39 @@ def out_of_the_way(fd: int) -> int:
     return moved
 
 
-# --- dataclasses as JSON ----------------------------------------------------------------------------------------------
+# --- messages as bytes ------------------------------------------------------------------------------------------------
 
 
-class _Encoder:
-    """Encodes one message as JSON values, and collects the memory that it refers to."""
+class _Pickler(pickle.Pickler):
+    """Encodes one message, and collects the memory that it refers to."""
 
-    def __init__(self) -> None:
+    def __init__(self, stream: io.BytesIO) -> None:
+        super().__init__(stream, protocol=5)
+        numpy = sys.modules.get("numpy")
+        self._data = (Block, memoryview, *([numpy.ndarray, numpy.generic] if numpy else []))
         self.descriptors: list[int] = []
         self.loose: list[tuple[int, memoryview]] = []  # (offset, data) to copy to shared memory
         self.end = 0  # of the memory for that data, the last memory of the message
         self._places: set[_Place] = set()  # that the message refers to
 
-    def encode(self, value: Any) -> Any:
-        if value is None or isinstance(value, (bool, int, float, str)):
-            return value
+    def persistent_id(self, value: Any) -> tuple[int, int, int, bool] | None:
+        """The place of data in shared memory, and whether it is received as bytes; None for all other values."""
+        is_bytes = type(value) is bytes and len(value) > _SHORT
+        if not is_bytes and (not isinstance(value, self._data) or isinstance(value, (float, str))):
+            return None
         if (place := _place_of(value)) and self._refer_to(place):
-            return {_AT: [self.descriptors.index(place.fd), place.offset, place.nbytes]}
-        if is_dataclass(value) or hasattr(value, "_fields"):
-            names = _names(value.__class__)
-            return {_CLASS: type(value).__name__, **{name: self.encode(getattr(value, name)) for name in names}}
-        if isinstance(value, collections.abc.Mapping):
-            return {str(key): self.encode(each) for key, each in value.items()}
-        if isinstance(value, (tuple, list)):
-            return [self.encode(each) for each in value]
-        if isinstance(value, os.PathLike):
-            return os.fspath(value)
+            return self.descriptors.index(place.fd), place.offset, place.nbytes, False
         view = value.data if isinstance(value, Block) else _bytes_of(value)
         offset, self.end = _place(view.nbytes, self.end)
         self.loose.append((offset, view))
-        return {_AT: [-1, offset, view.nbytes]}
+        return -1, offset, view.nbytes, is_bytes
+
+    def reducer_override(self, value: Any) -> Any:
+        """Classes derived from numbers and texts, as float64 of numpy, are sent as the plain ones."""
+        if isinstance(value, (int, float, str)):
+            plain = next(kind for kind in (bool, int, float, str) if isinstance(value, kind))
+            return plain, (plain(value),)
+        return NotImplemented
 
     def _refer_to(self, place: _Place) -> bool:
         """Whether the message can refer to this memory; otherwise the data is copied.
@@ -318,98 +317,32 @@ def _bytes_of(value: Any) -> memoryview:
     return memoryview(value).cast("B")
 
 
-@cache
-def _names(kind: type) -> tuple[str, ...]:
-    return tuple(each.name for each in fields(kind)) if is_dataclass(kind) else kind._fields  # type: ignore[attr-defined]
+class _Unpickler(pickle.Unpickler):
+    """Decodes one message.  It calls nothing but the classes of messages and paths, so foreign bytes do no harm."""
 
-
-@cache
-def _types(kind: type) -> dict[str, Any]:
-    return typing.get_type_hints(kind)
-
-
-class _Decoder:
-    """Converts JSON to values of the expected types."""
-
-    def __init__(self, memories: Sequence[SharedMemory]) -> None:
+    def __init__(self, data: bytes | bytearray, memories: Sequence[SharedMemory]) -> None:
+        super().__init__(io.BytesIO(data))
         self._memories = memories
 
-    def decode(self, expected: Any, value: Any) -> Any:
-        origin, arguments = get_origin(expected), get_args(expected)
-        if isinstance(value, dict) and value.keys() == {_AT} and {Any, bytes} & {expected, *arguments}:
-            block = self._block(value[_AT])
-            return bytes(block.data) if bytes in (expected, *arguments) else block
-        if expected is Any:
-            return value
-        if origin in (Union, types.UnionType):
-            return self.decode(_choice(arguments, value), value)
-        found = self._plain(expected, value) if origin is None else self._container(origin, arguments, value)
-        if found is _NO_MATCH:
-            raise UnknownMessage(f"{_shown(value)} is not {getattr(expected, '__name__', expected)}")
-        return found
+    def find_class(self, module: str, name: str) -> Any:
+        """A dataclass, a named tuple, or a path, of a module that is loaded already."""
+        found = getattr(sys.modules.get(module), name, None)
+        if isinstance(found, type) and (
+            is_dataclass(found) or hasattr(found, "_fields") or issubclass(found, (PurePath, int, float, str))
+        ):
+            return found
+        raise UnknownMessage(f"`{name}` is unknown")
 
-    def _container(self, origin: Any, arguments: tuple[Any, ...], value: Any) -> Any:
-        if origin in _SEQUENCES and isinstance(value, list):
-            if arguments[-1:] == (...,) or origin is not tuple:
-                arguments = (arguments[0],) * len(value)
-            if len(arguments) == len(value):
-                return tuple(self.decode(kind, each) for kind, each in zip(arguments, value, strict=True))
-        elif origin in (dict, collections.abc.Mapping) and isinstance(value, dict):
-            return {key: self.decode(arguments[1], each) for key, each in value.items()}
-        return _NO_MATCH
-
-    def _plain(self, expected: Any, value: Any) -> Any:
-        if expected is Path and isinstance(value, str):
-            return Path(value)
-        if expected is float and type(value) in (int, float):
-            return float(value)
-        if isinstance(value, dict) and isinstance(expected, type) and value.get(_CLASS) == expected.__name__:
-            return self._object(expected, value)
-        return value if type(value) is expected or (value is None and expected is None) else _NO_MATCH
-
-    def _object(self, kind: type, value: dict[str, Any]) -> Any:
-        hints = _types(kind)
-        names = _names(kind)
-        if strange := [name for name in value if name not in names and name != _CLASS]:
-            raise UnknownMessage(f"`{kind.__name__}` has no field `{strange[0]}`")
-        if missing := [name for name in names if name not in value]:
-            raise UnknownMessage(f"a `{kind.__name__}` came without its field `{missing[0]}`")
-        found = {}
-        for name in names:
-            try:
-                found[name] = self.decode(hints[name], value[name])
-            except UnknownMessage as fault:
-                raise UnknownMessage(f"`{kind.__name__}.{name}`: {fault}") from None
-        return kind(**found)
-
-    def _block(self, place: Any) -> Block:
-        if isinstance(place, list) and len(place) == 3 and all(type(each) is int for each in place):
-            index, offset, size = place
+    def persistent_load(self, place: Any) -> Block | bytes:
+        """The data at a place in the memory that was sent with the message."""
+        if isinstance(place, tuple) and [type(part) for part in place] == [int, int, int, bool]:
+            index, offset, size, is_bytes = place
             if -1 <= index < len(self._memories) and self._memories:
                 memory = self._memories[index]
                 if min(offset, size) >= 0 and offset + size <= memory.size:
-                    return memory.block(offset, size)
+                    block = memory.block(offset, size)
+                    return bytes(block.data) if is_bytes else block
         raise Garbled("a message refers to memory that was not sent with it")
-
-
-def _choice(kinds: Sequence[Any], value: Any) -> Any:
-    """The one of several types that fits a value."""
-    if value is None:
-        return type(None)
-    if isinstance(value, dict):
-        named = [each for each in kinds if getattr(each, "__name__", "") == value.get(_CLASS)]
-        return named[0] if named else next((each for each in kinds if get_origin(each) is not None), kinds[0])
-    if isinstance(value, list):
-        return next((each for each in kinds if get_origin(each) in _SEQUENCES), kinds[0])
-    if type(value) in kinds:
-        return type(value)
-    wider = {int: float, str: Path}.get(type(value))
-    return wider if wider in kinds else Any if Any in kinds else kinds[0]
-
-
-def _shown(value: Any) -> str:
-    text = json.dumps(value)
-    return text if len(text) < 60 else text[:57] + "..."
 
 
 # --- frames on a socket -----------------------------------------------------------------------------------------------
@@ -428,17 +361,17 @@ class Channel:
 
     def send(self, message: Any) -> None:
         """Write a message: a dataclass whose fields may be arrays and buffers."""
-        encoder = _Encoder()
-        encoded = encoder.encode(message)
+        stream = io.BytesIO()
+        pickler = _Pickler(stream)
+        pickler.dump(message)
         with ExitStack() as stack:
-            descriptors = encoder.descriptors
-            if encoder.loose:
-                descriptors.append(_filled(encoder.end, encoder.loose))
+            descriptors = pickler.descriptors
+            if pickler.loose:
+                descriptors.append(_filled(pickler.end, pickler.loose))
                 stack.callback(os.close, descriptors[-1])
-            text = json.dumps([len(descriptors), encoded]).encode()
             number = self._sent = self._sent + 1 & 0xFFFFFFFF
-            head = _HEAD.pack(_BEGIN, number, len(text))
-            rest = memoryview(head + text + _TAIL.pack(number, _END))
+            head = _HEAD.pack(_BEGIN, number, stream.tell(), len(descriptors))
+            rest = memoryview(head + stream.getvalue() + _TAIL.pack(number, _END))
             if descriptors:
                 rights = (socket.SOL_SOCKET, socket.SCM_RIGHTS, array("i", descriptors))
                 rest = rest[self._socket.sendmsg([rest], [rights]) :]
@@ -448,16 +381,19 @@ class Channel:
     def receive(self, expected: Sequence[type[_Message]], deadline: float | None = None) -> _Message:
         """The next message, which must be of one of the expected classes.
 
-        Raises EOFError when the other end is closed, TimeoutError after the deadline, UnknownMessage for another class
-        or other fields, Garbled for anything else.
+        Raises EOFError when the other end is closed, TimeoutError after the deadline, UnknownMessage for another class,
+        Garbled for anything else.
         """
-        encoded, memories = self._frame(deadline)
-        name = encoded.get(_CLASS) if isinstance(encoded, dict) else None
-        kind = next((each for each in expected if each.__name__ == name), None)
-        if kind is None:
-            raise UnknownMessage(f"`{name}` is unknown" if isinstance(name, str) else "it has no class")
-        found: _Message = _Decoder(memories).decode(kind, encoded)
-        return found
+        pickled, memories = self._frame(deadline)
+        try:
+            message: _Message = _Unpickler(pickled, memories).load()
+        except (Garbled, MemoryError):
+            raise
+        except Exception as fault:  # of foreign bytes
+            raise Garbled(f"a message cannot be decoded: {fault}") from fault
+        if type(message) not in expected:
+            raise UnknownMessage(f"`{type(message).__name__}` is unknown")
+        return message
 
     def close(self) -> None:
         """Close it, and the descriptors that were received but not used."""
@@ -466,19 +402,15 @@ class Channel:
             os.close(fd)
         self._descriptors.clear()
 
-    def _frame(self, deadline: float | None) -> tuple[Any, list[SharedMemory]]:
+    def _frame(self, deadline: float | None) -> tuple[bytearray, list[SharedMemory]]:
         self._received = self._received + 1 & 0xFFFFFFFF
-        mark, number, length = _HEAD.unpack(self._take(_HEAD.size, deadline, _BEGIN))
+        mark, number, length, count = _HEAD.unpack(self._take(_HEAD.size, deadline, _BEGIN))
         if mark != _BEGIN or number != self._received or length > _LONGEST:
             raise Garbled("foreign bytes were received before a message")
-        text = self._take(length, deadline)
+        pickled = self._take(length, deadline)
         if _TAIL.unpack(self._take(_TAIL.size, deadline)) != (number, _END):
             raise Garbled("foreign bytes were received inside a message")
-        try:
-            count, encoded = json.loads(text)
-        except (ValueError, TypeError, RecursionError) as fault:
-            raise Garbled(f"a message is not valid JSON: {fault}") from fault
-        if type(count) is not int or not 0 <= count <= len(self._descriptors):
+        if count > len(self._descriptors):
             raise Garbled("a message was received without the memory that it refers to")
         memories = []
         for fd in [self._descriptors.pop(0) for _ in range(count)]:
@@ -486,7 +418,7 @@ class Channel:
                 memories.append(SharedMemory.received(fd))
             finally:
                 os.close(fd)
-        return encoded, memories
+        return pickled, memories
 
     def _take(self, size: int, deadline: float | None, mark: bytes = b"") -> bytearray:
         while len(self._pending) < size:

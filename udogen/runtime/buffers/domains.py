@@ -224,7 +224,7 @@ class ManagedBuffer(Buffer):
 
     def _register(self, context: Any) -> Any:
         """The handle of its memory in a context; None if the backend registers no memory."""
-        if not (self.domain.registers and context.registers):
+        if not self.domain.registers:
             return None
         try:
             known = context.registrations.register(self, how=ION, dtype=self.dtype, shape=self.info.shape, offset=0)

@@ -31,7 +31,7 @@ from udogen.runtime.buffers.memory import allocate, shared_allocator
 
 if TYPE_CHECKING:
     from udogen.qnn.handles import ContextOptions
-    from udogen.runtime.contexts.runtime import Context
+    from udogen.runtime.contexts.context import Context
 
 _NAMES = {WEIGHTS: "external weights buffer", SPILL_FILL: "external spill-fill buffer"}
 _COUNTED_AS = {WEIGHTS: WEIGHTS_SIZE, SPILL_FILL: SPILL_SIZE}  # kinds of `Session.charge`

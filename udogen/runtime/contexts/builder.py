@@ -24,9 +24,10 @@ from udogen.runtime.arguments import PathArgument
 from udogen.runtime.built import Built, find_built
 from udogen.runtime.contexts import arrays
 from udogen.runtime.contexts.binaries import StoredContext
+from udogen.runtime.contexts.context import Context
 from udogen.runtime.contexts.context_json import info_json
 from udogen.runtime.contexts.graph import Graph
-from udogen.runtime.contexts.runtime import Context, Runtime
+from udogen.runtime.contexts.runtime import Runtime
 from udogen.runtime.op.request import CallOptions, params_of
 
 if TYPE_CHECKING:

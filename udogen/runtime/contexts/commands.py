@@ -166,31 +166,6 @@ class RunContext:
 
 
 @dataclass(frozen=True)
-class TensorBytes:
-    """The contents of a tensor."""
-
-    name: str
-    shape: tuple[int, ...]
-    data: Any
-
-
-@dataclass(frozen=True)
-class ExecuteContext:
-    """Execute one graph of a context, which the first such command restores and which then stays restored."""
-
-    job: Job
-    graph: str
-    inputs: tuple[TensorBytes, ...]
-
-
-@dataclass(frozen=True)
-class ContextExecuted:
-    """Its outputs."""
-
-    outputs: tuple[TensorBytes, ...]
-
-
-@dataclass(frozen=True)
 class InputRow(TensorRow):
     """An input, and how it was filled."""
 

@@ -1,7 +1,4 @@
-"""A graph of a context: bind its tensors once, or call it with arrays; arrays that fit are not copied.
-
-numpy is imported with the first array: the worker of `udogen run op` binds only memory.
-"""
+"""A graph of a context: bind its tensors once, or call it with arrays; arrays that fit are not copied."""
 
 from __future__ import annotations
 
@@ -9,8 +6,6 @@ import threading
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from functools import cached_property, partial
-from math import prod
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
@@ -19,247 +14,16 @@ from udogen.opdef.problems import suggestion
 from udogen.qnn import abi
 from udogen.qnn.handles import GraphHandle, ProfileHandle
 from udogen.qnn.system import GraphInfo, TensorInfo
-from udogen.qnn.tensors import APP_READ, APP_WRITE, MOST_BYTES, QnnTensor, byte_size
+from udogen.qnn.tensors import APP_READ, APP_WRITE
 from udogen.runtime import arguments
-from udogen.runtime.arguments import kind_of
-from udogen.runtime.buffers.buffer import Access, Attachment, Bindable
+from udogen.runtime.buffers.buffer import Bindable
+from udogen.runtime.contexts.binding import TensorBinding
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
-    import numpy as np
-
-    from udogen.runtime.contexts.runtime import Context
+    from udogen.runtime.contexts.context import Context
     from udogen.runtime.op.calls import Array
-
-
-class TensorBinding:
-    """One tensor of a graph and the memory it is bound to: `graph.binding("x").info.shape`."""
-
-    def __init__(self, info: TensorInfo, role: str, array: Any, index: int) -> None:
-        ffi = abi.ffi()
-        self.info, self.role = info, role
-        self.nbytes = byte_size(info.dtype, info.shape)
-        self._tensor = QnnTensor(
-            info.name,
-            dtype=info.dtype,
-            shape=info.shape,
-            role=role,
-            quant=info.quant,
-            id=info.id,
-            dynamic=info.dynamic,
-        )
-        self.is_dynamic = any(info.dynamic)
-        self._struct = ffi.addressof(array, index)
-        ffi.memmove(self._struct, self._tensor.struct, ffi.sizeof("Qnn_Tensor_t"))
-        body = self._struct.v1
-        self._body, self._memory, self._dims = body, body.clientBuf, body.dimensions
-        self._raw = ffi.integer_const("QNN_TENSORMEMTYPE_RAW")
-        self._registered = ffi.integer_const("QNN_TENSORMEMTYPE_MEMHANDLE")
-        self._from_buffer, self._null = ffi.from_buffer, ffi.NULL
-        self._attachment: Attachment | None = None
-        self._held: Any = None  # keeps the bound memory alive and in place
-        self._borrowed: Any = None
-        self._why = ""  # why its memory was freed
-
-    @cached_property
-    def _layout(self) -> tuple[type[Array], np.dtype[Any], tuple[int, ...]]:
-        """The class, the type and the shape of its arrays."""
-        import numpy as np
-
-        from udogen.runtime.contexts.arrays import layout
-
-        shape, dtype = layout(self.info)
-        return np.ndarray, dtype, shape
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Its shape in the last execution; its largest shape before the first one."""
-        return tuple(self._dims[axis] for axis in range(len(self.info.shape))) if self.is_dynamic else self.info.shape
-
-    def resize(self, shape: Sequence[int]) -> None:
-        """Set the shape of the next execution; open dimensions may be smaller than their largest size."""
-        if not self.info.takes(shape):
-            raise RunFailed(
-                f"tensor `{self.info.name}` is {self.info.dtype} {self.info.sizes}, the shape is {list(shape)}",
-                hint="dimensions that its graph leaves open may be smaller"
-                if self.is_dynamic
-                else "none of its dimensions is open: give that shape",
-            )
-        for axis, size in enumerate(shape):
-            self._dims[axis] = size
-
-    def written(self, array: Array) -> Array:
-        """The part of an array that an execution wrote: elements of a smaller shape are at its beginning."""
-        shape = self.shape
-        return array if shape == array.shape else array.reshape(-1)[: prod(shape)].reshape(shape)
-
-    @property
-    def bound(self) -> bool:
-        """Whether it is bound to memory."""
-        return self._attachment is not None and not self._attachment.ended
-
-    @property
-    def why(self) -> str:
-        """Why its memory was freed; empty if it had none, or the caller unbound it."""
-        return self._attachment.ended if self._attachment is not None else self._why
-
-    @property
-    def guarded(self) -> bool:
-        """Whether its memory takes part in executions (`Attachment.access`)."""
-        return self._attachment is not None and self._attachment.access is not None
-
-    def bind(self, graph: Graph, place: Any) -> None:
-        """Bind the tensor to memory; raises if that is too small, has another type, or is read-only for an output."""
-        if hasattr(place, "attach") and not isinstance(place, type):
-            found: Attachment = place.attach(graph, self.info, self.role)
-        else:
-            if hasattr(place, "__array_interface__"):
-                self._check(place)
-            found = Attachment(data=place)
-        held = self._hold(found.data) if found.handle is None else None
-        if self._attachment is not None:
-            self._attachment.unbind = None
-        self._attachment, self._held, self._why = found, held, ""
-        found.unbind = partial(graph.release, self)
-        self._restore()
-
-    def array(self) -> Array:
-        """The bound memory as an array."""
-        found = self._attachment
-        view = None if found is None else (found.view if found.view is not None else found.data)
-        if view is None:
-            raise RunFailed(
-                f"tensor `{self.info.name}` has no memory that can be looked into",
-                hint="bind it to an array or a buffer first",
-            )
-        import numpy as np
-
-        _, dtype, shape = self._layout
-        array: Array = np.frombuffer(view, np.uint8)[: self.nbytes].view(dtype).reshape(shape)
-        return self.written(array) if self.is_dynamic and self.role == APP_READ else array
-
-    @property
-    def access(self) -> Access:
-        """The access to its memory, if that takes part in executions."""
-        assert self._attachment is not None and self._attachment.access is not None
-        return self._attachment.access
-
-    def borrow(self, array: Array, *, into: bool = False) -> int:
-        """Bind the tensor to an array for one execution; returns the number of bytes that were copied for it."""
-        copied, (kind, dtype, shape) = 0, self._layout
-        if self.is_dynamic and not into and hasattr(array, "shape"):
-            self.resize(array.shape)
-            shape = array.shape
-        if array.__class__ is not kind or array.dtype != dtype or array.shape != shape:
-            self._check(array, shape)
-        if self.is_dynamic and shape != self.info.shape:  # a runtime that executes the full size reads all of it
-            largest = self.zeros()
-            largest.reshape(-1)[: array.size] = array.reshape(-1)
-            array, copied = largest, array.nbytes
-        try:
-            held = self._from_buffer(array, require_writable=into)
-        except (BufferError, ValueError):
-            if into:
-                self._refuse_output(array)
-            import numpy as np
-
-            array = np.ascontiguousarray(array)
-            held, copied = self._from_buffer(array), array.nbytes
-        body = self._body
-        body.memType = self._raw
-        self._memory.data, self._memory.dataSize = held, self.nbytes
-        self._borrowed = held
-        return copied
-
-    def empty(self) -> Array:
-        """A new array for an output."""
-        import numpy as np
-
-        _, dtype, shape = self._layout
-        return np.empty(shape, dtype)
-
-    def zeros(self) -> Array:
-        """A new array of zeros for an input."""
-        import numpy as np
-
-        _, dtype, shape = self._layout
-        return np.zeros(shape, dtype)
-
-    def end_borrowing(self) -> None:
-        """Restore the bound memory after an execution on a borrowed array."""
-        self._borrowed = None
-        self._restore()
-
-    def clear(self) -> Callable[[], None] | None:
-        """Unbind the memory; returns the function to call after all tensors are unbound, or None."""
-        found, self._attachment = self._attachment, None
-        self._held = self._borrowed = None
-        self._restore()
-        if found is None:
-            return None
-        found.unbind, self._why = None, found.ended
-        return found.unused
-
-    def _restore(self) -> None:
-        found = self._attachment
-        if found is None:
-            self._memory.data, self._memory.dataSize = self._null, 0
-        elif found.data is None:
-            self._body.memType, self._body.memHandle = self._registered, found.handle
-        else:
-            self._body.memType = self._raw
-            self._memory.data, self._memory.dataSize = self._held, self.nbytes
-
-    def _hold(self, data: Any) -> Any:
-        """The memory as a cffi buffer; raises if it cannot hold the tensor."""
-        if self.nbytes > MOST_BYTES:
-            raise RunFailed(
-                f"tensor `{self.info.name}` has {self.nbytes:,} bytes; client memory ends at 4 GiB",
-                hint="bind it to registered memory, or split the tensor",
-            )
-        try:
-            held = self._from_buffer(data, require_writable=self.role != APP_WRITE)
-        except (BufferError, TypeError, ValueError) as problem:
-            raise RunFailed(
-                f"tensor `{self.info.name}` cannot lie in this {type(data).__name__}: {problem}",
-                hint="give a contiguous array, a writable buffer, or memory of udogen (`udogen.runtime.allocate`)",
-            ) from problem
-        if len(held) < self.nbytes:
-            raise RunFailed(
-                f"tensor `{self.info.name}` ({self.info.dtype} {list(self.info.shape)}) needs {self.nbytes} bytes, "
-                f"its memory has {len(held)}",
-                hint="give it at least that many",
-            )
-        return held
-
-    def _check(self, array: Any, shape: tuple[int, ...] | None = None) -> None:
-        import numpy as np
-
-        _, dtype, largest = self._layout
-        shape = largest if shape is None else shape
-        if not isinstance(array, np.ndarray):
-            raise RunFailed(
-                f"`{self.info.name}` is given {kind_of(array)}", hint="give a numpy array, or bind a buffer"
-            )
-        if isinstance(array, np.ma.MaskedArray):
-            raise RunFailed(
-                f"`{self.info.name}` is given a masked array, and runtimes have no masks",
-                hint="replace the masked elements: array.filled(value)",
-            )
-        if array.dtype != dtype or array.shape != shape:
-            raise RunFailed(
-                f"tensor `{self.info.name}` is {self.info.dtype} {list(self.info.shape)}, "
-                f"its array is {array.dtype} {list(array.shape)}",
-                hint=f"give an array of {dtype} with the shape {list(shape)}"
-                + (", its packed bytes" if prod(self.info.shape) != prod(shape) else ""),
-            )
-
-    def _refuse_output(self, array: Array) -> None:
-        why = "is read-only" if not array.flags.writeable else "is not contiguous"
-        raise RunFailed(
-            f"the array for output `{self.info.name}` {why}", hint="give one made by numpy.empty, or none at all"
-        )
 
 
 class Graph:

@@ -24,13 +24,11 @@ from udogen.runtime.channel import Done, Quit
 from udogen.runtime.contexts.binaries import Shard, StoredContext
 from udogen.runtime.contexts.commands import (
     ContextDescribed,
-    ContextExecuted,
     ContextRan,
     ContextsOpened,
     ContextsPlaced,
     DescribeContext,
     DescribedGraph,
-    ExecuteContext,
     GraphRan,
     InputRow,
     Job,
@@ -39,7 +37,6 @@ from udogen.runtime.contexts.commands import (
     OutputRow,
     PlaceContexts,
     RunContext,
-    TensorBytes,
     keys_of,
     output_row,
     row_of,
@@ -51,8 +48,8 @@ from udogen.runtime.worker import float_state
 from udogen.runtime.worker.serving import Commands, Parent, failed, serve
 
 if TYPE_CHECKING:
+    from udogen.runtime.contexts.context import Context
     from udogen.runtime.contexts.graph import Graph
-    from udogen.runtime.contexts.runtime import Context
 
 
 class ContextWorker:
@@ -63,7 +60,6 @@ class ContextWorker:
         self._runtime: Runtime | None = None
         self.counted: list[CountedPackage] = []
         self._kept: list[Context] = []  # restored until the end
-        self._restored: dict[Job, Context] = {}  # for `execute`
 
     def commands(self) -> Commands:
         """Command -> function."""
@@ -72,7 +68,6 @@ class ContextWorker:
             DescribeContext: self.describe,
             PlaceContexts: self.place,
             RunContext: self.run,
-            ExecuteContext: self.execute,
             Quit: self.quit,
         }
 
@@ -167,27 +162,6 @@ class ContextWorker:
                 self.phase("free the context")
         differences = (*(each.message for each in stored.differences), *(str(each.message) for each in notes))
         return ContextRan(seconds, graphs, placement, stored.verdict.message, differences, self.rises(before))
-
-    def execute(self, command: ExecuteContext) -> ContextExecuted:
-        """Execute one graph once; its context stays restored."""
-        job = command.job
-        if job not in self._restored:
-            with self._stored(job) as stored:
-                self.phase("restore the context")
-                self._restored[job] = self.runtime.restore(stored.data, name=str(stored.path), info=stored.info)
-        graph = self._restored[job].graph(command.graph)
-        self.phase(f"graph `{graph.name}`: execute")
-        import numpy as np
-
-        from udogen.runtime.contexts import arrays
-
-        given = {}
-        for each in command.inputs:
-            _, dtype = arrays.layout(graph.binding(each.name).info)
-            given[each.name] = np.frombuffer(each.data.data, dtype).reshape(each.shape)
-        with float_state.kept_by(f"an op of graph `{graph.name}`"):
-            outputs = graph(given)
-        return ContextExecuted(tuple(TensorBytes(name, array.shape, array) for name, array in outputs.items()))
 
     def rises(self, before: list[dict[str, int]]) -> tuple[Any, ...] | None:
         """The increases of the counts of op packages since `before`, if requested."""

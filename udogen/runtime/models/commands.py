@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from udogen.runtime.buffers.plan import BufferPlan
-from udogen.runtime.contexts.commands import OutputRow, TensorBytes
+from udogen.runtime.contexts.commands import OutputRow
 from udogen.runtime.contexts.profile import GraphProfile, profile_lines
 from udogen.runtime.contexts.report import output_line, time_text
 from udogen.runtime.models.description import ModelDescription
@@ -26,7 +26,6 @@ class RunSteps:
     against: Path | None = None  # .npz: CONTEXT.TENSOR -> one array, or one for each step
     profile: bool = False
     tolerance: float = 0.0  # in stored steps for fixed-point tensors; for others as a part of the range
-    stop: bool = False  # after the step with the first difference
 
 
 @dataclass(frozen=True)
@@ -65,10 +64,8 @@ class Divergence(ComparedTensor):
     expected: str
     after: str  # the last tensor before it that is correct
     reason: str  # the most likely one, if one is known
-    scale_offset: tuple[float, int] | None
     dtype: str
     shape: tuple[int, ...]
-    arrays: tuple[TensorBytes, ...]  # found and expected
 
     def lines(self) -> Iterator[str]:
         """The divergence as readable lines."""
@@ -128,7 +125,7 @@ def model_lines(ran: StepsRan, runtime: str) -> Iterator[str]:
         yield from ran.picture
         yield ""
     if ran.proposed:
-        yield "proposed from names, types and shapes: " + " ".join(ran.proposed)
+        yield "proposed from names, types and shapes: " + ", ".join(ran.proposed)
     if ran.zeros:
         yield f"zeros: {', '.join(ran.zeros)}"
     if not ran.steps:
@@ -144,7 +141,7 @@ def model_lines(ran: StepsRan, runtime: str) -> Iterator[str]:
     for each in ran.profiles:
         yield f"{each.context}: {each.graph}: {time_text(each.seconds)}"
         yield from profile_lines(each.events, "  ")
-    yield from comparison_lines(ran)
+    yield from _comparison_lines(ran)
     yield from (f"! {each}" for each in ran.notes)
     copied = ran.copied or {}
     yield f"copied: {copied.get('state', 0)} bytes of state, {copied.get('activation', 0)} between contexts"
@@ -156,7 +153,7 @@ def step_text(count: int) -> str:
     return f"{count} step{'s' * (count != 1)}"
 
 
-def comparison_lines(ran: StepsRan) -> Iterator[str]:
+def _comparison_lines(ran: StepsRan) -> Iterator[str]:
     """The largest difference from the expected tensors, and the first tensor beyond the tolerance."""
     if not ran.compared:
         return
@@ -167,12 +164,12 @@ def comparison_lines(ran: StepsRan) -> Iterator[str]:
         if farthest.apart or farthest.wrong
         else "all equal"
     )
-    yield from not_compared_lines(ran)
+    yield from _not_compared_lines(ran)
     if ran.first is not None:
         yield from ran.first.lines()
 
 
-def not_compared_lines(ran: StepsRan) -> Iterator[str]:
+def _not_compared_lines(ran: StepsRan) -> Iterator[str]:
     """The tensors that only the model or only the file of expected ones has."""
     for where, names in ran.not_compared.items():
         if names:

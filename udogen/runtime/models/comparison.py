@@ -13,7 +13,6 @@ import numpy as np
 from udogen.errors import UsageError
 from udogen.opdef.problems import suggestion
 from udogen.runtime.contexts import arrays
-from udogen.runtime.contexts.commands import TensorBytes
 from udogen.runtime.models.commands import ComparedTensor, Divergence
 from udogen.runtime.models.model import Model
 
@@ -36,10 +35,7 @@ class _Written:
 
 
 class Expected:
-    """The expected tensors of a model, from an .npz file: `CONTEXT.TENSOR`, one array or one for each step.
-
-    Only the file is used; functions that replace contexts are not compared.
-    """
+    """The expected tensors of a model, from an .npz file: `CONTEXT.TENSOR`, one array or one for each step."""
 
     def __init__(self, file: Path, tolerance: float) -> None:
         self._file, self._tolerance, self._arrays = file, tolerance, arrays.load_all(file)
@@ -54,7 +50,7 @@ class Expected:
         self.first: Divergence | None = None
 
     def steps(self, model: Model) -> int:
-        """The number of steps for which the file has arrays."""
+        """The number of steps for which the file has arrays; at least 1."""
         ranks = {
             f"{model.names[context]}.{info.name}": len(arrays.layout(info)[0])
             for wired in model.wiring.chains
@@ -62,7 +58,7 @@ class Expected:
             for info in stage.outputs
         }
         counts = [len(array) for name, array in self._arrays.items() if array.ndim == ranks.get(name, -2) + 1]
-        return max(counts, default=1)
+        return max([1, *counts])
 
     def compare(self, model: Model, graph: str, step: int, zeros: Iterable[str]) -> None:
         """Compare what the contexts wrote in a step, in their order; `zeros` are inputs that were given no data."""
@@ -154,13 +150,8 @@ class Expected:
             expected=str(stored[worst]) if off.size else "",
             after=next((each.tensor for each in reversed(self._compared) if not each.wrong), ""),
             reason=self._reason(every, written, stored, zeros),
-            scale_offset=written.info.scale_offset,
             dtype=str(written.array.dtype),
             shape=written.array.shape,
-            arrays=(
-                TensorBytes("found", written.array.shape, written.array),
-                TensorBytes("expected", stored.shape, np.ascontiguousarray(stored)),
-            ),
         )
 
     def _reason(self, every: Iterable[_Written], written: _Written, expected: Array, zeros: Iterable[str]) -> str:

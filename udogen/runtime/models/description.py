@@ -13,7 +13,7 @@ from udogen.backends import htp
 from udogen.documents.document import Node, parse
 from udogen.documents.typed import INVALID, Hint, between, one_of, read_keys, value_of
 from udogen.errors import UdogenError, UsageError, read_plain, reading, write_file
-from udogen.opdef.problems import ConfigError, Problems, suggestion
+from udogen.opdef.problems import ConfigError, Problems
 from udogen.resources import toml_text
 from udogen.runtime import arguments
 from udogen.runtime.arguments import PathArgument
@@ -27,46 +27,10 @@ from udogen.runtime.sessions.placement import DEFAULT_LIMIT, parse_size
 
 MEMORY = ("raw", "shared")
 FILE = "model.toml"
-EMULATOR = "emulator"
-
-
-@dataclass(frozen=True)
-class ShardRuntime:
-    """The runtime of one context of a model, instead of the model's: `emulator`, a backend, or `<backend>-emulator`."""
-
-    kind: str
-    file: Path | None = None  # its binary for that runtime; None: the model's
-
-    def __post_init__(self) -> None:
-        if self.kind not in SHARD_RUNTIMES:
-            raise UsageError(
-                f"a context is to run on `{self.kind}`, which is not a runtime",
-                hint=suggestion(self.kind, SHARD_RUNTIMES, f"one of: {', '.join(SHARD_RUNTIMES)}"),
-            )
-
-    @property
-    def emulator(self) -> bool:
-        """Whether it is udogen's emulator."""
-        return self.kind.endswith(EMULATOR)
-
-    @property
-    def backend(self) -> str:
-        """Its backend; empty for that of the model."""
-        return self.kind.removesuffix(EMULATOR).rstrip("-")
-
-    def __str__(self) -> str:
-        return self.kind
 
 
 # The values of a key; the first is its default.
 CHOICES: Mapping[str, Sequence[str]] = {"backend": ("", *backends.RUNTIMES), "runtime": KINDS, "memory": MEMORY}
-SHARD_RUNTIMES = (EMULATOR, *backends.RUNTIMES, *(f"{each}-{EMULATOR}" for each in backends.RUNTIMES))
-
-
-def parse_shard_runtime(text: str) -> ShardRuntime:
-    """Read `RUNTIME[:FILE]`."""
-    kind, _, file = text.partition(":")
-    return ShardRuntime(kind, Path(file) if file else None)
 
 
 @dataclass(frozen=True)
@@ -81,8 +45,7 @@ class ModelDescription:
     backend and runtime: "" and "auto" select those that made the binaries.
     memory of inputs and outputs: raw (the caller's arrays, unchanged) or shared (registered with each context).
     file and lines: the source of the description, for errors; a line for each key and each row of a table ("links.x").
-    until: the last context that runs, by name or number.  replace: contexts that a Python function computes
-    (FILE.py:FUNCTION).  shard_runtimes: contexts that run in another runtime.
+    until: the last context that runs, by name or number.
 
     >>> ModelDescription(contexts=(Path("llm"),), links={"hidden": "hidden_out"}, state={"past_key": "key"})
     """
@@ -99,8 +62,6 @@ class ModelDescription:
     session_limit: int = DEFAULT_LIMIT
     memory: str = "raw"
     until: str = ""
-    replace: Mapping[str, str] = field(default_factory=dict)
-    shard_runtimes: Mapping[str, ShardRuntime] = field(default_factory=dict)
     file: Path | None = field(default=None, compare=False)
     lines: Mapping[str, int] = field(default_factory=dict, compare=False)
 
@@ -165,24 +126,10 @@ def _package(node: Node) -> Any:
     return text if text is INVALID else _beside(node, parse_package(text))
 
 
-def _shard_runtime(node: Node) -> Any:
-    text = value_of(node, str)
-    row = text if text is INVALID else parse_shard_runtime(text)
-    return row if row is INVALID or row.file is None else _beside(node, row, "file")
-
-
 def _beside(node: Node, row: Any, field: str = "path") -> Any:
     """A value whose path is relative to the folder of the description."""
     path = _existing(Node(str(getattr(row, field)), node.path, node.document))
     return replace(row, **{field: path})
-
-
-def _function(node: Node) -> Any:
-    text = value_of(node, str)
-    if text is INVALID:
-        return text
-    file, colon, name = text.rpartition(":")
-    return f"{_existing(Node(file if colon else text, node.path, node.document))}{colon}{name if colon else ''}"
 
 
 def _size(node: Node) -> int:
@@ -203,8 +150,6 @@ _KEYS: Mapping[str, Hint] = {
     "sessions": between(int, 0, hint="give 1 or more, or 0 for as few as are enough"),
     "session_limit": _size,
     "until": lambda node: str(node.value) if node.is_whole else value_of(node, str),
-    "replace": Mapping[str, Annotated[str, _function]],
-    "shard_runtimes": Mapping[str, Annotated[ShardRuntime, _shard_runtime]],
 }
 
 
@@ -267,24 +212,14 @@ def description_text(description: ModelDescription, *, folder: Path, comments: M
     row("memory", toml_text(description.memory))
     if description.until:
         row("until", toml_text(description.until))
-    for key, table in _tables(description, folder):
+    for key, table in (("links", description.links), ("state", description.state)):
+        if table is None:  # an empty table means that the model has none
+            continue
         rows.append("")
         note(key)
         rows.append(f"[{key}]")
         rows.extend(f"{toml_text(name)} = {toml_text(other)}" for name, other in table.items())
     return "\n".join(rows) + "\n"
-
-
-def _tables(description: ModelDescription, folder: Path) -> Iterator[tuple[str, Mapping[str, str]]]:
-    """The tables of a description that are written; empty links and states mean that the model has none."""
-    for key, table in (("links", description.links), ("state", description.state)):
-        if table is not None:
-            yield key, table
-    if description.replace:
-        yield "replace", {name: _function_text(text, folder) for name, text in description.replace.items()}
-    if description.shard_runtimes:
-        runtimes = description.shard_runtimes.items()
-        yield "shard_runtimes", {name: _runtime_text(each, folder) for name, each in runtimes}
 
 
 def write_description(path: Path, description: ModelDescription, comments: Mapping[str, str] | None = None) -> None:
@@ -302,15 +237,6 @@ def _list(values: Sequence[str]) -> str:
 def _relative(path: Path, folder: Path) -> str:
     here, there = path.resolve(), folder.resolve()
     return here.relative_to(there).as_posix() if here.is_relative_to(there) else str(here)
-
-
-def _function_text(text: str, folder: Path) -> str:
-    file, colon, name = text.rpartition(":")
-    return f"{_relative(Path(file), folder)}{colon}{name}"
-
-
-def _runtime_text(runtime: ShardRuntime, folder: Path) -> str:
-    return f"{runtime.kind}:{_relative(runtime.file, folder)}" if runtime.file else runtime.kind
 
 
 def _package_text(package: OpLibrary, folder: Path) -> str:

@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-import os
 import threading
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
 from functools import partial
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from udogen.backends import htp
 from udogen.errors import RunFailed, UsageError
 from udogen.opdef.problems import nearest, suggestion
-from udogen.qnn import socs
 from udogen.qnn.handles import Closing
-from udogen.qnn.interface import LogSink, QnnError
+from udogen.qnn.interface import QnnError
 from udogen.runtime import arguments
 from udogen.runtime.arguments import PathArgument
 from udogen.runtime.buffers.domains import INPUT, OUTPUT, BufferPair, MemoryDomain, Role
@@ -32,23 +28,13 @@ from udogen.runtime.contexts.runtime import Runtime
 from udogen.runtime.models.chain import Chain, ChainState, Copies
 from udogen.runtime.models.description import (
     ModelDescription,
-    ShardRuntime,
     describe,
-    parse_shard_runtime,
-    resolved,
     shards_of,
 )
-from udogen.runtime.models.substitutes import ShardFunction, Substitutes
-from udogen.runtime.models.wiring import StateTensor, WiredChain, Wiring, wire
-from udogen.runtime.sessions.placement import (
-    MIB,
-    SessionPlan,
-    SessionSpec,
-    columns,
-    layer_of,
-    place_layers,
-)
-from udogen.runtime.sessions.session import Sessions, sessions_of
+from udogen.runtime.models.measures import MemoryBreakdown, MemoryRow, Timing
+from udogen.runtime.models.opening import open_runtime, plan_sessions, wire_contexts
+from udogen.runtime.models.wiring import StateTensor, WiredChain, Wiring
+from udogen.runtime.sessions.session import Sessions
 
 if TYPE_CHECKING:
     from udogen.qnn.system import TensorInfo
@@ -61,78 +47,6 @@ _LOST = (
     "QNN_COMMON_ERROR_SYSTEM_COMMUNICATION_FATAL",
     "QNN_GRAPH_ERROR_INVALID_HANDLE",
 )
-
-
-@dataclass(frozen=True)
-class MemoryRow:
-    """The memory that one session maps or the host holds, in bytes; with a limit, `total` is that and `free` its rest.
-
-    `print(row.name, row.used, row.free)`
-    """
-
-    name: str
-    model: int  # weights
-    context: int  # state
-    compute: int  # activations between contexts, inputs and outputs, spill-fill
-    total: int | None = None
-
-    @property
-    def used(self) -> int:
-        """The sum of all kinds."""
-        return self.model + self.context + self.compute
-
-    @property
-    def free(self) -> int | None:
-        """The bytes that the session may still map; None without a limit."""
-        return None if self.total is None else self.total - self.used
-
-
-@dataclass(frozen=True)
-class MemoryBreakdown:
-    """The memory of a model, a row for each session and one for the host: `print(model.memory)`.
-
-    Sizes of weights are those of the binaries, unless the runtime reports them.
-    """
-
-    rows: tuple[MemoryRow, ...]
-
-    def __str__(self) -> str:
-        head = ("memory [MiB]", "total", "free", "self", "model", "context", "compute", "")
-        body = [
-            (
-                row.name,
-                *(_mib(each) for each in (row.total, row.free, row.used, row.model, row.context, row.compute)),
-                "",
-            )
-            for row in self.rows
-        ]
-        return "\n".join(columns([head, *body]))
-
-    def as_json(self) -> list[dict[str, object]]:
-        """The rows, in bytes."""
-        names = ("name", "total", "free", "used", "model", "context", "compute")
-        return [{name: getattr(row, name) for name in names} for row in self.rows]
-
-
-@dataclass
-class Timing:
-    """The steps of one graph so far, in seconds: `model.timings["kv_forward"].mean`."""
-
-    steps: int = 0
-    total: float = 0.0
-    least: float = float("inf")
-    last: float = 0.0
-    contexts: tuple[float, ...] = ()  # seconds of each context in the last step
-
-    @property
-    def mean(self) -> float:
-        """The mean seconds of a step."""
-        return self.total / self.steps if self.steps else 0.0
-
-    def add(self, seconds: float, contexts: tuple[float, ...]) -> None:
-        """Add a step."""
-        self.steps, self.total, self.last = self.steps + 1, self.total + seconds, seconds
-        self.least, self.contexts = min(self.least, seconds), contexts
 
 
 class Model(Closing):
@@ -150,35 +64,26 @@ class Model(Closing):
         description: ModelDescription,
         *,
         runtime: Runtime | None = None,
-        guarded: bool = True,
         profile: bool = False,
-        log: LogSink | None = None,
-        on_step: Callable[[str], None] = lambda _line: None,
-        functions: Mapping[str, ShardFunction] | None = None,
     ) -> None:
-        """Open the described model; `runtime` is an open one in which its packages are registered already.
+        """Open the described model; `runtime` is an open one of a worker, in which its packages are registered already.
 
-        `guarded`: untrusted binaries are read in a child process first, as in `StoredContext`.  `profile`: the runtime
-        measures executions (`profile_of`), which makes them slower.  `functions`: contexts that Python computes.
+        `profile`: the runtime measures executions (`profile_of`), which makes them slower.
         """
         self.description = description
         self._lock = threading.RLock()
         with ExitStack() as stack:
-            if runtime is None:
-                runtime = stack.enter_context(_runtime(description, log, on_step))
-            self.runtime = runtime
+            here = runtime is None  # and not in a worker: untrusted binaries are read in a child process first
+            self.runtime = runtime = runtime or stack.enter_context(open_runtime(description))
             with ExitStack() as reading:
                 stored = [
-                    reading.enter_context(StoredContext(each, guarded=guarded, warn=guarded, on_step=on_step))
+                    reading.enter_context(StoredContext(each, guarded=here, warn=here))
                     for each in shards_of(description)
                 ]
                 self.wiring: Wiring = wire_contexts(description, stored)
                 self.names = self.wiring.contexts
                 self.session_plan = plan_sessions(description, self.wiring, stored, runtime)
-                description = replace(description, backend=runtime.backend)
-                substitutes = Substitutes(description, functions or {}, self.names, stack)
-                pairs = zip(self.names, stored, strict=False)
-                binaries = {name: substitutes.of(name, each) for name, each in pairs}
+                binaries = dict(zip(self.names, stored, strict=False))  # `until` omits the last ones
                 self.sessions = stack.enter_context(Sessions(runtime, self.session_plan, binaries, profile=profile))
             self.domain = stack.enter_context(MemoryDomain(self.sessions, name="model"))
             self._pairs = [self._bind_state(each) for each in self.wiring.states]
@@ -205,8 +110,6 @@ class Model(Closing):
         runtime: str | None = None,
         memory: str | None = None,
         until: str | int | None = None,
-        replace: Mapping[str, ShardFunction | str] | None = None,
-        shard_runtimes: Mapping[str, str] | None = None,
         profile: bool = False,
     ) -> Model:
         """Open a model: `Model.open("model.toml")`, or `Model.open("llm", packages=["llm/package"], sessions=3)`.
@@ -216,20 +119,15 @@ class Model(Closing):
         proposed from names, types and shapes (`model.wiring.proposed`).  With `profile` the runtime measures each
         step: `model.profile_of("step")`.
 
-        To find the cause of wrong results: `until` is its last context, by name or number.  `replace` gives contexts a
-        function of (graph, inputs) that returns outputs by name (fixed-point tensors are real numbers), or
-        "FILE.py:FUNCTION".  `shard_runtimes` gives contexts another runtime: {"forward_1": "emulator:FILE.bin"}.
+        `until` is the last context to execute, by name or number.
         """
         description = source if isinstance(source, ModelDescription) else describe(source)
         given = {
             "packages": packages, "links": links, "state": state, "sessions": sessions, "graphs": graphs,
-            "runtime": runtime, "memory": memory, "until": until, "replace": replace, "shard_runtimes": shard_runtimes,
+            "runtime": runtime, "memory": memory, "until": until,
         }  # fmt: skip
         changes = {name: _CHECKS[name](value) for name, value in given.items() if value is not None}
-        functions = {name: each for name, each in changes.get("replace", {}).items() if not isinstance(each, str)}
-        if functions:
-            changes["replace"] = {name: each for name, each in changes["replace"].items() if isinstance(each, str)}
-        return cls(description.changed(changes), functions=functions, profile=profile)
+        return cls(description.changed(changes), profile=profile)
 
     # --- steps --------------------------------------------------------------------------------------------------------
 
@@ -483,24 +381,6 @@ def _until(given: Any) -> str:
     return str(given)
 
 
-def _replacements(given: Any) -> dict[str, ShardFunction | str]:
-    arguments.mapping(given, "what replaces contexts", hint='give a dict: {"forward_1": function}')
-    for name, each in given.items():
-        if not callable(each) and not isinstance(each, str):
-            raise UsageError(
-                f"context {name} is replaced by {arguments.kind_of(each)}",
-                hint="give a function of (graph, inputs), or FILE.py:FUNCTION",
-            )
-    return dict(given)
-
-
-def _shard_runtimes(given: Any) -> dict[str, ShardRuntime]:
-    arguments.mapping(given, "the runtimes of contexts", hint='give {"forward_1": "emulator:FILE"}')
-    for name, text in given.items():
-        arguments.expect(text, str, f"the runtime of context {name}", "RUNTIME, or RUNTIME:FILE.bin")
-    return {name: parse_shard_runtime(text) for name, text in given.items()}
-
-
 # Argument of `Model.open` -> the function that checks it and returns the field of the description.
 _CHECKS: Mapping[str, Callable[[Any], Any]] = {
     "packages": _packages,
@@ -511,66 +391,7 @@ _CHECKS: Mapping[str, Callable[[Any], Any]] = {
     "runtime": partial(_text, "runtime"),
     "memory": partial(_text, "memory"),
     "until": _until,
-    "replace": _replacements,
-    "shard_runtimes": _shard_runtimes,
 }
-
-
-def wire_contexts(description: ModelDescription, stored: Sequence[StoredContext]) -> Wiring:
-    """The wiring of the contexts of a model, up to the last one that runs."""
-    names = [each.name for each in stored]
-    unique = [name if names.count(name) == 1 else f"{number}_{name}" for number, name in enumerate(names)]
-    return wire(
-        [(name, each.info) for name, each in zip(unique, stored, strict=True)],
-        graphs=description.graphs,
-        links=description.links,
-        state=description.state,
-        until=description.until,
-        place=description.place,
-    )
-
-
-def plan_sessions(
-    description: ModelDescription, wiring: Wiring, stored: Sequence[StoredContext], runtime: Runtime
-) -> SessionPlan:
-    """The session of each context of a model; raises if the sessions cannot map them."""
-    pairs = zip(wiring.contexts, stored, strict=False)  # `until` omits the last ones
-    states = {*wiring.state, *wiring.state.values()}
-    layers = [layer_of(name, each.info, len(each.data), is_state=states.__contains__) for name, each in pairs]
-    count = min(description.sessions, len(layers)) if description.until else description.sessions
-    if runtime.backend == htp.BACKEND.id:
-        specs = sessions_of(runtime, count, limit=description.session_limit)
-    elif description.sessions > 1:
-        raise UsageError(
-            f"{description.place('sessions')}a model on {runtime.backend} has one session, not {description.sessions}",
-            hint="choose the backend htp, or leave sessions out",
-        )
-    else:
-        memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-        specs = (SessionSpec(runtime.backend.upper(), 0, memory),)
-    try:
-        return place_layers(layers, specs, exactly=count)
-    except UsageError as fault:
-        where = description.place("sessions" if count > min(len(layers), len(specs)) else "session_limit")
-        raise UsageError(where + fault.message, hint=fault.hint, details=fault.details) from fault
-
-
-def _runtime(description: ModelDescription, log: LogSink | None, on_step: Callable[[str], None]) -> Runtime:
-    description = resolved(description)
-    soc = socs.model_of(description.soc) if description.soc else 0
-    if soc is None:
-        raise UsageError(
-            f"{description.place('soc')}the soc of the model, {description.soc!r}, is unknown",
-            hint=f"one of {', '.join(socs.ALL)}",
-        )
-    made = Runtime(description.backend, kind=description.runtime, soc=soc, log=log, on_step=on_step)
-    try:
-        for each in description.packages:
-            made.register(each.path, each.provider, each.target or None)
-    except BaseException:
-        made.close()
-        raise
-    return made
 
 
 def _takes(chain: Chain, given: Mapping[str, Array]) -> bool:
@@ -598,7 +419,3 @@ def _check_inputs(chain: Chain, given: Mapping[str, Array]) -> None:
 
 def _signature(tensors: Mapping[str, TensorInfo]) -> str:
     return ", ".join(f"{name} {info.dtype} {list(info.shape)}" for name, info in tensors.items()) or "nothing"
-
-
-def _mib(size: int | None) -> str:
-    return "" if size is None else f"{size / MIB:.2f}"

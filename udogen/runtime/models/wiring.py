@@ -24,7 +24,7 @@ from udogen.runtime.models.connections import (
     outer_tensors,
 )
 
-_HINT = 'links and state are {"input": "output"}: --link hidden=hidden_out, --state past_key=key'
+_HINT = 'links and state are {"input": "output"}, as {"hidden": "hidden_out"}, {"past_key": "key"}'
 _TWICE = "leave out one of the two"
 _EQUAL = "both are the same memory: their types, shapes and quantizations must be equal"
 _ORDER = "contexts run in the order in which they are given, and read outputs of earlier ones"
@@ -155,14 +155,14 @@ def wire(
 def _with_proposals(
     chains: Sequence[GraphChain], links: Mapping[str, str] | None, state: Mapping[str, str] | None
 ) -> tuple[Mapping[str, str], Mapping[str, str], tuple[str, ...]]:
-    """Links and state, proposed if they are None, and the proposals as command-line options."""
+    """Links and state, proposed if they are None, and lines about the proposals."""
     proposed: list[str] = []
     if state is None:
         state = propose_state(chains)
-        proposed += [f"--state {reads}={writes}" for reads, writes in state.items()]
+        proposed += [f"state {reads} = {writes}" for reads, writes in state.items()]
     if links is None:
         links = propose_links(chains, state)
-        proposed += [f"--link {reads}={writes}" for reads, writes in links.items()]
+        proposed += [f"link {reads} = {writes}" for reads, writes in links.items()]
     return links, state, tuple(proposed)
 
 

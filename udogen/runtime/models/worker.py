@@ -1,4 +1,4 @@
-"""The worker of `udogen run context` for a model: its steps, their inputs from files, and their results."""
+"""The worker of `udogen run steps`: its steps, their inputs from files, and their results."""
 
 from __future__ import annotations
 
@@ -22,8 +22,9 @@ from udogen.runtime.contexts.worker import ContextWorker, serve_contexts
 from udogen.runtime.models.commands import GraphTiming, RunSteps, StepRan, StepsRan
 from udogen.runtime.models.comparison import Expected
 from udogen.runtime.models.description import shards_of
-from udogen.runtime.models.model import Model, Timing, plan_sessions, wire_contexts
-from udogen.runtime.models.substitutes import check_names
+from udogen.runtime.models.measures import Timing
+from udogen.runtime.models.model import Model
+from udogen.runtime.models.opening import plan_sessions, wire_contexts
 from udogen.runtime.models.wiring import Wiring, picture
 from udogen.runtime.sessions.placement import SessionPlan
 from udogen.runtime.worker import float_state
@@ -57,7 +58,7 @@ def run_model(command: RunSteps, runtime: Runtime, phase: Callable[[str], None])
     phase("open the model")
     with (
         warnings.catch_warnings(record=True) as notes,
-        Model(command.description, runtime=runtime, guarded=False, profile=command.profile) as model,
+        Model(command.description, runtime=runtime, profile=command.profile) as model,
     ):
         ran = _run_steps(command, model, phase)
         phase("close the model")
@@ -76,8 +77,6 @@ def _run_steps(command: RunSteps, model: Model, phase: Callable[[str], None]) ->
         ran.append(_step(command, model, feeds, expected, graph, number))
         if command.profile:
             profiles[graph] = model.profile_of(graph)
-        if command.stop and expected and expected.first:
-            break
     found = _described(model.wiring, model.session_plan)
     if expected:
         found = replace(found, compared=expected.ended(), first=expected.first, not_compared=expected.not_compared())
@@ -115,7 +114,6 @@ def _planned(command: RunSteps, runtime: Runtime, phase: Callable[[str], None]) 
             stack.enter_context(StoredContext(each, guarded=False, warn=False)) for each in shards_of(description)
         ]
         wiring = wire_contexts(description, stored)
-        check_names(description, {}, wiring.contexts)
         phase("place the contexts on sessions")
         found = _described(wiring, plan_sessions(description, wiring, stored, runtime))
         order = description.graphs or tuple(each.chain.name for each in wiring.chains)

@@ -25,7 +25,8 @@ from udogen.runtime.sessions.placement import (
 
 if TYPE_CHECKING:
     from udogen.qnn.handles import DeviceInfo
-    from udogen.runtime.contexts.runtime import Context, Runtime
+    from udogen.runtime.contexts.context import Context
+    from udogen.runtime.contexts.runtime import Runtime
 
 
 def devices_of(runtime: Runtime) -> tuple[DeviceInfo, ...]:

@@ -20,8 +20,9 @@ from udogen.qnn.interface import INFO, WARN, QnnError
 from udogen.qnn.system import binary_info
 from udogen.runtime import execution_counts, failures
 from udogen.runtime.channel import Done, Quit
+from udogen.runtime.contexts.context import Context
 from udogen.runtime.contexts.graph import Graph
-from udogen.runtime.contexts.runtime import Context, Runtime
+from udogen.runtime.contexts.runtime import Runtime
 from udogen.runtime.op.calls import OpCall, OpPackageInfo, RuntimeInfo
 from udogen.runtime.op.commands import (
     OpenPackage,
@@ -152,7 +153,8 @@ class OpWorker:
         buffers.check(op)
         # Memory that is not shared is freed with `buffers` before the reply is sent, so it is copied.
         data = {
-            each.name: buffer.block or bytes(buffer.data) for each, buffer in zip(graph.outputs, results, strict=True)
+            each.name: buffer.block or memoryview(bytes(buffer.data))
+            for each, buffer in zip(graph.outputs, results, strict=True)
         }
         # A restored graph has its own order of outputs.
         found = data.values() if call.context is None else [data[arg.name] for arg in call.outputs]
@@ -270,9 +272,9 @@ class _BoundGraph:
     memory: GuardedBuffers
     results: Sequence[GuardedBuffer]
 
-    def outputs(self) -> tuple[bytes, ...]:
+    def outputs(self) -> tuple[memoryview, ...]:
         """Copies of its outputs."""
-        return tuple(bytes(buffer.data) for buffer in self.results)
+        return tuple(memoryview(bytes(buffer.data)) for buffer in self.results)
 
 
 class _RepeatedRuns:

@@ -11,8 +11,8 @@ from udogen.qnn.quantization import ScaleOffset
 from udogen.qnn.system import TensorInfo
 from udogen.qnn.tensors import APP_READ, APP_WRITE, NULL, STATIC, OpConfig, Param, QnnTensor, Scalar
 from udogen.runtime.channel import Block
+from udogen.runtime.contexts.context import Context
 from udogen.runtime.contexts.graph import Graph
-from udogen.runtime.contexts.runtime import Context
 from udogen.runtime.op.calls import OpCall, ParamArg, TensorArg, tensor_of
 
 

@@ -1,0 +1,284 @@
+"""The graphs of one context binary, or of a new context, and their cleanup."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from udogen.errors import RunFailed, UsageError
+from udogen.opdef.problems import suggestion
+from udogen.qnn.handles import PRECISIONS, Closing, ContextHandle, ContextOptions, GraphHandle, ProfileHandle, run_all
+from udogen.qnn.system import BinaryInfo, GraphInfo, TensorInfo
+from udogen.qnn.tensors import APP_READ, APP_WRITE, QnnTensor
+from udogen.runtime import arguments
+from udogen.runtime.arguments import PathArgument
+from udogen.runtime.buffers.buffer import ANY, SPILL_FILL, WEIGHTS, Registrations
+from udogen.runtime.contexts import manifest
+from udogen.runtime.contexts.graph import Graph
+
+if TYPE_CHECKING:
+    from udogen.runtime.buffers.buffer import Buffer
+    from udogen.runtime.buffers.external import ExternalBuffer, ExternalSizes
+    from udogen.runtime.contexts.runtime import Runtime
+    from udogen.runtime.sessions.session import Session
+
+
+class ContextCleanup:
+    """The steps that undo and free everything of a context at its end, run in order, once.
+
+    It has no reference to the context, so a runtime can keep it, and an unused context is collected nevertheless.
+    """
+
+    def __init__(self, handle: ContextHandle, profile: ProfileHandle | None) -> None:
+        self.handle, self.profile = handle, profile
+        self.before: dict[object, Callable[[], None]] = {}  # called last to first, before the context is freed
+        self.after: list[Callable[[], None]] = []  # called after it is freed
+        self._lock, self._process = threading.RLock(), os.getpid()
+
+    def run(self) -> None:
+        """Run every step, then raise the first error."""
+        with self._lock:
+            after = [*self.after, *([self.profile.close] if self.profile else [])]
+            # In a forked process they belong to the parent.
+            before = [] if self._process != os.getpid() else list(self.before.values())
+            self.before.clear()
+            self.after.clear()
+            run_all([*reversed(before), self.handle.close, *reversed(after)])
+
+
+def _tensor_info(tensor: QnnTensor) -> TensorInfo:
+    return TensorInfo(
+        tensor.id, tensor.name, tensor.dtype, tensor.shape, tensor.quant, tensor.role, dynamic=tensor.dynamic
+    )
+
+
+class Context(Closing):
+    """The graphs of one context binary, or of a new context.
+
+    Made by `Runtime.restore` or `Runtime.new_context`; closed by `with`, by `close`, with its runtime, or when neither
+    it nor one of its graphs is in use.
+    """
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        handle: ContextHandle,
+        info: BinaryInfo,
+        *,
+        name: str,
+        options: ContextOptions,
+        profile: ProfileHandle | None = None,
+        restored: bool = True,
+    ) -> None:
+        self.runtime, self.handle, self.info, self.name, self.options = runtime, handle, info, name, options
+        self.restored = restored  # from a binary
+        self.deferred = options.deferred  # True until `finalize`
+        self.turn: threading.Lock | None = runtime.turn  # held by executions that may not run in parallel
+        self.profile = profile
+        self.session: Session | None = None  # its memory counts towards the limit of this session
+        self.ending = ContextCleanup(handle, profile)
+        self._graphs: dict[str, Graph] = {}
+        self._lock = threading.RLock()
+        self._is_ending = False
+        self._registrations: Registrations | None = None
+
+    def __repr__(self) -> str:
+        graphs = ", ".join(self.names) or "no graphs"
+        return f"<Context {self.name} of {self.runtime.name}: {'closed' if self.closed else graphs}>"
+
+    @property
+    def closed(self) -> bool:
+        """Whether it was closed, directly or with its runtime."""
+        return self.handle.raw is None or self._is_ending
+
+    @property
+    def registrations(self) -> Registrations:
+        """The shared memory that is registered with it."""
+        with self._lock:
+            if self._registrations is None:
+                self._registrations = Registrations(self)
+                self.on_close(self._registrations.close)
+            return self._registrations
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of its graphs."""
+        return tuple(each.name for each in self.info.graphs)
+
+    @property
+    def graphs(self) -> dict[str, Graph]:
+        """Every graph, by name."""
+        return {name: self.graph(name) for name in self.names}
+
+    def graph(self, name: str) -> Graph:
+        """One graph by name."""
+        has = f"it has: {', '.join(self.names) or 'none'}"
+        arguments.expect(name, str, f"the name of a graph of context {self.name}", "its name", hint=has)
+        with self._lock:
+            self.check_open()
+            if name in self._graphs:
+                return self._graphs[name]
+            info = next((each for each in self.info.graphs if each.name == name), None)
+            if info is None:
+                raise RunFailed(f"context {self.name} has no graph `{name}`", hint=suggestion(name, self.names, has))
+            if self.deferred:
+                raise RunFailed(
+                    f"the graphs of context {self.name} are deferred", hint="register its buffers and call `finalize`"
+                )
+            return self._add(self.handle.retrieve(name), info)
+
+    def new_graph(self, name: str, *, precision: str = "") -> GraphHandle:
+        """An empty graph to add tensors and nodes to; `precision` (FP32, FP16, HYBRID) is for GPU."""
+        arguments.expect(name, str, "the name of a graph", "a str")
+        if precision not in ("", *PRECISIONS):
+            raise UsageError(f"there is no precision `{precision}`", hint=f"one of: {', '.join(PRECISIONS)}")
+        with self._lock:
+            self.check_open()
+            made = self.handle.graph(name, precision=precision)
+            made.owner = self
+            return made
+
+    def finalize_graph(self, built: GraphHandle) -> Graph:
+        """Prepare a graph made by `new_graph`, so that it can be executed and stored."""
+        if not isinstance(built, GraphHandle) or built.owner is not self:
+            what = arguments.kind_of(built)
+            raise UsageError(f"context {self.name} is to finalize {what}", hint="give a graph of its `new_graph`")
+        with self._lock:
+            self.check_open()
+            built.finalize(self.profile)
+            inputs, outputs = (tuple(map(_tensor_info, built.of_role(role))) for role in (APP_WRITE, APP_READ))
+            info = GraphInfo(built.name, inputs, outputs)
+            self.info = replace(self.info, graphs=(*self.info.graphs, info))
+            return self._add(built, info)
+
+    def _add(self, handle: GraphHandle, info: GraphInfo) -> Graph:
+        if self.turn is not None:
+            handle.one_at_a_time = self.turn
+        made = Graph(self, handle, info, profile=self.profile)
+        self._graphs[info.name] = made
+        return made
+
+    def finalize(self) -> None:
+        """Initialize the graphs of a context that was restored with `deferred`."""
+        with self._lock:
+            self.check_open()
+            if not self.deferred:
+                raise RunFailed(
+                    f"context {self.name} has its graphs already",
+                    hint="`finalize` is for a deferred one",
+                )
+            self.handle.finalize()
+            self.deferred = False
+
+    @property
+    def needs(self) -> ExternalSizes:
+        """The external buffers that it needs, if it was restored with `deferred`: `context.needs.weights` bytes."""
+        from udogen.runtime.buffers import external  # few contexts have external buffers
+
+        return external.external_sizes(self)
+
+    def give_weights(self, buffer: Buffer, *, offset: int = 0, features: Iterable[str] = ()) -> ExternalBuffer:
+        """Place its weights in a buffer, in which QNN writes them in `finalize`: `context.give_weights(buffer)`.
+
+        `features` names what cannot be read from the context: `udma64`, `securepd`, `graph switching`.
+        """
+        return self._give(WEIGHTS, buffer, offset, features)
+
+    def give_spill_fill(self, buffer: Buffer, *, offset: int = 0, features: Iterable[str] = ()) -> ExternalBuffer:
+        """Place what its graphs spill in a buffer, before `finalize`.
+
+        Contexts that share a buffer run in turn: no two of their executions are in QNN at once.
+        """
+        return self._give(SPILL_FILL, buffer, offset, features)
+
+    def _give(self, kind: str, buffer: Buffer, offset: int, features: Iterable[str]) -> ExternalBuffer:
+        from udogen.runtime.buffers import external
+
+        named = arguments.names(features, "the features of the context")
+        offset = arguments.whole(offset, "the offset in a buffer", least=-ANY, most=ANY)
+        return external.register(kind, self, buffer, offset, named)
+
+    def on_close(self, undo: Callable[[], None]) -> Callable[[], None]:
+        """Call a function before the context is freed, last to first; returns the function that cancels this.
+
+        Objects that `undo` refers to live as long as the context; if it refers to the context, that lives until its
+        runtime is closed.
+        """
+        key, waiting = object(), self.ending.before
+        with self._lock:
+            self.check_open()
+            waiting[key] = undo
+
+        def withdraw() -> None:
+            waiting.pop(key, None)
+
+        return withdraw
+
+    def keep(self, release: Callable[[], None]) -> None:
+        """Call a function after the context is freed, to release what the runtime may read until then."""
+        with self._lock:
+            self.check_open()
+            self.ending.after.append(release)
+
+    def binary(self) -> bytes:
+        """The context as a binary, if the runtime can store it (HTP cannot store a restored one)."""
+        with self._lock:
+            self.check_open()
+            return self.handle.binary()
+
+    def save(self, path: PathArgument) -> None:
+        """Write the binary and, next to it, a manifest with its checksum."""
+        manifest.save(arguments.path(path, "the file of a context"), self.binary(), build_id=self.runtime.build_id)
+
+    def check_open(self) -> None:
+        """Raise after it was closed."""
+        self.runtime.check_process(f"context {self.name}")
+        if self.closed:
+            raise RunFailed(f"context {self.name} is closed", hint="use it inside its `with` block")
+
+    def close(self) -> None:
+        """Wait for running executions and free everything; then raise the first error, if any."""
+        with self._lock:
+            self._is_ending = True  # nothing can be added from here on
+            graphs = list(self._graphs.values())
+            self._graphs.clear()
+        # Without the lock: a graph that is being bound may wait for it.
+        for graph in graphs:
+            graph.close()
+        self._end()
+
+    def _end(self) -> None:
+        try:
+            self.ending.run()
+        finally:
+            self.runtime.forget(self)
+
+    def __del__(self) -> None:
+        # None of its graphs is referenced, so none is running.
+        if hasattr(self, "_is_ending"):
+            self._is_ending = True
+            self._end()
+
+    def abandon(self) -> None:
+        """Do not free it and its backend before the end of the process.
+
+        libQnnCpu 2.47 frees memory twice when it frees a graph whose dynamic tensors it did not execute.
+        """
+        self.handle.raw = None
+        self.runtime.abandon()
+
+    # --- during an execution ----------------------------------------------------------------------------------------
+
+    def idle(self, within: float) -> bool:
+        """Whether all running executions end within this many seconds."""
+        return all(graph.idle(within) for graph in list(self._graphs.values()))
+
+    def disown(self) -> None:
+        """Disable it in a forked process: everything belongs to the parent."""
+        self._lock = threading.RLock()
+        self._is_ending = True
+        for graph in self._graphs.values():
+            graph.disown()
