@@ -21,7 +21,7 @@ lost: dict[Path, int] = {}  # unusable libraries: in use when this process was f
 
 
 def remember(runtime: Runtime) -> None:
-    """Close it at exit, before its backend, which is freed at exit too."""
+    """Close it at exit, before what was registered with `atexit` earlier."""
     opened[runtime] = None
     atexit.unregister(_close_all)
     atexit.register(_close_all)
