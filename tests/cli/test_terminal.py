@@ -77,7 +77,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_every_verb_is_tried() -> None:
-    assert set(VERBS_TRIED) == set(VERBS)
+    assert set(VERBS_TRIED) == {*VERBS, "onnx"}
 
 
 _DRIVER = """

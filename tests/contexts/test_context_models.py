@@ -245,10 +245,6 @@ def test_a_link_that_connects_nothing_is_refused(folder: Path) -> None:
         (['graphs = ["stp"]'], 2, "the model has no graph `stp`"),
         (['until = "forward_2"'], 2, "the model has no context `forward_2` to end with"),
         (["sessions = 3"], 2, "a model on cpu has one session, not 3"),
-        (['packages = ["gone"]'], 2, "there is no op package "),
-        (["[links]", "x = 3"], 3, "`x` of `links` is 3, not a name"),
-        (['memory = "warm"'], 2, "the memory of a model is 'warm'"),
-        (["[links"], 2, "Expected ']'"),
     ],
 )
 def test_what_is_wrong_in_a_description_is_reported_with_its_line(
@@ -402,6 +398,9 @@ def test_a_description_is_written_and_read(folder: Path, tmp_path: Path) -> None
         ('contexts = ["."]\nsession_limit = "much"\n', "model.toml:2: error: `session_limit`: 'much' is not a size"),
         ('links = {a = "b"}\n', "`contexts` names no file and no folder"),
         ('# shards\ncontexts = ["gone.bin"]\n', "model.toml:2: error: `contexts`: there is no file or folder"),
+        ('contexts = ["."]\npackages = ["gone"]\n', "model.toml:2: error: `packages`: there is no file or folder"),
+        ('contexts = ["."]\nmemory = "warm"\n', "model.toml:2: error: `memory`: 'warm' is not allowed"),
+        ('contexts = ["."]\n[links]\nx = 3\n', "model.toml:3: error: `x` must be a string, not 3"),
         ("contexts = [", "model.toml:1: error: invalid TOML: "),
     ],
 )

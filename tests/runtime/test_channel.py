@@ -228,7 +228,9 @@ def test_a_message_of_another_class_is_named() -> None:
             received(frame(pickle.dumps(message)))
 
 
-@pytest.mark.parametrize("inside", [Loud(), print, os.system, array("i"), Channel], ids=lambda value: type(value).__name__)
+@pytest.mark.parametrize(
+    "inside", [Loud(), print, os.system, array("i"), Channel], ids=lambda value: type(value).__name__
+)
 def test_a_message_that_calls_anything_else_is_refused(inside: object) -> None:
     with pytest.raises(UnknownMessage, match="is unknown"):
         received(frame(pickle.dumps(Blocks((inside,)))))
