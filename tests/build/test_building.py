@@ -16,7 +16,7 @@ import pytest
 
 from tests.build import stand_ins
 from tests.build.devices import CACHED
-from tests.build.stand_ins import qnn_sdk, script
+from tests.build.stand_ins import qnn_sdk
 from tests.command_line import udogen
 from tests.golden import EXPLANATIONS, explanations
 from tests.making import CONFIGS, LONG, ONE_KERNEL, ONE_OP, ROOT, compiler, make, make_packages, open_package
@@ -65,7 +65,7 @@ def test_a_build_and_what_makes_it_old(folder: Path) -> None:
     first = build(folder)
     assert first.returncode == 0, first.stderr
     assert compiled(first) == sorted(OURS)
-    assert first.stdout == f"{folder / LIBRARY} (7 compiled)\n"
+    assert first.stdout == f"{folder / LIBRARY} ({len(OURS)} compiled)\n"
     assert "cpu_x86: open toolchain: clang++, udogen's own headers" in first.stderr
 
     again = build(folder)
@@ -141,8 +141,7 @@ def planned(package: PackageLibrary, *names: str, toolchain: str = "auto", **env
 
 
 def test_targets_and_groups(package: PackageLibrary, tmp_path: Path) -> None:
-    script(tmp_path / "ndk" / "ndk-build", "exit 0\n")
-    ndk = str(tmp_path / "ndk")
+    ndk = str(stand_ins.ndk(tmp_path / "ndk", tmp_path / "log"))
     for names, expected in (
         ((), ["cpu_x86"]),
         (("cpu_x86", "all_x86"), ["cpu_x86"]),

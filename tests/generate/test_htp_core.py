@@ -51,7 +51,7 @@ def built_with(sdk: Path, out: Path, config: Path, kernels: Path | None = None) 
     """Build the library of a package of this config, by plain make, with every warning an error."""
     [made] = make_packages([config], out, chosen=["htp"], kernels=kernels, htp_api="core", layout="qnn")
     assert not (made.folder / "include" / "QNN").exists(), "only the SDK's headers"
-    done = make(made.folder, "htp_x86", cxx="g++", flags="-O0", QNN_SDK_ROOT=str(sdk))
+    done = make(made.folder, "htp_x86", cxx="g++", flags="-O0 -Wpedantic -Wshadow -Wconversion", QNN_SDK_ROOT=str(sdk))
     assert done.returncode == 0, done.stdout + done.stderr
     return made.folder / "build" / "x86_64-linux-clang" / f"libQnn{made.plan.package}.so"
 

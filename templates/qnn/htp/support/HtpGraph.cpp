@@ -1,15 +1,15 @@
 namespace udo {
 namespace {
 
-constexpr std::uint32_t most = 32;
+constexpr std::uint32_t mostValues = 32;
 
 }  // namespace
 
 Node Node::make(const char* name, const Value* inputs, std::uint32_t inputCount, const Definition* outputs,
                 std::uint32_t outputCount) const {
-  if (inputCount > most || outputCount > most) return refuse("a new op has more than 32 inputs or outputs");
-  QHPI_OpRef references[most + 1];
-  QHPI_OutputDef definitions[most];
+  if (inputCount > mostValues || outputCount > mostValues) return refuse("a new op has more than 32 inputs or outputs");
+  QHPI_OpRef references[mostValues + 1];
+  QHPI_OutputDef definitions[mostValues];
   for (std::uint32_t i = 0; i < inputCount; ++i) references[i] = inputs[i].handle();
   for (std::uint32_t i = 0; i < outputCount; ++i) definitions[i] = outputs[i].handle();
   const std::uint32_t count = inputCount + markOrder(op_, name, inputCount, references);
@@ -17,17 +17,19 @@ Node Node::make(const char* name, const Value* inputs, std::uint32_t inputCount,
 }
 
 Value concatenate(std::uint32_t axis, const Value* values, std::uint32_t count) {
-  if (count > most) return Value({values[0].node().refuse("more than 32 values to concatenate").handle(), 0});
-  QHPI_OpRef references[most];
+  if (count > mostValues) return Value({values[0].node().refuse("more than 32 values to concatenate").handle(), 0});
+  QHPI_OpRef references[mostValues];
   for (std::uint32_t i = 0; i < count; ++i) references[i] = values[i].handle();
   return Value(qhpi_op_concat(axis, count, references));
 }
 
 Node sameTileOfInputs(const Node& op, const Shape& start, const Shape& extent) {
   const std::uint32_t count = qhpi_op_num_inputs(op.handle());
-  if (count > most || op.outputs() != 1) return op.refuse("tiles of an elementwise op: at most 32 inputs, one output");
+  if (count > mostValues || op.outputs() != 1) {
+    return op.refuse("tiles of an elementwise op: at most 32 inputs, one output");
+  }
   const Shape out = op.output(0).shape();
-  QHPI_OpRef references[most];
+  QHPI_OpRef references[mostValues];
   for (std::uint32_t i = 0; i < count; ++i) {
     const Value input = op.input(i);
     const Shape shape = input.shape();

@@ -33,9 +33,9 @@ void setReal(Tensor& tensor, std::size_t index, float real) {
   void* data = tensor.raw_data();
   const Quantization quant = quantization(tensor);
   const auto put = [&](auto* elements) {
-    using Element = std::remove_reference_t<decltype(*elements)>;
-    using Limits = std::numeric_limits<Element>;
-    elements[index] = static_cast<Element>(quant.toStored(real, Limits::min(), Limits::max()));
+    using Stored = std::remove_reference_t<decltype(*elements)>;
+    using Limits = std::numeric_limits<Stored>;
+    elements[index] = static_cast<Stored>(quant.toStored(real, Limits::min(), Limits::max()));
   };
   switch (tensor.get_dtype()) {
     case DType::Float32: static_cast<float*>(data)[index] = real; break;

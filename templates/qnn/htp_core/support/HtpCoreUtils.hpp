@@ -59,9 +59,9 @@ std::size_t count(const T& tensor) {
 float real(const Tensor& tensor, std::size_t index);
 template <class T>
 float real(const T& tensor, std::size_t index) {
-  using Element = typename T::element_type;
-  const Element value = static_cast<const Element*>(tensor.raw_data_const())[index];
-  if constexpr (std::is_integral_v<Element>) return quantization(tensor).toReal(value);
+  using Stored = typename T::element_type;
+  const Stored value = static_cast<const Stored*>(tensor.raw_data_const())[index];
+  if constexpr (std::is_integral_v<Stored>) return quantization(tensor).toReal(value);
   return static_cast<float>(value);
 }
 
@@ -69,13 +69,13 @@ float real(const T& tensor, std::size_t index) {
 void setReal(Tensor& tensor, std::size_t index, float real);
 template <class T>
 void setReal(T& tensor, std::size_t index, float real) {
-  using Element = typename T::element_type;
-  Element& place = static_cast<Element*>(tensor.raw_data())[index];
-  if constexpr (std::is_integral_v<Element>) {
-    using Limits = std::numeric_limits<Element>;
-    place = static_cast<Element>(quantization(tensor).toStored(real, Limits::min(), Limits::max()));
+  using Stored = typename T::element_type;
+  Stored& place = static_cast<Stored*>(tensor.raw_data())[index];
+  if constexpr (std::is_integral_v<Stored>) {
+    using Limits = std::numeric_limits<Stored>;
+    place = static_cast<Stored>(quantization(tensor).toStored(real, Limits::min(), Limits::max()));
   } else {
-    place = static_cast<Element>(real);
+    place = static_cast<Stored>(real);
   }
 }
 
