@@ -36,12 +36,19 @@ OF_BYTES = [
     ("hl.i32(hl.u8(A) / 7) - hl.i32(hl.i8(B) % -7)", "wrap(a, 'u8') // 7 - wrap(b, 'i8') % 7"),
     ("hl.i32(hl.u8(A)) * hl.i32(hl.u8(B)) - A", "wrap(a, 'u8') * wrap(b, 'u8') - a"),
 ]
+OF_UNSIGNED = [
+    ("hl.saturating_cast(hl.Int(8), hl.u16(A) + hl.u16(A))", "np.minimum(2 * a & 65535, 127)"),
+    ("hl.i8_sat(hl.u16(B))", "np.minimum(b, 127)"),
+    ("hl.i16_sat(hl.u16(A) + hl.u16(B))", "np.minimum(a + b & 65535, 32767)"),
+    ("hl.i16_sat(hl.u32(A) * hl.u32(B))", "np.minimum(a * b, 32767)"),
+]
 OPS = {  # the type of the inputs, the view, the indices, the outputs: all have vectors of the same length
     "Shifts": ("UINT_8", "Flat", "i", SHIFTS[:2]),
     "Sums": ("UINT_8", "Flat", "i", SHIFTS[2:]),
     "Axes": ("UINT_8", "Whole(2)", "i, j", SHIFTS[:1]),
     "Narrowed": ("UINT_8", "Flat", "i", NARROWED),
     "Saturated": ("UINT_8", "Flat", "i", [("hl.i8_sat(hl.u16(A) + hl.u16(B))", "np.minimum(a + b, 127)")]),
+    "SaturatedWords": ("UINT_16", "Flat", "i", OF_UNSIGNED),
     "Words": ("INT_32", "Flat", "i", PRODUCTS),
     "Bytes": ("INT_32", "Flat", "i", OF_BYTES),
     "Shortened": ("INT_32", "Flat", "i", SHORTENED),
@@ -54,7 +61,8 @@ def test_integers_of_other_widths_on_hexagon(tmp_path: Path) -> None:
     ops, references, cases = [], [], ['config = "Widths.xml"', 'kernels = "kernels"']
     for op, (dtype, view, indices, rows) in OPS.items():
         names = ["a", "b", *(f"y{n}" for n in range(len(rows)))]
-        types = [dtype, dtype, *["INT_32"] * len(rows)]
+        result, cast = ("UINT_16", "hl.u16") if op == "SaturatedWords" else ("INT_32", "hl.i32")
+        types = [dtype, dtype, *[result] * len(rows)]
         tensors = "".join(
             TENSOR.format(tag="Input" if name in "ab" else "Output", name=name, type=kind)
             for name, kind in zip(names, types, strict=True)
@@ -62,7 +70,7 @@ def test_integers_of_other_widths_on_hexagon(tmp_path: Path) -> None:
         ops.append(OP.format(name=op, tensors=tensors, backend="HTP"))
         lines = [f"    {index} = hl.Var('{index}')" for index in indices.split(", ")]
         lines += [f"    {each} = hl.i32({each.lower()}[{indices}])" for each in "AB"]
-        lines += [f"    y{n}[{indices}] = hl.i32({halide})" for n, (halide, _) in enumerate(rows)]
+        lines += [f"    y{n}[{indices}] = {cast}({halide})" for n, (halide, _) in enumerate(rows)]
         head = f"def {op}({', '.join(f'{name}: {view}' for name in names)}):"
         imports = "import halide as hl\nfrom udogen.kernels import Flat, Whole\n"
         (tmp_path / "kernels" / f"{op}.py").write_text("\n".join([imports, head, *lines]))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import halide as hl
@@ -14,6 +15,7 @@ from udogen.kernels.math import inverse
 _VECTOR = 1024  # bits
 _MOST = 1 << 30  # elements of a tensor: more do not fit in memory
 _KINDS = (hl.Expr, hl.FuncRef, hl.FuncTupleElementRef, hl.Param)
+_SATURATING = ("saturating_cast", "i8_sat", "i16_sat", "i32_sat")
 _NUMBER = re.compile(r"(?:<.*: (?:\(u?int\d+\))?)?(\d+)>?")
 _CALL = re.compile(r"(\w+?)(?:\$\d+)?(?:_im(?:\$\d+)?)?\(")  # without what Halide appends to the names of tensors
 _OPERATION = re.compile(r"\((u?int\d+)x(\d+)\)(widening_\w+|saturating_cast)\((?=(?:\(?(u?int\d+)x)?)")
@@ -49,9 +51,9 @@ def operators(lanes: int, length: Any = None, *, in_floats: bool, data: Collecti
     """Replace operators of expressions while a kernel's function runs.
 
     Quotients of floats become products with inverses: HVX has no division, and LLVM divides single numbers.  Products
-    of 8 and 16 bits that fill no vector become those of INT_16, for which HVX has an instruction.  With the `length` of
-    a tensor, Halide does not know the ranges of numbers, and narrows none; `data` are the functions whose elements
-    are numbers and not indices.
+    of 8 and 16 bits that fill no vector become those of INT_16, for which HVX has an instruction.  Saturating casts of
+    unsigned to signed numbers become selections.  With the `length` of a tensor, Halide does not know the ranges of
+    numbers, and narrows none; `data` are the functions whose elements are numbers and not indices.
     """
 
     def unknown(number: hl.Expr) -> hl.Expr:
@@ -120,13 +122,28 @@ def operators(lanes: int, length: Any = None, *, in_floats: bool, data: Collecti
 
         return both
 
+    casts = {name: getattr(hl, name) for name in _SATURATING}
     for kind, name, method, way in usual:
         setattr(kind, name, replaced(name, method, way))
+    for name, cast in casts.items():
+        setattr(hl, name, partial(_saturated, cast))
     try:
         yield
     finally:
         for kind, name, method, _ in usual:
             setattr(kind, name, method)
+        for name, cast in casts.items():
+            setattr(hl, name, cast)
+
+
+def _saturated(cast: Callable[..., hl.Expr], *given: Any) -> hl.Expr:
+    """A saturating cast; that of an unsigned number selects, because Halide makes the same cast of a minimum."""
+    found, value = cast(*given), _expr(given[-1])
+    of, unsigned = found.type(), value.type()
+    if not of.is_int() or not unsigned.is_uint() or of.bits() > unsigned.bits():
+        return found
+    most = hl.cast(unsigned, (1 << of.bits() - 1) - 1)
+    return hl.select(value > most, hl.cast(of, most), hl.cast(of, value))
 
 
 def _expr(value: Any) -> hl.Expr:
