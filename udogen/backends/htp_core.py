@@ -67,7 +67,6 @@ def contents(
             "shared/BackendUtils.hpp",
             "shared/Values.hpp",
             "shared/Executions.hpp",
-            "shared/PackageTables.hpp",
             "shared/Validation.hpp",
             "htp_core/HtpCoreUtils.hpp",
         ),
