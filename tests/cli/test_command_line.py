@@ -175,7 +175,7 @@ def test_json_of_build(built: Path) -> None:
     reply = returned(udogen("build", "-C", built, "--json"))
     assert reply.keys() == {"ok", "seconds", "artifacts", "warnings"} and not reply["warnings"]
     [artifact] = reply["artifacts"]
-    assert artifact.keys() == {"package", "provider", "target", "library", "toolchain", "compiler", "compiled"}
+    assert set(artifact) == set("package provider target library toolchain compiler compiled vectors".split())
 
 
 def test_json_of_run_op(built: Path, tmp_path: Path) -> None:
@@ -447,7 +447,7 @@ def test_a_bar_while_a_person_watches_and_lines_otherwise(built: Path) -> None:
     shutil.rmtree(built / "obj")
     code, message = on_terminal("build", "-C", built)
     assert code == 0, message
-    assert "━" in message and "8/8" in message
+    assert "━" in message and "5/5" in message
     assert "  CXX src/ops/LeakyRelu.cpp\r\n" not in message
     shutil.rmtree(built / "obj")
     done = udogen("build", "-C", built)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import signal
 import sys
+from typing import Any
 
 gc.disable()  # a short-lived process: imported objects are never garbage, and collection takes a tenth of the start
 
@@ -40,8 +41,18 @@ SECTIONS = {
 }
 
 
+class Udogen(LazyGroup):
+    """The group of all verbs, whose shell completion ends without `SystemExit`, as a verb does."""
+
+    def _main_shell_completion(self, *args: Any, **more: Any) -> None:
+        try:
+            super()._main_shell_completion(*args, **more)
+        except SystemExit as stop:  # by click: the words are printed
+            raise click.exceptions.Exit(int(stop.code or 0)) from None
+
+
 @click.command(
-    cls=LazyGroup,
+    cls=Udogen,
     rows=VERBS,
     sections=SECTIONS,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
