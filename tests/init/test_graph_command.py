@@ -129,7 +129,6 @@ def test_of_a_large_graph_what_is_near_custom_ops(tmp_path: Path) -> None:
     [
         (["none.xml"], "error: none.xml cannot be read: No such file or directory\n"),
         ([".", "--mermaid"], "error: . cannot be read: Is a directory\n"),
-        ([SOFTMAX, "--loops"], f"error: --loops is for kernels in Python; {SOFTMAX} is not one\n"),
         ([SOFTMAX, "--op", "Relu"], f"error: --op is for ONNX models; {SOFTMAX} is not one\n"),
     ],
 )

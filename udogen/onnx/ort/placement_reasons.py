@@ -17,7 +17,7 @@ from udogen.build import elf
 from udogen.clients.explain import explain_line
 from udogen.clients.package import Package
 from udogen.errors import UdogenError
-from udogen.onnx.models.model import Node, OnnxGraph, OnnxModel, type_in, walk
+from udogen.onnx.models.model import UNKNOWN, Node, OnnxGraph, OnnxModel, type_in, walk
 from udogen.onnx.ort.contexts import ContextModel
 from udogen.onnx.ort.schema import SHAPE_HINT
 from udogen.runtime import log_messages
@@ -108,16 +108,17 @@ _WIDE_TYPES = ("INT64", "UINT64", "DOUBLE")  # HTP has such tensors only before 
 def of_model(model: OnnxModel, packages: Sequence[Package], backend: str) -> list[Reason]:
     """Why the provider refuses nodes of these packages; measured with onnxruntime-qnn 2.3.0."""
     ops = {op for package in packages for op in package.ops}
+    of_configs = {op.name for package in packages for op in package.models}
     found = (
         reason
         for node, scopes in walk(model.graph)
         if node.op.type in ops
-        for reason in _of_node(node, scopes, backend)
+        for reason in _of_node(node, scopes, backend, of_config=node.op.type in of_configs)
     )
     return list(dict.fromkeys(found))
 
 
-def _of_node(node: Node, scopes: tuple[OnnxGraph, ...], backend: str) -> Iterator[Reason]:
+def _of_node(node: Node, scopes: tuple[OnnxGraph, ...], backend: str, *, of_config: bool) -> Iterator[Reason]:
     where = f"node `{node.name or node.outputs[0]}` of op {node.op.type}"
     if len(scopes) > 1:
         yield Reason(
@@ -126,6 +127,8 @@ def _of_node(node: Node, scopes: tuple[OnnxGraph, ...], backend: str) -> Iterato
         )
     for what, names in (("input", node.inputs), ("output", node.outputs)):
         for name in filter(None, names):
+            if what == "output" and of_config and type_in(name, scopes) == UNKNOWN:
+                continue  # the node differs from its config; the schema gives the output the type of the first input
             yield from _of_tensor(f"{where}: {what} {name}", name, scopes, backend)
 
 
