@@ -125,9 +125,8 @@ def test_an_untouched_package_compiles_and_reports_that_it_is_not_written(tmp_pa
     text = file.read_text()
     file.write_text(text.replace('return udo::kernelNotImplemented("Text", "src/ops/Text.cpp")', "return udo::ok"))
     assert make(built.folder.path, "gpu_x86").returncode == 0
-    assert (
-        udogen("run", "op", built.library, "Text", *arguments).returncode == 0
-    )  # the kernel compiles, but does nothing
+    done = udogen("run", "op", built.library, "Text", *arguments)  # the kernel compiles, but does nothing
+    assert done.returncode == 5 and "returned no error and wrote nothing to its output `y`" in done.stderr
 
 
 def test_the_real_runtime_is_not_taken_where_it_cannot_run(leaky: Built, tmp_path: Path) -> None:
