@@ -6,6 +6,7 @@ import json
 import os
 import shlex
 import shutil
+import stat
 import sys
 import time
 from pathlib import Path
@@ -14,13 +15,20 @@ import numpy as np
 import pytest
 
 from tests.build.stand_ins import is_alive
-from tests.build.test_building import EMPTY, KERNEL, LIBRARY, OURS, build, compiled, script
+from tests.build.test_building import EMPTY, KERNEL, LIBRARY, OURS, build, compiled
 from tests.command_line import udogen
 from tests.making import ONE_KERNEL, ONE_OP, compiler, make, make_packages, need_runtime, open_package
 from udogen import process
 
 LONG_AGO = (978307200, 978307200)
 HEADER = "include/ops/LeakyRelu.hpp"
+
+
+def script(path: Path, text: str) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("#!/bin/sh\n" + text)
+    path.chmod(path.stat().st_mode | stat.S_IXUSR)
+    return path
 
 
 @pytest.fixture(scope="module")
