@@ -14,7 +14,7 @@ from tests.making import make_packages, need_packets, open_package
 from udogen.build import make, tools, vectors
 from udogen.build.package import PackageLibrary
 from udogen.kernels.request import NO_FLOATS
-from udogen.verify.report import machine, page, terminal
+from udogen.verify.report import machine, merge, page, terminal
 from udogen.verify.results import TestRun
 
 pytest.importorskip("halide", reason="pip install 'udogen[kernels]'")
@@ -151,5 +151,5 @@ def test_reports_name_what_was_not_executed() -> None:
     result = machine.as_json(run)
     assert result["not_executed"] == [line] and set(result["counts"].values()) == {0}
     assert '<skipped message="Relu.py:3: built, not executed' in machine.junit(result)
-    for text in (terminal.lines(run), machine.lines(machine.merge([result, result])), [page.render(run)]):
+    for text in (terminal.lines(run), merge.lines(result), [page.render(run)]):
         assert sum("built, not executed" in each for each in text) == 1
