@@ -42,7 +42,7 @@ OPS: Mapping[str, tuple[Mapping[str, str], Mapping[str, str], str]] = {
     ),
     "Pair": (
         {"a": "INT_16", "b": "INT_16"}, {"y": "INT_16", "z": "INT_16"},
-        "a, b, y, z):\n    y[i] = a[i] + b[i]\n    z[i] = hl.i16(hl.absd(a[i], b[i]) >> 1) + hl.i16(@)",
+        "a, b, y, z):\n    y[i] = a[i] + b[i]\n    z[i] = a[i] - b[i] + hl.i16(@)",
     ),
     "Scheduled": (
         {"a": "UINT_16"}, {"y": "UINT_16"},

@@ -308,7 +308,7 @@ def test_empty_and_one_sized_axes(tmp_path: Path) -> None:
 def test_other_backends_have_no_cases_unless_the_file_names_them(tmp_path: Path) -> None:
     assert cases(tmp_path, toy.HEAD, "htp") == []
     [case] = cases(tmp_path, toy.HEAD + 'backends = "htp"\ndtype = "FLOAT_32"\nshape = "3"\n', "htp")
-    assert case.places == ("htp", "htp-ort", "htp-emulator") and case.runs_on("htp") and not case.runs_on("hexagon")
+    assert case.places == ("htp", "htp-emulator", "htp-ort") and case.runs_on("htp") and not case.runs_on("hexagon")
 
 
 def test_a_reference_that_fails_is_an_error_of_the_case(tmp_path: Path) -> None:
