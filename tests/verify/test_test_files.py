@@ -83,8 +83,8 @@ operations = "many"
         '}: real numbers to cover; or { scale = 0.05, offset = -128 })',
         '17: `tolerance`: `near` is not a tolerance: as in 1e-6, "1e-5 relative", "4 ulp", "1e-6 + 2 ulp", '
         '"1 step", "exact" (by data type: { FLOAT_16 = 2e-3, fixed = 1 })',
-        "18: `backends`: 'npu' is not allowed (one of: cpu, gpu, htp, hexagon, dsp, cpu-ort, htp-ort, "
-        'cpu-emulator, htp-emulator)',
+        "18: `backends`: 'npu' is not allowed (one of: cpu, gpu, htp, hexagon, dsp, cpu-emulator, htp-emulator, "
+        'cpu-ort, htp-ort)',
         "19: `expect`: 'wonders' is not allowed (one of: numbers, refusal)",
         '20: `loops` is not a known key (known keys: name, shape, dtype, values, seed, params, quant, count, '
         'tolerance, backends, expect)',
