@@ -42,6 +42,11 @@ class Target(NamedTuple):
         """The folder of its library, unless the toolchain chooses another one."""
         return self.folders[0]
 
+    @property
+    def for_android(self) -> bool:
+        """Whether its library is for Android: built by `ndk-build`, or by the compiler of the NDK."""
+        return self.compiler in ("android", "ndk")
+
 
 def hexagon_targets(backend: str) -> tuple[Target, ...]:
     """A target for each version of Hexagon that a backend runs on."""

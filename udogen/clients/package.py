@@ -126,4 +126,4 @@ def platform_of(options: PackageOptions) -> Platform:
         )
     if row.native:
         return Platform(PC, row.backend)
-    return Platform(ANDROID if row.compiler in ("android", "ndk") else LINUX, row.backend)
+    return Platform(ANDROID if row.for_android else LINUX, row.backend)

@@ -160,7 +160,7 @@ def _fits(row: Target, platform: Platform) -> bool:
         row.backend == platform.backend
         and not row.native
         and not row.arch
-        and (row.compiler in ("android", "ndk")) is (platform.system == ANDROID)
+        and row.for_android is (platform.system == ANDROID)
     )
 
 

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import importlib
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from udogen.errors import ToolMissing, UsageError
+from udogen.errors import UsageError
+from udogen.onnx.models.reading import onnx_module
 from udogen.verify.test_files.references import Function
 
 
 def find(name: str, folder: Path) -> Function:
     """A function that runs an ONNX op or a whole model in ONNX's reference implementation in numpy."""
-    try:
-        onnx: Any = importlib.import_module("onnx")
-        evaluator: Any = importlib.import_module("onnx.reference").ReferenceEvaluator
-    except ImportError as error:
-        raise ToolMissing("the Python package onnx is not installed", hint="pip install onnx") from error
+    onnx, evaluator = onnx_module(), onnx_module("reference").ReferenceEvaluator
     if name.endswith(".onnx"):
         return _onnx_model(folder / name, onnx, evaluator)
     if not onnx.defs.has(name):

@@ -86,7 +86,7 @@ class DeviceFacts:
             return target.native and target.backend == backend
         if target.arch:
             return backends.ALL[backend].two_halves and target.arch == self.arch
-        return not target.native and (target.compiler in ("android", "ndk")) is (self.system == ANDROID)
+        return not target.native and target.for_android is (self.system == ANDROID)
 
 
 @cache
