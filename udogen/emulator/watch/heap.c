@@ -36,7 +36,7 @@ EXPORT const char *const udogen_watch_kinds[] = {"malloc", "calloc", "realloc", 
 
 EXPORT volatile uint64_t udogen_watch_turn;  // which execution it is
 
-static atomic_int mode;
+static atomic_bool armed;
 static uintptr_t code_begin, code_end;  // of the package
 static uintptr_t our_begin, our_end;
 static uintptr_t armed_limit;  // no frame of the package is above this in the thread that armed
@@ -55,65 +55,6 @@ static void give(void) { atomic_flag_clear_explicit(&lock, memory_order_release)
 
 static bool of_package(uintptr_t address) { return address - code_begin < code_end - code_begin; }
 static bool of_ours(uintptr_t address) { return address - our_begin < our_end - our_begin; }
-
-// --- what is still there --------------------------------------------------------------------------------------
-
-typedef struct {
-  void *pointer;
-  size_t size;
-  uint32_t site;
-} Live;
-
-#define ROOM (1u << 20)
-static Live *table;  // open addressing; taken from the system, so that it is not counted
-static size_t filled;
-
-static size_t place_of(const void *pointer) {
-  return (size_t)(((uintptr_t)pointer >> 4) * 0x9E3779B97F4A7C15u >> 40) & (ROOM - 1);
-}
-
-static void remember(void *pointer, size_t size, uint32_t site) {
-  if (table == NULL || filled > ROOM / 2) {
-    counts.lost++;
-    return;
-  }
-  size_t at = place_of(pointer);
-  while (table[at].pointer != NULL && table[at].pointer != pointer) at = (at + 1) & (ROOM - 1);
-  if (table[at].pointer == NULL) filled++;
-  table[at] = (Live){pointer, size, site};
-  sites[site].live_count++;
-  sites[site].live_bytes += size;
-}
-
-static void forget(void *pointer) {
-  size_t at = place_of(pointer);
-  while (table[at].pointer != pointer) {
-    if (table[at].pointer == NULL) return;
-    at = (at + 1) & (ROOM - 1);
-  }
-  sites[table[at].site].live_count--;
-  sites[table[at].site].live_bytes -= table[at].size;
-  filled--;
-  size_t hole = at;
-  for (;;) {  // move what would not be found any more
-    at = (at + 1) & (ROOM - 1);
-    if (table[at].pointer == NULL) break;
-    size_t wanted = place_of(table[at].pointer);
-    if (((at - wanted) & (ROOM - 1)) >= ((at - hole) & (ROOM - 1))) {
-      table[hole] = table[at];
-      hole = at;
-    }
-  }
-  table[hole].pointer = NULL;
-}
-
-static void note_free(void *pointer) {
-  if (RARE(atomic_load_explicit(&mode, memory_order_relaxed) == UDOGEN_TRACK) && pointer != NULL) {
-    take();
-    forget(pointer);
-    give();
-  }
-}
 
 // --- who allocates --------------------------------------------------------------------------------------------
 
@@ -145,7 +86,7 @@ static bool may_be_on_stack(void) {
   return false;
 }
 
-static void record(void *made, size_t size, uint32_t kind, void *const *frames, int depth) {
+static void record(size_t size, uint32_t kind, void *const *frames, int depth) {
   uint64_t hash = 0xCBF29CE484222325u;
   for (int i = 0; i < depth; i++) hash = (hash ^ (uintptr_t)frames[i]) * 0x100000001B3u;
   take();
@@ -166,11 +107,10 @@ static void record(void *made, size_t size, uint32_t kind, void *const *frames, 
   site->count++;
   site->bytes += size;
   site->last_turn = udogen_watch_turn;
-  if (atomic_load_explicit(&mode, memory_order_relaxed) == UDOGEN_TRACK) remember(made, size, (uint32_t)index);
   give();
 }
 
-__attribute__((noinline, cold)) static void examine(void *made, size_t size, uint32_t kind, void *caller) {
+__attribute__((noinline, cold)) static void examine(size_t size, uint32_t kind, void *caller) {
   if (busy) return;
   busy = true;
   const int kept = errno;
@@ -182,7 +122,7 @@ __attribute__((noinline, cold)) static void examine(void *made, size_t size, uin
     while (begin < depth && of_ours((uintptr_t)frames[begin])) begin++;
     for (int i = begin; i < depth; i++)
       if (of_package((uintptr_t)frames[i])) end = i + 1;
-    if (end > begin) record(made, size, kind, frames + begin, end - begin > UDOGEN_DEPTH ? UDOGEN_DEPTH : end - begin);
+    if (end > begin) record(size, kind, frames + begin, end - begin > UDOGEN_DEPTH ? UDOGEN_DEPTH : end - begin);
   }
   errno = kept;
   busy = false;
@@ -190,8 +130,8 @@ __attribute__((noinline, cold)) static void examine(void *made, size_t size, uin
 
 #define NOTE(made, size, kind)                                                                \
   do {                                                                                        \
-    if (RARE(atomic_load_explicit(&mode, memory_order_relaxed) != UDOGEN_OFF) && (made) != NULL) \
-      examine(made, size, kind, __builtin_return_address(0));                                 \
+    if (RARE(atomic_load_explicit(&armed, memory_order_relaxed)) && (made) != NULL)           \
+      examine(size, kind, __builtin_return_address(0));                                       \
   } while (0)
 
 // --- the functions themselves ---------------------------------------------------------------------------------
@@ -224,7 +164,6 @@ static void *moved(void *old, size_t size) {
 }
 
 EXPORT void *realloc(void *old, size_t size) {
-  note_free(old);
   void *made = udogen_fence_owns(old) ? moved(old, size) : __libc_realloc(old, size);
   NOTE(made, size, REALLOC);
   return made;
@@ -236,7 +175,6 @@ EXPORT void *reallocarray(void *old, size_t number, size_t size) {
     errno = ENOMEM;
     return NULL;
   }
-  note_free(old);
   void *made = udogen_fence_owns(old) ? moved(old, bytes) : __libc_realloc(old, bytes);
   NOTE(made, bytes, REALLOC);
   return made;
@@ -247,7 +185,6 @@ EXPORT void free(void *pointer) {
     udogen_fence_free(pointer);
     return;
   }
-  note_free(pointer);
   __libc_free(pointer);
 }
 
@@ -293,11 +230,6 @@ EXPORT void *mmap64(void *hint, size_t size, int protection, int flags, int file
   void *made = (void *)syscall(SYS_mmap, hint, size, protection, flags, file, offset);
   if (made != MAP_FAILED && (flags & MAP_ANONYMOUS)) NOTE(made, size, MMAP);
   return made;
-}
-
-EXPORT int munmap(void *place, size_t size) {
-  note_free(place);
-  return (int)syscall(SYS_munmap, place, size);
 }
 
 // --- what Python calls ----------------------------------------------------------------------------------------
@@ -350,33 +282,24 @@ EXPORT void udogen_watch_reset(void) {
   take();
   memset(&counts, 0, sizeof counts);
   udogen_watch_turn = 0;
-  if (table != NULL) memset(table, 0, ROOM * sizeof *table);
-  filled = 0;
   give();
 }
 
 // Begin; in this thread the package is called from where we are called from, or from deeper.
-EXPORT int udogen_watch_arm(int wanted) {
+EXPORT void udogen_watch_arm(void) {
   void *frames[4];
   busy = true;
   backtrace(frames, 4);  // its first call loads the unwinder
-  if (wanted == UDOGEN_TRACK && table == NULL) {
-    void *made = (void *)syscall(SYS_mmap, NULL, ROOM * sizeof *table, PROT_READ | PROT_WRITE,
-                                 MAP_PRIVATE | MAP_ANONYMOUS, -1, 0L);
-    table = made == MAP_FAILED ? NULL : made;
-  }
   armed_thread = pthread_self();
   armed_limit = UINTPTR_MAX;
   (void)end_of_stack();
   // We are called as graphExecute is, by cffi from Python; arguments take a little more or less of the stack.
   armed_limit = (uintptr_t)__builtin_frame_address(0) + 512;
   busy = false;
-  if (wanted == UDOGEN_TRACK && table == NULL) return 0;
-  atomic_store(&mode, wanted);
-  return 1;
+  atomic_store(&armed, true);
 }
 
-EXPORT void udogen_watch_disarm(void) { atomic_store(&mode, UDOGEN_OFF); }
+EXPORT void udogen_watch_disarm(void) { atomic_store(&armed, false); }
 
 EXPORT const udogen_site *udogen_watch_sites(void) { return sites; }
 

@@ -7,20 +7,15 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define UDOGEN_WATCH_VERSION 1
+#define UDOGEN_WATCH_VERSION 2
 #define UDOGEN_DEPTH 48  // frames of a stack that are kept
 #define UDOGEN_SITES 512
-
-// What is watched. EXECUTE: who allocates; TRACK: also what is still there.
-enum { UDOGEN_OFF = 0, UDOGEN_EXECUTE = 1, UDOGEN_TRACK = 2 };
 
 // One place that allocates: its stack, innermost frame first, as far as the outermost frame of the package.
 typedef struct {
   uint64_t hash;
   uint64_t count;  // allocations
   uint64_t bytes;
-  uint64_t live_count;  // where it is tracked: those that are not freed yet
-  uint64_t live_bytes;
   uint64_t first_turn;  // of udogen_watch_turn, when it was seen first and last
   uint64_t last_turn;
   uint32_t kind;   // index into udogen_watch_kinds

@@ -15,9 +15,8 @@ from udogen.runtime.channel import Region
 from udogen.runtime.failures import OutOfBounds
 from udogen.runtime.op.faults import OUTPUTS_ALONE, Frame
 
-_VERSION = 1
+_VERSION = 2
 _DEPTH = 48
-_EXECUTE = 1  # watch executions
 
 
 @dataclass(frozen=True)
@@ -56,7 +55,7 @@ class HeapUse:
 
 class _CSite(ctypes.Structure):
     _fields_ = [
-        *((name, ctypes.c_uint64) for name in ("hash", "count", "bytes", "live_count", "live_bytes", "first", "last")),
+        *((name, ctypes.c_uint64) for name in ("hash", "count", "bytes", "first", "last")),
         ("kind", ctypes.c_uint32),
         ("depth", ctypes.c_uint32),
         ("frames", ctypes.c_void_p * _DEPTH),
@@ -147,7 +146,7 @@ class Heap:
             raise RunFailed(f"{package} is not loaded", hint="please report this")
         ffi = abi.ffi()  # graphExecute is called through it too, so both calls start at the same stack depth
         address = ctypes.cast(self._c.udogen_watch_arm, ctypes.c_void_p).value
-        self._arm = ffi.cast("int (*)(int)", address)
+        self._arm = ffi.cast("void (*)()", address)
         self._turn = ctypes.c_uint64.in_dll(self._c, "udogen_watch_turn")
         self._c.udogen_watch_sites.restype = ctypes.POINTER(_CSite)
         self._c.udogen_watch_counts.restype = ctypes.POINTER(_CCounts)
@@ -157,8 +156,7 @@ class Heap:
         """Start watching functions that are called at this stack depth or deeper."""
         self._c.udogen_watch_reset()
         self.turns = 0
-        if not self._arm(_EXECUTE):
-            raise RunFailed("not enough memory to watch the heap", hint="end other programs")
+        self._arm()
 
     def disarm(self) -> None:
         """Stop watching."""
