@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import Any
@@ -105,10 +105,11 @@ def operators(lanes: int, length: Any = None, *, in_floats: bool, data: Collecti
 
     ways = {"mul": product, "rmul": product, "truediv": quotient, "rtruediv": quotient, "floordiv": quotient,
             "rshift": shifted, "mod": remainder}  # fmt: skip
-    usual = [(kind, f"__{name}__", getattr(kind, f"__{name}__"), way) for kind in _KINDS for name, way in ways.items()]
     is_inside = False  # the operators of a way are the usual ones
 
-    def replaced(name: str, method: Callable[[Any, Any], Any], way: Callable[[Any, Any, Any], Any]) -> Any:
+    def operator(kind: Any, name: str, way: Callable[[Any, Any, Any], Any]) -> tuple[Any, str, Any]:
+        method = getattr(kind, name)
+
         def both(a: Any, b: Any) -> Any:
             nonlocal is_inside
             found = method(a, b)
@@ -120,20 +121,25 @@ def operators(lanes: int, length: Any = None, *, in_floats: bool, data: Collecti
             finally:
                 is_inside = False
 
-        return both
+        return kind, name, both
 
-    casts = {name: getattr(hl, name) for name in _SATURATING}
-    for kind, name, method, way in usual:
-        setattr(kind, name, replaced(name, method, way))
-    for name, cast in casts.items():
-        setattr(hl, name, partial(_saturated, cast))
+    rows = [operator(kind, f"__{name}__", way) for kind in _KINDS for name, way in ways.items()]
+    rows += [(hl, name, partial(_saturated, getattr(hl, name))) for name in _SATURATING]
+    with replaced(rows):
+        yield
+
+
+@contextmanager
+def replaced(rows: Sequence[tuple[Any, str, Any]]) -> Iterator[None]:
+    """Replace attributes of Halide for a while; the rows are (owner, name, new value)."""
+    usual = [(owner, name, getattr(owner, name)) for owner, name, _ in rows]
+    for owner, name, value in rows:
+        setattr(owner, name, value)
     try:
         yield
     finally:
-        for kind, name, method, _ in usual:
-            setattr(kind, name, method)
-        for name, cast in casts.items():
-            setattr(hl, name, cast)
+        for owner, name, value in usual:
+            setattr(owner, name, value)
 
 
 def _saturated(cast: Callable[..., hl.Expr], *given: Any) -> hl.Expr:

@@ -364,7 +364,6 @@ def _watch_floats(file: str) -> Iterator[_Floats]:
     """Collect the integers that a kernel converts to floats, and whether it calculates in them."""
     found = _Floats()
     operators = [f"__{side}{name}__" for name in ("add", "sub", "mul", "truediv") for side in ("", "r")]
-    usual = {name: getattr(hl.Expr, name) for name in operators}
     cast, f32 = hl.cast, hl.f32
 
     def look(value: Any) -> None:
@@ -377,27 +376,25 @@ def _watch_floats(file: str) -> Iterator[_Floats]:
             look(value)
         return cast(kind, value)
 
-    def operate(operator: Callable[..., Any], a: Any, b: Any) -> Any:
-        made = operator(a, b)
-        if isinstance(made, hl.Expr) and made.type().is_float():
-            look(a)
-            look(b)
-            found.calculates |= "_im" in str(made)
-        return made
+    def operator(name: str) -> tuple[Any, str, Any]:
+        usual = getattr(hl.Expr, name)
+
+        def operate(a: Any, b: Any) -> Any:
+            made = usual(a, b)
+            if isinstance(made, hl.Expr) and made.type().is_float():
+                look(a)
+                look(b)
+                found.calculates |= "_im" in str(made)
+            return made
+
+        return hl.Expr, name, operate
 
     def to_f32(value: Any) -> Any:
         look(value)
         return f32(value)
 
-    hl.cast, hl.f32 = casts, to_f32
-    for name, operator in usual.items():
-        setattr(hl.Expr, name, lambda a, b, operator=operator: operate(operator, a, b))
-    try:
+    with hvx.replaced([(hl, "cast", casts), (hl, "f32", to_f32), *map(operator, operators)]):
         yield found
-    finally:
-        hl.cast, hl.f32 = cast, f32
-        for name, operator in usual.items():
-            setattr(hl.Expr, name, operator)
 
 
 def _write_twin(module: Any, folder: Path, name: str) -> None:
@@ -408,7 +405,6 @@ def _write_twin(module: Any, folder: Path, name: str) -> None:
 @contextmanager
 def _serial_vectors() -> Iterator[None]:
     """Let schedules make loops where they would make vectors: the twin calculates the same in the same order."""
-    usual = {kind: kind.vectorize for kind in (hl.Func, hl.Stage)}
 
     def serial(stage: Any, var: Any, *split: Any) -> Any:
         if not split:
@@ -416,13 +412,8 @@ def _serial_vectors() -> Iterator[None]:
         inner, factor, *tail = split if not isinstance(split[0], int) else (type(var)(), *split)
         return stage.split(var, var, inner, factor, *tail)
 
-    for kind in usual:
-        kind.vectorize = serial
-    try:
+    with hvx.replaced([(kind, "vectorize", serial) for kind in (hl.Func, hl.Stage)]):
         yield
-    finally:
-        for kind, vectorize in usual.items():
-            kind.vectorize = vectorize
 
 
 def _arguments(request: Request, variant: KernelVariant, made: _Algorithm) -> list[list[Any]]:
