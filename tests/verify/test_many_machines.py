@@ -133,7 +133,7 @@ MERGES: dict[str, tuple[Callable[[dict[str, Json]], list[Json]], int, str]] = {
         "`counts.passed` is 1, and there are 0",
     ),
     "an error": (lambda p: [p["first"], {"ok": False, "error": {"kind": "k", "message": "no x"}}], 2, "early: no x"),
-    "not even": (lambda p: [p["first"], 5], 2, "1.json is not the JSON of a test run: data must be object"),  # type: ignore[list-item]
+    "not even": (lambda p: [p["first"], 5], 2, "1.json is not the JSON of a test run: the file must be an object"),  # type: ignore[list-item]
 }
 
 

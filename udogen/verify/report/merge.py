@@ -3,90 +3,87 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import cache
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
-from typing import Any, get_args
+from typing import Annotated, Any
 
+from udogen.documents.document import Document, Node
+from udogen.documents.typed import INVALID, Hint, between, read_keys, require, value_of
 from udogen.errors import UsageError, read_plain, reading
+from udogen.opdef.problems import Problems
 from udogen.resources import content_key
 from udogen.runtime.op.calls import RuntimeInfo
 from udogen.tables import table
 from udogen.verify.report.machine import state_json
-from udogen.verify.results import ABSENT, STATUSES, BackendState, State, joined, nothing_compared
+from udogen.verify.results import ABSENT, STATUSES, BackendState, State, Status, joined, nothing_compared
 
 Result = Mapping[str, Any]
 
 _HINT = "give what `udogen test --json` wrote"
 
 
-def _object(**properties: Any) -> dict[str, Any]:
-    return {"type": "object", "properties": properties, "required": list(properties)}
+def _object(**keys: Hint) -> Hint:
+    """A hint: an object that has these keys, and perhaps others."""
+
+    def read(node: Node) -> Any:
+        values = read_keys(node, keys, strict=False)
+        for key in keys if isinstance(node.value, dict) else ():
+            require(node, key, _HINT)
+        return node.value if len(values) == len(keys) else INVALID
+
+    return read
 
 
-def _list(items: Any) -> dict[str, Any]:
-    return {"type": "array", "items": items}
+def _or_null(hint: Hint) -> Hint:
+    return lambda node: None if node.value is None else value_of(node, hint)
 
 
-def _or_null(form: Any) -> dict[str, Any]:
-    return {"anyOf": [{"type": "null"}, form]}
-
-
-_TEXT, _FLAG = {"type": "string"}, {"type": "boolean"}
-_COUNT = {"type": "integer", "minimum": 0, "maximum": 1 << 53}
-_SECONDS = {**_COUNT, "type": "number"}
-_ERROR = _object(kind=_TEXT, message=_TEXT)
-_STATE = _object(
-    backend=_TEXT,
-    state={"enum": list(get_args(State))},
-    reason=_TEXT,
-    hint=_TEXT,
-    details=_list(_TEXT),
-    real=_FLAG,
-    runtime=_or_null(_object(name=_TEXT, build_id=_TEXT, path=_TEXT)),
-    cases=_COUNT,
-    build_failed=_FLAG,
-)
-_ROW = {
-    "backend": _TEXT,
-    "status": {"enum": list(STATUSES)},
-    "location": _TEXT,
-    "seconds": _SECONDS,
-    "text": _list(_TEXT),
-    "error": _or_null(_ERROR),
+_TEXTS = tuple[str, ...]
+_COUNT, _SECONDS = between(int, 0, 1 << 53), between(float, 0, 1 << 53)
+_ERROR = _or_null(_object(kind=str, message=str))
+_STATE: dict[str, Hint] = {
+    "backend": str,
+    "state": State,
+    "reason": str,
+    "hint": str,
+    "details": _TEXTS,
+    "real": bool,
+    "runtime": _or_null(_object(name=str, build_id=str, path=str)),
+    "cases": _COUNT,
+    "build_failed": bool,
 }
+_ROW: dict[str, Hint] = {
+    "backend": str,
+    "status": Status,
+    "location": str,
+    "seconds": _SECONDS,
+    "text": _TEXTS,
+    "error": _ERROR,
+}
+_CASE = _object(**_ROW, op=str, case=str, dtype=str, message=str)
+_NETWORK = _object(**_ROW, network=str, bits=str, first_wrong=_or_null(str))
 _RESULT = _object(
-    ok=_FLAG,
-    folder=_TEXT,
+    ok=bool,
+    folder=str,
     seconds=_SECONDS,
     counts=_object(**dict.fromkeys(STATUSES, _COUNT)),
-    environment={"type": "object", "additionalProperties": _TEXT},
-    backends=_list(_STATE),
-    warnings=_list(_TEXT),
-    unwritten=_list(_TEXT),
-    not_executed=_list(_TEXT),
-    cases=_list(_object(**_ROW, op=_TEXT, case=_TEXT, dtype=_TEXT, message=_TEXT)),
-    networks=_list(_object(**_ROW, network=_TEXT, bits=_TEXT, first_wrong=_or_null(_TEXT))),
-    selection=_object(part=_COUNT, parts=_COUNT, tests=_TEXT, planned=_COUNT),
+    environment=Mapping[str, str],
+    backends=tuple[Annotated[Any, _object(**_STATE)], ...],
+    warnings=_TEXTS,
+    unwritten=_TEXTS,
+    not_executed=_TEXTS,
+    cases=tuple[Annotated[Any, _CASE], ...],
+    networks=tuple[Annotated[Any, _NETWORK], ...],
+    selection=_object(part=_COUNT, parts=_COUNT, tests=str, planned=_COUNT),
 )
 
 
-@cache
-def _checker() -> Callable[[Any], Any]:
-    import fastjsonschema
-
-    check: Callable[[Any], Any] = fastjsonschema.compile(_RESULT)
-    return check
-
-
-def _misfit(value: Any) -> str:
-    """What in a result does not have its form; empty if it is right."""
-    try:
-        _checker()(value)
-    except ValueError as fault:  # fastjsonschema.JsonSchemaValueException
-        return str(fault).replace("data.", "", 1)
-    return ""
+def _misfits(value: Any, path: Path) -> list[str]:
+    """What in a result does not have its form."""
+    problems = Problems()
+    value_of(Document(value, {}, str(path), problems).top, _RESULT)
+    return [problem.message for problem in problems.errors]
 
 
 def _is_error(value: Any) -> bool:
@@ -110,9 +107,9 @@ def read(path: Path) -> Result:
         raise UsageError(f"{path} is not the JSON of a test run", hint=_HINT) from fault
     if _is_error(found):
         raise UsageError(f"{path} is of a run that ended early: {found['error']['message']}", hint="repeat this run")
-    misfit = _misfit(found) or next(_contradictions(found), "")
-    if misfit:
-        raise UsageError(f"{path} is not the JSON of a test run: {misfit}", hint=_HINT)
+    if misfits := _misfits(found, path) or list(_contradictions(found)):
+        what, *others = misfits
+        raise UsageError(f"{path} is not the JSON of a test run: {what}", details=others[:20], hint=_HINT)
     result: Result = found
     return result
 
@@ -203,7 +200,7 @@ def _state_of(row: Mapping[str, Any]) -> BackendState:
     """The inverse of `state_json`."""
     runtime, details = row["runtime"], tuple(row["details"])
     found = RuntimeInfo(runtime["name"], runtime["build_id"], "", "", runtime["path"]) if runtime else None
-    known = {name: row[name] for name in _STATE["properties"]}
+    known = {name: row[name] for name in _STATE}
     return BackendState(**{**known, "title": "", "details": details, "runtime": found})
 
 
