@@ -17,8 +17,8 @@ from udogen.backends import reg
 from udogen.backends.plan import PlannedFile, Source
 from udogen.configs import resolve
 from udogen.configs.load import load
+from udogen.findings import Findings
 from udogen.generate.render import render
-from udogen.opdef.problems import Problems
 
 
 def planned(config: Path, *, name: str = "") -> tuple[PlannedFile, ...]:
@@ -27,7 +27,7 @@ def planned(config: Path, *, name: str = "") -> tuple[PlannedFile, ...]:
     package = next(each for each in packages if name in ("", each.name))
     named = [b for b in backends.ALL if any(b in backends.of_op(op, package) for op in package.ops)]
     cores = {backend: row.udo for backend, row in backends.ALL.items() if row.udo is not None}
-    seen = [(cores[backend], resolve.for_backend(package, backend, Problems())) for backend in named]
+    seen = [(cores[backend], resolve.for_backend(package, backend, Findings())) for backend in named]
     libraries = [(core.core, core.library.format(package.name)) for core, _ in seen]
     return reg.files(package, seen, Source({config.name: config.read_bytes()}), list(dict.fromkeys(libraries)))
 

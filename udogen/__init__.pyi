@@ -9,10 +9,10 @@ from udogen.errors import ToolMissing as ToolMissing
 from udogen.errors import UdogenError as UdogenError
 from udogen.errors import UsageError as UsageError
 from udogen.errors import VerificationFailed as VerificationFailed
+from udogen.findings import ConfigError as ConfigError
 from udogen.generate.pipeline import GenerateOptions as GenerateOptions
 from udogen.generate.pipeline import generate
 from udogen.generate.pipeline import make_package as make_package
-from udogen.opdef.problems import ConfigError as ConfigError
 from udogen.resources import qnn_headers as qnn_headers
 from udogen.runtime.contexts.builder import GraphBuilder as GraphBuilder
 from udogen.runtime.models.model import Model as Model

@@ -14,7 +14,7 @@ import pytest
 from tests.making import ONE_KERNEL, ONE_OP, ROOT, udogen
 from udogen.cli.main import VERBS
 from udogen.errors import UsageError, open_plain, writing
-from udogen.opdef.problems import Location, Problem, render, source_lines
+from udogen.findings import Finding, Location, render, source_lines
 
 # FIFO is replaced by a named pipe without a writer, ZERO by a link to /dev/zero, both with a suitable file name.
 LINES = [
@@ -136,7 +136,7 @@ def test_a_log_can_come_through_a_pipe() -> None:
 def test_the_line_of_a_problem_is_not_waited_for(folder: Path) -> None:
     """The path may have become another file since it was read."""
     assert source_lines(str(folder / "FIFO.xml")) is None
-    assert "reported" in render(Problem(Location("x", 3), "reported"), None)
+    assert "reported" in render(Finding("reported", location=Location("x", 3)), None)
 
 
 def test_what_is_opened_is_a_file(folder: Path) -> None:

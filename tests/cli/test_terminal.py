@@ -16,7 +16,7 @@ import pytest
 from tests.making import ONE_OP, ROOT, at_terminal, on_terminal, udogen
 from udogen.cli import output
 from udogen.cli.main import cli
-from udogen.opdef.problems import visible
+from udogen.findings import visible
 
 # Escape, bell, return, DEL, C1 (CSI) as a character and as a byte, a writing direction, a line break, markup.
 EVIL = "e\x1b]0;owned\x07\x1b[2J\r\x7f\N{CONTROL SEQUENCE INTRODUCER}2J\udc9b\u202egnp\n[red]"
@@ -120,8 +120,8 @@ def test_json_has_the_same_with_escapes(folder: Path) -> None:
     reply = json.loads(message)
     assert "\u009b2J \u202e x is" in reply["text"]
     bad = name(folder, ".bad.xml")
-    [problem, *_] = json.loads(on_terminal("check", bad, "--json")[1])["error"]["problems"]
-    assert os.fsencode(problem["file"]) == bad
+    [finding, *_] = json.loads(on_terminal("check", bad, "--json")[1])["error"]["findings"]
+    assert os.fsencode(finding["file"]) == bad
 
 
 @pytest.mark.parametrize("language", ["xml", "json"])

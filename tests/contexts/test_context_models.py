@@ -22,7 +22,7 @@ from tests.contexts.conftest import nothing_left, run_json
 from tests.contexts.stepping import BACKENDS
 from tests.making import LONG, ROOT, need_runtime
 from udogen import GraphBuilder, Model, RunFailed, UdogenError, UsageError
-from udogen.opdef.problems import ConfigError
+from udogen.findings import ConfigError
 from udogen.qnn.interface import Interface
 from udogen.runtime import ModelDescription, grid_of, read_description, write_description
 

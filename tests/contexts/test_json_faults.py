@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from storing import describe, described, store, tensor_of
 
-from udogen.opdef.problems import ConfigError
+from udogen.findings import ConfigError
 from udogen.runtime.contexts import context_json
 from udogen.runtime.contexts.context_json import ContextJson
 
@@ -210,7 +210,7 @@ def refused(path: Path) -> list[str]:
         context_json.read(path)
     assert caught.value.exit_code == 2
     assert caught.value.message.endswith(f" in {path.name}")
-    return [f"{problem.location}: {problem.message}" for problem in caught.value.problems]
+    return [f"{finding.location}: {finding.message}" for finding in caught.value.findings]
 
 
 @pytest.mark.parametrize(("edit", "sentence"), FAULTS.values(), ids=list(FAULTS))
@@ -416,7 +416,7 @@ def test_values_of_any_kind_anywhere(whole: Data, tmp_path: Path, tidy: None) ->
             context_json.read(path)
         except ConfigError as caught:
             refusals += 1
-            assert all(problem.location.line for problem in caught.problems)
+            assert all(finding.location.line for finding in caught.findings)
     assert 100 < refusals < 400
 
 
@@ -430,4 +430,4 @@ def test_flipped_bytes_anywhere(whole: Data, tmp_path: Path, tidy: None) -> None
         try:
             context_json.read(path)
         except ConfigError as caught:
-            assert caught.problems
+            assert caught.findings

@@ -17,7 +17,7 @@ from tests.command_line import udogen
 from tests.making import ROOT, need_runtime
 from udogen import resources
 from udogen.errors import RunFailed, UdogenError
-from udogen.opdef.problems import ConfigError
+from udogen.findings import ConfigError
 from udogen.qnn.interface import QnnError
 from udogen.qnn.tensors import APP_READ, APP_WRITE, NATIVE, OpConfig, QnnTensor, Scalar
 from udogen.runtime.contexts import manifest

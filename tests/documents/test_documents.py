@@ -14,21 +14,21 @@ from hypothesis import strategies as st
 
 from udogen.documents.document import Document, parse
 from udogen.documents.typed import between, instance, one_of
-from udogen.opdef.problems import Problems
+from udogen.findings import Findings
 from udogen.resources import toml_text
 
 
 def faults(text: str | bytes, name: str) -> list[tuple[int, str]]:
     """The line and the message of each problem of a text."""
-    problems = Problems()
-    parse(text.encode() if isinstance(text, str) else text, name, problems)
-    return [(each.location.line, each.message) for each in problems.all()]
+    findings = Findings()
+    parse(text.encode() if isinstance(text, str) else text, name, findings)
+    return [(each.location.line, each.message) for each in findings.all()]
 
 
 def document(text: str, name: str) -> Document:
-    problems = Problems()
-    found = parse(text.encode(), name, problems)
-    assert found is not None and not problems.all(), problems.all()
+    findings = Findings()
+    found = parse(text.encode(), name, findings)
+    assert found is not None and not findings.all(), findings.all()
     return found
 
 
@@ -141,7 +141,7 @@ def test_faults_of_a_text_have_a_line(name: str, text: str | bytes, line: int, m
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
 def test_a_byte_order_mark_is_accepted(encoding: str) -> None:
     for name, text in (("x.json", '{"ä": 1}'), ("x.toml", '"ä" = 1\r\n')):
-        found = parse(text.encode(encoding), name, Problems())
+        found = parse(text.encode(encoding), name, Findings())
         assert found is not None and found.value == {"ä": 1} and found.lines[("ä",)] == 1
 
 
@@ -184,7 +184,7 @@ whole = "yes"
 """
     found = document(text, "x.toml")
     assert instance(found.top, Tree) is None
-    assert [f"{each.location.line}: {each.message} ({each.hint})" for each in found.problems.all()] == [
+    assert [f"{each.location.line}: {each.message} ({each.hint})" for each in found.findings.all()] == [
         "0: `name` is missing (`nam` exists; did you mean `name`?)",
         "1: `nam` is not a known key (did you mean `name`?)",
         "3: `size` must be an integer, not true (write it without quotes)",

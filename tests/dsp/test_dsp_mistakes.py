@@ -15,7 +15,7 @@ from tests.making import make_packages
 from udogen.configs import resolve
 from udogen.configs.load import load
 from udogen.errors import UdogenError
-from udogen.opdef.problems import Problems
+from udogen.findings import Findings
 from udogen.runtime import failures
 from udogen.runtime.built import Built
 from udogen.runtime.op.request import CallOptions, make_call
@@ -104,10 +104,10 @@ def problems_of(kind: str, scratch: Path, *, repeated: bool = False, layout: str
     op |= {"core_types": ["DSP"], "dsp_arch_types": ["v66"]}
     config = scratch / "config.json"
     config.write_text(json.dumps({"UdoPackage_0": {"Operators": [op], "UDO_PACKAGE_NAME": "P"}}))
-    found = Problems()
+    found = Findings()
     [package], _ = load([config])
     resolve.for_backend(package, "dsp", found, layout=layout)
-    return [problem.message for problem in found.all()]
+    return [finding.message for finding in found.all()]
 
 
 def test_only_bytes_and_floats_reach_an_op(tmp_path: Path) -> None:
@@ -128,8 +128,8 @@ def test_of_several_types_the_first_is_taken_and_reported(tmp_path: Path) -> Non
     config.write_text(
         (SEVERAL).read_text().replace("<Datatype>UINT_8<", "<Datatype>FLOAT_32</Datatype><Datatype>UINT_8<")
     )
-    found = Problems()
+    found = Findings()
     [package], _ = load([config])
     mirror = resolve.for_backend(package, "dsp", found).ops[-1]
     assert [kind.name for kind in mirror.inputs[0].datatypes] == ["FLOAT_32"]
-    assert any("on DSP it has one type" in problem.message for problem in found.all())
+    assert any("on DSP it has one type" in finding.message for finding in found.all())

@@ -15,8 +15,8 @@ from tests.hexagon.running import need_tools
 from tests.making import CONFIGS, ONE_OP, ROOT, make, make_packages, need_runtime, op_session
 from udogen.configs.load import load
 from udogen.errors import RunFailed, UsageError
+from udogen.findings import ConfigError
 from udogen.generate.pipeline import Generated
-from udogen.opdef.problems import ConfigError
 from udogen.runtime import OpSession
 from udogen.runtime.built import Built, find_built, find_source
 from udogen.runtime.hexagon.session import HexagonSession
@@ -368,10 +368,10 @@ def test_what_no_type_tells_must_be_given(bias: str, kind: str, warned: bool, tm
 
 def test_the_config_of_the_udo_pages_is_fixed_point_on_htp() -> None:
     from udogen.configs import resolve
-    from udogen.opdef.problems import Problems
+    from udogen.findings import Findings
 
     [package], _ = load([ROOT / "examples" / "softmax" / "Softmax_Htp.json"])
-    [op] = resolve.for_backend(package, "htp", Problems()).ops
+    [op] = resolve.for_backend(package, "htp", Findings()).ops
     assert [row.name for row in op.inputs[0].datatypes] == ["UFIXED_POINT_8", "UINT_8"]
     with pytest.raises(ConfigError):
         load([ROOT / "README.md"])

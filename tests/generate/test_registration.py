@@ -21,7 +21,7 @@ from udogen.backends import reg
 from udogen.backends.plan import Source
 from udogen.configs import resolve
 from udogen.configs.load import load
-from udogen.opdef.problems import Problems
+from udogen.findings import Findings
 from udogen.qnn import abi, udo
 from udogen.runtime.snpe.registration import read_registration
 
@@ -379,7 +379,7 @@ def test_what_supports_only_its_default(tmp_path: Path, capfd: pytest.CaptureFix
 def test_texts_of_a_config_reach_the_compiler_as_text_only(tmp_path: Path) -> None:
     [package], _ = load([MANY])
     package = replace(package, version="3.x.9; #error")
-    package = resolve.for_backend(package, "cpu", Problems())
+    package = resolve.for_backend(package, "cpu", Findings())
     op = package.ops[1]
     wild = 'a"; }\n#error \\ ??/ \x01 %s é'
     op = replace(op, inputs=(replace(op.inputs[0], name=wild), *op.inputs[1:]))

@@ -34,9 +34,9 @@ from tests.making import CORPUS, ROOT, udogen
 from udogen.cli.main import cli
 from udogen.configs.load import load
 from udogen.errors import UdogenError
+from udogen.findings import Findings
 from udogen.generate.pipeline import Generated, GenerateOptions, resolve_all
 from udogen.generate.pipeline import generate as generate_packages
-from udogen.opdef.problems import Problems
 
 MOST_SECONDS = 10.0  # CPU time, for all work on one config
 _STUCK = 120  # wall-clock seconds after which a config counts as one that never ends
@@ -332,11 +332,11 @@ def verdict(config: str | bytes, name: str, folder: Path, layout: str = "") -> V
     wrong: list[str] = []
     started = time.process_time()
 
-    def code_of(verb: str, call: Callable[[Problems], None]) -> int:
-        problems = Problems()
+    def code_of(verb: str, call: Callable[[Findings], None]) -> int:
+        findings = Findings()
         printed.append(f"$ {verb}")
         try:
-            call(problems)
+            call(findings)
             code = 0
         except UdogenError as fault:
             printed.append("\n".join([str(fault), *fault.details]))
@@ -345,23 +345,23 @@ def verdict(config: str | bytes, name: str, folder: Path, layout: str = "") -> V
             wrong.append(f"{verb}: {type(fault).__name__}: {fault}")
             return 1
         finally:
-            printed.extend(problem.message for problem in problems.warnings)
+            printed.extend(finding.message for finding in findings.warnings)
         return code
 
-    def checked(problems: Problems) -> None:
+    def checked(findings: Findings) -> None:
         packages, warnings = load([path])
-        problems.extend(warnings.all())
-        resolve_all(packages, problems, GenerateOptions(layout=layout))
-        problems.stop_if_any()
+        findings.extend(warnings.all())
+        resolve_all(packages, findings, GenerateOptions(layout=layout))
+        findings.stop_if_any()
 
     made: list[Generated] = []
     in_core: list[Generated] = []
 
-    def generated(problems: Problems) -> None:
-        made.extend(_generated(path, problems, layout=layout, converter=True, cmake=True))
+    def generated(findings: Findings) -> None:
+        made.extend(_generated(path, findings, layout=layout, converter=True, cmake=True))
 
-    def generated_in_core(problems: Problems) -> None:
-        in_core.extend(_generated(path, problems, layout=layout, backends=("htp",), htp_api="core"))
+    def generated_in_core(findings: Findings) -> None:
+        in_core.extend(_generated(path, findings, layout=layout, backends=("htp",), htp_api="core"))
 
     check, generate = code_of("check", checked), code_of("generate", generated)
     if any(part.backend == "htp" for each in made for part in each.plan.parts):
@@ -389,16 +389,16 @@ def verdict(config: str | bytes, name: str, folder: Path, layout: str = "") -> V
     return Verdict(data, name, check, generate, converted, again, "\n".join(printed), layout, tuple(wrong), tuple(made))
 
 
-def _generated(path: Path, problems: Problems, **how: Any) -> list[Generated]:
+def _generated(path: Path, findings: Findings, **how: Any) -> list[Generated]:
     packages, warnings = load([path])
-    problems.extend(warnings.all())
-    return generate_packages(packages, GenerateOptions(path.parent / "out", dry_run=True, **how), problems)
+    findings.extend(warnings.all())
+    return generate_packages(packages, GenerateOptions(path.parent / "out", dry_run=True, **how), findings)
 
 
 def _run(*arguments: str) -> tuple[int, str]:
     done = CliRunner().invoke(cli, list(arguments))
     if isinstance(done.exception, UdogenError):
-        reported = [getattr(each, "message", str(each)) for each in getattr(done.exception, "problems", ())]
+        reported = [getattr(each, "message", str(each)) for each in getattr(done.exception, "findings", ())]
         return done.exception.exit_code, "\n".join([f"$ {arguments[0]}", str(done.exception), *reported, ""])
     return done.exit_code, f"$ {arguments[0]}\n{done.output}{done.exception or ''!r}\n"
 

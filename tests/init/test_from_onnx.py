@@ -81,15 +81,15 @@ def test_every_type_of_onnx_becomes_one_that_the_backend_hands_to_an_op(
     kind: str, cpu: str, htp: str, tmp_path: Path
 ) -> None:
     from udogen.configs import resolve
-    from udogen.opdef.problems import Problems
+    from udogen.findings import Findings
 
     draft = of_text(f"g ({kind}[4] x) => ({kind}[4] y) {{ y = acme.Copy (x) }}", tmp_path)
     assert project.of_drafts([draft]).warnings == []
     for backend, expected in (("cpu", cpu), ("htp", htp)):
-        problems = Problems()
-        package = resolve.for_backend(draft.package, backend, problems)
+        findings = Findings()
+        package = resolve.for_backend(draft.package, backend, findings)
         assert [each.name for each in package.ops[0].inputs[0].datatypes] == [expected]
-        assert problems.all() == ()
+        assert findings.all() == ()
 
 
 def test_a_text_is_no_tensor_of_qnn(tmp_path: Path) -> None:

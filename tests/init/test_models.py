@@ -11,10 +11,10 @@ from tests.init import models, smoking
 from tests.making import need_runtime
 from udogen.configs import json_write
 from udogen.configs.load import load
+from udogen.findings import Findings
 from udogen.init import project
 from udogen.init.draft import Draft
 from udogen.onnx.draft import from_onnx
-from udogen.opdef.problems import Problems
 
 RUNS = {
     "torch_style": 1, "function_style": 1, "optional_inputs": 2, "repeated_inputs": 2, "attributes": 1,
@@ -35,7 +35,7 @@ def test_the_config_equals_the_draft_and_so_do_its_ops_in_json(name: str, tmp_pa
     draft, config = written(name, tmp_path)
     [package], _ = load([config])
     assert package == draft.package
-    (tmp_path / "c.json").write_text(json_write.write([package], Problems()))
+    (tmp_path / "c.json").write_text(json_write.write([package], Findings()))
     [package], _ = load([tmp_path / "c.json"])
     assert [op.name for op in package.ops] == [op.name for op in draft.package.ops]
 

@@ -23,7 +23,7 @@ from tests.opdef.texts import (
     warnings,
 )
 from udogen.configs.load import load
-from udogen.opdef.problems import ConfigError
+from udogen.findings import ConfigError
 
 CPU_X = "<Input><Name>x</Name><Datatype>FLOAT_32</Datatype></Input>"
 
@@ -55,8 +55,8 @@ def test_files_that_disagree(tmp_path: Path) -> None:
 
 def test_a_file_given_twice_is_read_once(tmp_path: Path) -> None:
     (tmp_path / "demo.xml").write_text(collection())
-    (package,), problems = load([tmp_path / "demo.xml", str(tmp_path / "demo.xml")])
-    assert (len(package.ops), len(package.sources), problems.all()) == (1, 1, ())
+    (package,), findings = load([tmp_path / "demo.xml", str(tmp_path / "demo.xml")])
+    assert (len(package.ops), len(package.sources), findings.all()) == (1, 1, ())
 
 
 def test_what_two_files_say_alike_is_one_op(tmp_path: Path) -> None:
@@ -97,7 +97,7 @@ def test_strict(tmp_path: Path) -> None:
 def test_who_makes_too_many_mistakes_is_stopped(tmp_path: Path) -> None:
     with pytest.raises(ConfigError) as caught:
         load([_written(tmp_path, collection("".join(op("", name=f"Op{n}") for n in range(2000))))])
-    assert len(caught.value.problems) == 40
+    assert len(caught.value.findings) == 40
     assert caught.value.hint == "and more: checking ended here"
 
 
@@ -132,7 +132,7 @@ def test_a_dtd_is_refused_in_every_encoding(encoding: str, tmp_path: Path) -> No
         before, dtd = b"\xff\xfe" + before, dtd[2:]
     with pytest.raises(ConfigError) as raised:
         load([_written(tmp_path, before + dtd + after)])
-    assert any("a config may not have a DTD or entities" in each.message for each in raised.value.problems)
+    assert any("a config may not have a DTD or entities" in each.message for each in raised.value.findings)
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
@@ -144,7 +144,7 @@ def test_json_in_its_encodings(encoding: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("newline", ["\n", "\r\n"])
 def test_places_with_any_newline(newline: str, tmp_path: Path) -> None:
     text = collection(op(tensor("Input", "x;") + Y)).replace("\n", newline)
-    assert [problem.location.line for problem in problems_of(tmp_path, text.encode())] == [4]
+    assert [finding.location.line for finding in problems_of(tmp_path, text.encode())] == [4]
 
 
 # --- locations --------------------------------------------------------------------------------------------

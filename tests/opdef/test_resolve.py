@@ -9,19 +9,19 @@ import pytest
 from tests.opdef.texts import X, Y, collection, op, packages, param, supplement, tensor, udo
 from udogen import backends
 from udogen.configs import resolve
+from udogen.findings import Finding, Findings
 from udogen.generate.pipeline import GenerateOptions, resolve_all
 from udogen.opdef.model import Op, Tensor
-from udogen.opdef.problems import Problem, Problems
 
 OPEN = tensor("Input", "x", "BACKEND_SPECIFIC") + Y
 
 
 def resolved(
     tmp_path: Path, text: str, backend: str = "cpu", *, forced: bool = False
-) -> tuple[Op, tuple[Problem, ...]]:
-    problems = Problems()
-    package = resolve.for_backend(packages(tmp_path, text)[0], backend, problems, forced=forced)
-    return package.ops[0], problems.all()
+) -> tuple[Op, tuple[Finding, ...]]:
+    findings = Findings()
+    package = resolve.for_backend(packages(tmp_path, text)[0], backend, findings, forced=forced)
+    return package.ops[0], findings.all()
 
 
 def entry(body: str, tag: str = "Input", name: str = "x") -> str:
@@ -41,8 +41,8 @@ def test_the_type_of_the_supplement_counts(tmp_path: Path) -> None:
 
 
 def test_scalars_that_no_client_can_pass(tmp_path: Path) -> None:
-    _, problems = resolved(tmp_path, collection(op(X + Y + param("k", "FLOAT_16") + param("n", "FLOAT_32"))))
-    [found] = [each.message for each in problems]
+    _, findings = resolved(tmp_path, collection(op(X + Y + param("k", "FLOAT_16") + param("n", "FLOAT_32"))))
+    [found] = [each.message for each in findings]
     assert found == "`k` of `Scale` is a scalar of FLOAT_16, which QNN's API cannot pass"
 
 
@@ -81,7 +81,7 @@ def test_a_default_is_checked_for_the_type_of_the_backend(tmp_path: Path) -> Non
     _, output = resolved(
         tmp_path, collection(op(body), supplement(entry("<Datatype>UINT_8</Datatype>", "Parameter", "a")))
     )
-    assert [problem.message for problem in output] == ["the default of `a` of `Scale` is 300, but UINT_8 holds 0 … 255"]
+    assert [finding.message for finding in output] == ["the default of `a` of `Scale` is 300, but UINT_8 holds 0 … 255"]
 
 
 def test_a_default_that_is_text_becomes_what_it_means(tmp_path: Path) -> None:
@@ -145,8 +145,8 @@ def test_which_backends_in_json(tmp_path: Path) -> None:
 
 def test_only_ops_of_the_backend(tmp_path: Path) -> None:
     package = packages(tmp_path, collection(op() + op(name="Shift", backends="GPU")))[0]
-    assert [each.name for each in resolve.for_backend(package, "gpu", Problems()).ops] == ["Shift"]
-    assert [each.name for each in resolve.for_backend(package, "gpu", Problems(), forced=True).ops] == [
+    assert [each.name for each in resolve.for_backend(package, "gpu", Findings()).ops] == ["Shift"]
+    assert [each.name for each in resolve.for_backend(package, "gpu", Findings(), forced=True).ops] == [
         "Scale",
         "Shift",
     ]
@@ -159,7 +159,7 @@ def test_only_ops_of_the_backend(tmp_path: Path) -> None:
 def test_open_types_are_all_that_the_backend_has(backend: str, tmp_path: Path) -> None:
     found, [*_, warning] = resolved(tmp_path, collection(op(OPEN, backends=backend.upper())), backend)
     assert "FLOAT_32" in types(found.inputs[0])
-    assert warning.doubtful and "BACKEND_SPECIFIC, which no supplement defines for" in warning.message
+    assert not warning.is_error and "BACKEND_SPECIFIC, which no supplement defines for" in warning.message
     assert f'<SupplementalOpDefList Backend="{backend.upper()}">' in warning.hint
 
 
@@ -179,7 +179,7 @@ def test_per_core_types_in_both_spellings(tmp_path: Path) -> None:
 
 def test_types_that_are_never_delivered(tmp_path: Path) -> None:
     found, output = resolved(tmp_path, collection(op(tensor("Input", "x", "FLOAT_16") + Y)))
-    assert [each.doubtful for each in output] == [False]
+    assert [each.is_error for each in output] == [True]
     body = "".join(tensor("Input", name, "FLOAT_16 FLOAT_32") for name in "abcdefgh") + Y
     found, output = resolved(tmp_path, collection(op(body)))
     assert {types(each) for each in found.inputs} == {"FLOAT_32"}
@@ -187,16 +187,16 @@ def test_types_that_are_never_delivered(tmp_path: Path) -> None:
         "`a`, `b`, `c`, `d`, `e`, `f` … of `Scale` may be FLOAT_16, which the CPU runtime never passes to an op"
     ]
     found, output = resolved(tmp_path, collection(op(tensor("Input", "x", "UFIXED_POINT_32") + Y)))
-    assert (types(found.inputs[0]), [each.doubtful for each in output]) == ("UINT_32", [True])
+    assert (types(found.inputs[0]), [each.is_error for each in output]) == ("UINT_32", [False])
     assert not resolved(tmp_path, collection(op(tensor("Input", "x", "FLOAT_16") + Y, backends="HTP")), "htp")[1]
 
 
 def test_a_type_that_udo_ignores_beside_one_that_is_delivered_is_left_out(tmp_path: Path) -> None:
-    problems = Problems()
+    findings = Findings()
     text = collection(op(tensor("Input", "x", "FLOAT_16 INT_32") + Y))
-    package = resolve.for_backend(packages(tmp_path, text)[0], "cpu", problems, layout="snpe")
+    package = resolve.for_backend(packages(tmp_path, text)[0], "cpu", findings, layout="snpe")
     assert types(package.ops[0].inputs[0]) == "INT_32"
-    assert [each.message for each in problems.all()] == [
+    assert [each.message for each in findings.all()] == [
         "`x` of `Scale` may be FLOAT_16, which the CPU runtime never passes to an op"
     ]
 
@@ -221,7 +221,7 @@ def test_repeated(tag: str, backend: str, fine: bool, tmp_path: Path) -> None:
     other = Y if tag == "Input" else X
     body = other + tensor(tag, "many", more="<Repeated>true</Repeated>")
     _, output = resolved(tmp_path, collection(op(body)), backend, forced=True)
-    assert [each.doubtful for each in output] == ([] if fine else [False])
+    assert [each.is_error for each in output] == ([] if fine else [True])
 
 
 @pytest.mark.parametrize("chosen", [(), ("htp",)])
@@ -229,11 +229,11 @@ def test_a_limit_of_one_backend_stops_that_backend_alone(chosen: tuple[str, ...]
     """A string, which HTP does not support: the CPU's package is generated anyway, unless HTP was requested."""
     texts = [param("mode", "STRING"), param("kind", "STRING", default="near")]
     [package] = packages(tmp_path, collection(op(X + Y + "".join(texts), backends="CPU HTP")))
-    problems = Problems()
-    [(_, found)] = resolve_all([package], problems, GenerateOptions(backends=chosen))
+    findings = Findings()
+    [(_, found)] = resolve_all([package], findings, GenerateOptions(backends=chosen))
     assert list(found) == (["cpu"] if not chosen else ["htp"])
-    assert bool(problems.errors) == bool(chosen)
-    assert any("is not generated for HTP" in each.message for each in problems.warnings) != bool(chosen)
+    assert bool(findings.errors) == bool(chosen)
+    assert any("is not generated for HTP" in each.message for each in findings.warnings) != bool(chosen)
 
 
 def test_an_empty_enumerator_is_none(tmp_path: Path) -> None:
@@ -242,13 +242,13 @@ def test_an_empty_enumerator_is_none(tmp_path: Path) -> None:
 
 
 def test_unresolved_is_a_doubt(tmp_path: Path) -> None:
-    problems = Problems()
-    resolve.unresolved(packages(tmp_path, collection(op(OPEN, backends="CPU GPU")))[0], problems)
-    assert [each.message.split(",")[-1] for each in problems.warnings] == [
+    findings = Findings()
+    resolve.unresolved(packages(tmp_path, collection(op(OPEN, backends="CPU GPU")))[0], findings)
+    assert [each.message.split(",")[-1] for each in findings.warnings] == [
         " which no supplement defines for CPU",
         " which no supplement defines for GPU",
     ]
-    assert not problems.errors
+    assert not findings.errors
 
 
 def listed(*names: str) -> str:
@@ -278,4 +278,4 @@ def test_a_supplement_that_lists_an_op_sets_the_version_too(
     [package] = packages(tmp_path, text)
     assert " ".join(backends.of_op(package.ops[0], package)) == wanted
     for backend in wanted.split():
-        assert " ".join(resolve.for_backend(package, backend, Problems()).ops[0].dsp_archs) == archs
+        assert " ".join(resolve.for_backend(package, backend, Findings()).ops[0].dsp_archs) == archs

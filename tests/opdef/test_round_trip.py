@@ -20,32 +20,32 @@ from tests.opdef.models import common_packages, rich_packages
 from tests.opdef.texts import collection, packages
 from udogen import backends, resources
 from udogen.configs import json_read, json_write, resolve, xml_read, xml_write
+from udogen.findings import Findings
 from udogen.opdef.model import Op, OpPackage, Tensor
-from udogen.opdef.problems import Problems
 
 
 def to_xml(package: OpPackage) -> tuple[str, list[str]]:
-    problems = Problems()
-    return xml_write.write(package, problems), [problem.message for problem in problems.all()]
+    findings = Findings()
+    return xml_write.write(package, findings), [finding.message for finding in findings.all()]
 
 
 def to_json(package: OpPackage) -> tuple[str, list[str]]:
-    problems = Problems()
-    text = json_write.write([package], problems)
-    return text, [item for problem in problems.all() for item in problem.message.split("; ")]
+    findings = Findings()
+    text = json_write.write([package], findings)
+    return text, [item for finding in findings.all() for item in finding.message.split("; ")]
 
 
 def from_xml(text: str) -> OpPackage:
-    problems = Problems()
-    (found,) = xml_read.read(text.encode(), "a.xml", problems)
-    assert not problems.errors
+    findings = Findings()
+    (found,) = xml_read.read(text.encode(), "a.xml", findings)
+    assert not findings.errors
     return found
 
 
 def from_json(text: str) -> OpPackage:
-    problems = Problems()
-    (found,) = json_read.read(text.encode(), "a.json", problems)
-    assert not problems.errors
+    findings = Findings()
+    (found,) = json_read.read(text.encode(), "a.json", findings)
+    assert not findings.errors
     return found
 
 
@@ -60,7 +60,7 @@ def test_what_both_can_say_is_never_lost(package: OpPackage) -> None:
     assert to_xml(again)[0] == text
     assert to_json(again)[0] == to_json(package)[0]
     for backend in backends.ALL:  # a supplement for DSP is written for each of its versions
-        resolved = [resolve.for_backend(each, backend, Problems(), layout="qnn").ops for each in (package, again)]
+        resolved = [resolve.for_backend(each, backend, Findings(), layout="qnn").ops for each in (package, again)]
         assert resolved[0] == resolved[1]
 
 
@@ -217,7 +217,7 @@ def test_the_json_schema_agrees_with_the_reader() -> None:
     accepted = 0
     for body in changed(RICH):
         text = json.dumps(body)
-        packages = json_read.read(text.encode(), "a.json", Problems())
+        packages = json_read.read(text.encode(), "a.json", Findings())
         assert validator.is_valid(body) == bool(packages), text
         accepted += bool(packages)
     assert accepted > 50
@@ -255,9 +255,9 @@ def test_real_habits(name: str, tmp_path: Path) -> None:
     """Real configs are accepted, resolve, and convert into themselves."""
     path = Path(__file__).parent / "habits" / name
     (package,) = packages(tmp_path, path.read_bytes())
-    problems = Problems()
-    resolve.for_backend(package, "cpu", problems, forced=True)
-    assert not problems.errors
+    findings = Findings()
+    resolve.for_backend(package, "cpu", findings, forced=True)
+    assert not findings.errors
     if name.endswith(".xml"):
         assert to_xml(from_xml(to_xml(package)[0]))[0] == to_xml(package)[0]
     else:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.opdef.texts import X, Y, collection, errors, op, param, problems_of, supplement, tensor, udo, warnings
-from udogen.opdef.problems import Location, Problem, render
+from udogen.findings import Finding, Location, render
 
 CPU_X = "<Input><Name>x</Name><Datatype>FLOAT_32</Datatype></Input>"
 
@@ -153,22 +153,22 @@ def test_warning(message: str, text: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("text", [*ERRORS.values(), *WARNINGS.values()])
 def test_every_problem_has_a_place_and_a_hint(text: str, tmp_path: Path) -> None:
     lines = text.splitlines()
-    for problem in problems_of(tmp_path, text):
-        assert 0 < problem.location.line <= len(lines)
-        assert problem.hint
+    for finding in problems_of(tmp_path, text):
+        assert 0 < finding.location.line <= len(lines)
+        assert finding.hint
 
 
 def test_hints_name_what_was_meant(tmp_path: Path) -> None:
-    (problem,) = problems_of(tmp_path, collection(supplements=supplement(CPU_X, name="Scael")))
-    assert problem.hint == "did you mean `Scale`?"
-    (problem,) = problems_of(tmp_path, collection(op(backends="CPU CPUU")))
-    assert problem.hint == "did you mean CPU?"
+    (finding,) = problems_of(tmp_path, collection(supplements=supplement(CPU_X, name="Scael")))
+    assert finding.hint == "did you mean `Scale`?"
+    (finding,) = problems_of(tmp_path, collection(op(backends="CPU CPUU")))
+    assert finding.hint == "did you mean CPU?"
 
 
 @pytest.mark.parametrize("width", [0, 60])
 def test_the_line_of_a_problem_fits_into_the_terminal(width: int) -> None:
     line = f"<Input>{'<!-- -->' * 9}<Datatype>FLOAT_23</Datatype></Input>"
-    problem = Problem(Location("a.xml", 1), "`FLOAT_23` is not a data type", "did you mean FLOAT_32?")
-    _, shown, mark, _ = render(problem, [line], width=width).splitlines()
+    finding = Finding("`FLOAT_23` is not a data type", "did you mean FLOAT_32?", Location("a.xml", 1))
+    _, shown, mark, _ = render(finding, [line], width=width).splitlines()
     assert not width or len(shown) <= width
     assert shown[mark.index("^") : mark.rindex("^") + 1] == "FLOAT_23"

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from udogen.configs.load import load
+from udogen.findings import ConfigError, Finding
 from udogen.opdef.model import Op, OpPackage
-from udogen.opdef.problems import ConfigError, Problem
 
 
 def tensor(
@@ -78,22 +78,22 @@ def only_op(tmp_path: Path, text: str) -> Op:
     return packages(tmp_path, text)[0].ops[0]
 
 
-def problems_of(tmp_path: Path, *texts: str | bytes) -> list[Problem]:
+def problems_of(tmp_path: Path, *texts: str | bytes) -> list[Finding]:
     """Return all problems that loading reports."""
     try:
         return list(load([_write(tmp_path, number, text) for number, text in enumerate(texts)])[1].all())
     except ConfigError as fault:
-        return list(fault.problems)
+        return list(fault.findings)
 
 
 def errors(tmp_path: Path, *texts: str | bytes) -> list[str]:
     """Return the messages of errors."""
-    return [problem.message for problem in problems_of(tmp_path, *texts) if not problem.doubtful]
+    return [finding.message for finding in problems_of(tmp_path, *texts) if finding.is_error]
 
 
 def warnings(tmp_path: Path, *texts: str | bytes) -> list[str]:
     """Return the messages of warnings."""
-    return [problem.message for problem in problems_of(tmp_path, *texts) if problem.doubtful]
+    return [finding.message for finding in problems_of(tmp_path, *texts) if not finding.is_error]
 
 
 def _write(tmp_path: Path, number: int, text: str | bytes) -> Path:

@@ -15,7 +15,7 @@ from tests.snpe.packages import config, package
 from udogen.configs import resolve
 from udogen.configs.load import load
 from udogen.errors import RunFailed
-from udogen.opdef.problems import ConfigError, Problems
+from udogen.findings import ConfigError, Findings
 from udogen.runtime import OpSession
 from udogen.runtime.built import Built, find_built
 from udogen.runtime.op.request import CallOptions, make_call
@@ -178,12 +178,12 @@ def test_other_types_are_still_refused(built: Built) -> None:
 def test_a_type_that_a_core_does_not_know_is_ignored(tmp_path: Path) -> None:
     """With a warning that names the place, the type and the core; nothing is refused."""
     [made], _ = load([config(tmp_path, package("P", op("A", [tensor("x", "FLOAT_16")], tensor("y", "UINT_16"))))])
-    problems = Problems()
-    found = resolve.for_backend(made, "cpu", problems).ops[0]
+    findings = Findings()
+    found = resolve.for_backend(made, "cpu", findings).ops[0]
     assert [row.name for row in found.inputs[0].accepted] == ["FLOAT_32", "UFIXED_POINT_8"]
     assert [row.name for row in found.outputs[0].accepted] == ["FLOAT_32", "UFIXED_POINT_8"]
-    assert not problems.errors
-    assert [(str(each.location), each.message) for each in problems.warnings] == [
+    assert not findings.errors
+    assert [(str(each.location), each.message) for each in findings.warnings] == [
         (f"{tmp_path}/config.json:1", "`x` of `A` is FLOAT_16, which CPU does not support: it is ignored"),
         (f"{tmp_path}/config.json:1", "`y` of `A` is UINT_16, which CPU does not support: it is ignored"),
     ]
@@ -199,11 +199,11 @@ def test_of_v66_too(tmp_path: Path, written: str, taken: str) -> None:
         "core_types": ["DSP"],
         "dsp_arch_types": ["v66"],
     }
-    [made], problems = load([config(tmp_path, package("P", body))])
-    found = resolve.for_backend(made, "dsp", problems).ops[0]
+    [made], findings = load([config(tmp_path, package("P", body))])
+    found = resolve.for_backend(made, "dsp", findings).ops[0]
     assert " ".join(row.name for row in found.inputs[0].datatypes) == taken
     expected = f"`x` of `A` is {written}, which DSP does not support: it is ignored"
-    assert expected in [p.message for p in problems.warnings]
+    assert expected in [p.message for p in findings.warnings]
 
 
 def test_where_no_type_is_left_it_is_an_error(tmp_path: Path) -> None:
@@ -214,7 +214,7 @@ def test_where_no_type_is_left_it_is_an_error(tmp_path: Path) -> None:
     )
     with pytest.raises(ConfigError) as caught:
         make_packages([path], tmp_path / "out")
-    assert "`x` of `A` is STRING, which the CPU runtime never passes to an op" in caught.value.problems[0].message
+    assert "`x` of `A` is STRING, which the CPU runtime never passes to an op" in caught.value.findings[0].message
     path.write_text(path.read_text().replace("STRING", "FLOAT_16"))
     with pytest.raises(ConfigError):
         make_packages([path], tmp_path / "out", layout="qnn")

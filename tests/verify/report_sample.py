@@ -127,22 +127,22 @@ def timed(microseconds: float, *, numpy: float = 9.0, moved: int = 12288) -> Cos
 
 
 LAYOUT = Finding(
-    "layout-swap",
     "the output is what comes out when the input is read as NCHW, and the config has NHWC",
-    "simulating this fault reproduces the output (1536 of 2048 elements)",
     "read the channel as the last axis: input[((n * H + h) * W + w) * C + c]",
+    kind="layout-swap",
+    evidence="simulating this fault reproduces the output (1536 of 2048 elements)",
 )
 TAIL = Finding(
-    "unwritten-tail",
     "the last 8 elements of each row were not written",
-    "they hold the byte that the memory had been filled with, and begin where 32 elements are full",
     "let the loop after the vector loop run to the end: `for (; i < n; ++i)`",
+    kind="unwritten-tail",
+    evidence="they hold the byte that the memory had been filled with, and begin where 32 elements are full",
 )
 ROUNDING = Finding(
-    "rounding",
     "results are truncated where the nearest is expected",
-    "truncating the results of the reference gives exactly what was found: 61 of 240 elements show it",
     "add half a step before the conversion, or use lrintf",
+    kind="rounding",
+    evidence="truncating the results of the reference gives exactly what was found: 61 of 240 elements show it",
 )
 
 

@@ -76,7 +76,7 @@ def findings(
 
 def causes(*args: Any, **more: Any) -> list[str]:
     """Return the names of what is found."""
-    return [each.cause for each in findings(*args, **more)]
+    return [each.kind for each in findings(*args, **more)]
 
 
 def failed(
@@ -164,7 +164,7 @@ SLIPS: list[tuple[Kernel, Kernel, tuple[Array, ...], str]] = [
 @pytest.mark.parametrize(("reference", "kernel", "inputs", "what"), SLIPS, ids=[row[-1] for row in SLIPS])
 def test_one_operation_is_another(reference: Kernel, kernel: Kernel, inputs: tuple[Array, ...], what: str) -> None:
     found = findings(reference, kernel, dict(zip("ab", inputs, strict=False)))
-    assert found and what in found[0].sentence, found
+    assert found and what in found[0].message, found
     assert "also for new inputs" in found[0].evidence
 
 
@@ -314,7 +314,7 @@ def test_numbers_from_elsewhere_are_compared_without_their_reference() -> None:
     x = floats(6, 9)
     case = failed({"x": x}, x + 1, Tolerance(1e-5), lambda *_: {"y": 0 * x})
     found = {"y": (x + 1).astype(np.float16).astype(np.float32)}
-    assert [each.cause for each in diagnose(FailedCase(case, found))] == ["precision"]
+    assert [each.kind for each in diagnose(FailedCase(case, found))] == ["precision"]
 
 
 def quick_tanh(x: Array) -> Array:
@@ -369,7 +369,7 @@ def test_an_output_that_is_not_written_at_all() -> None:
     rerun = poisoned(np.tanh(x), np.ones((2, 10), bool))
     case = failed({"x": x}, np.tanh(x), Tolerance(1e-5))
     found = diagnose(FailedCase(case, rerun(poison=0x5A), rerun=rerun))
-    assert [(each.cause, each.sentence) for each in found] == [
+    assert [(each.kind, each.message) for each in found] == [
         ("uninitialised", "no element of the output `y` is written")
     ]
 

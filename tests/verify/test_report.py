@@ -108,7 +108,7 @@ def all_wrong_for_one_cause() -> list[Outcome]:
 
 
 def all_wrong_for_many_causes() -> list[Outcome]:
-    causes = [replace(LAYOUT, cause=f"cause-{n}", evidence="because " * 300) for n in range(500)]
+    causes = [LAYOUT._replace(kind=f"cause-{n}", evidence="because " * 300) for n in range(500)]
     return [replace(each, findings=(cause,)) for cause in causes for each in failures()[:4]]
 
 
@@ -213,7 +213,7 @@ def test_no_meaning_is_in_colour_alone(report: html.HtmlElement) -> None:
 
 
 def test_names_of_any_letters() -> None:
-    finding = Finding(NASTY, NASTY, NASTY, NASTY)
+    finding = Finding(NASTY, NASTY, kind=NASTY, evidence=NASTY)
     error = CaseError(NASTY, NASTY, NASTY, (NASTY,))
     bad = replace(layout_swap(), findings=(finding,), dtype=NASTY, backend=NASTY)
     bad = replace(
@@ -326,11 +326,11 @@ def test_many_of_one_cause_are_a_few_and_a_table() -> None:
 
 def test_folded_problems_show_their_sentence() -> None:
     """From the fourth cause on no case is open, so the cause is shown above."""
-    causes = [replace(layout_swap(), findings=(replace(LAYOUT, cause=f"cause-{n}"),)) for n in range(5)]
+    causes = [replace(layout_swap(), findings=(LAYOUT._replace(kind=f"cause-{n}"),)) for n in range(5)]
     articles = read(run_of(*causes)).xpath("//article")
     assert [bool(each.xpath("./details[@open]")) for each in articles] == [True, True, True, False, False]
     sentences = [[text_of(each) for each in article.xpath("./p[@class='sentence']")] for article in articles]
-    assert sentences == [[], [], [], [LAYOUT.sentence], [LAYOUT.sentence]]
+    assert sentences == [[], [], [], [LAYOUT.message], [LAYOUT.message]]
 
 
 def test_costs_that_were_not_measured_have_no_column() -> None:
@@ -363,7 +363,9 @@ def test_ops_of_one_name_are_called_by_their_packages() -> None:
 
 
 def test_numbers_that_are_right_with_something_else_that_is_not() -> None:
-    heap = Finding("heap", "execute allocates memory", "std::vector at Softmax.cpp:31", "reserve it in prepare")
+    heap = Finding(
+        "execute allocates memory", "reserve it in prepare", kind="heap", evidence="std::vector at Softmax.cpp:31"
+    )
     report = read(run_of(replace(RIGHT, status="failed", findings=(heap,))))
     [article] = report.xpath("//article")
     assert text_of(article[0]) == "Softmax: heap"
@@ -434,7 +436,7 @@ def test_networks_have_their_layers_and_the_first_wrong_one(report: html.HtmlEle
 
 
 def test_small_outputs_belong_to_the_cause_that_a_larger_one_shows() -> None:
-    right, cause = np.zeros(64, "float32"), Finding("factor", "every element is off")
+    right, cause = np.zeros(64, "float32"), Finding("every element is off", kind="factor")
     made = [
         outcome("small", expected=right[:1], found=right[:1] + 1),
         outcome("large", expected=right, found=right + 1, findings=(cause,)),

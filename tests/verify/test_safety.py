@@ -76,8 +76,8 @@ def here(name: str, function: str = "execute", mark: str = "// here") -> str:
 
 def test_a_vector_that_grows_three_calls_deep_is_found_with_function_and_line(unsafe: Unsafe) -> None:
     [found] = checked(unsafe("grows"), heap=True)
-    assert found.cause == "heap-in-execute"
-    assert found.sentence == (
+    assert found.kind == "heap-in-execute"
+    assert found.message == (
         "op `LeakyRelu` allocates on the heap in each execution: 120 times in 20 executions (5,040 bytes), "
         f"in {here('grows', 'keep')}"
     )
@@ -91,7 +91,7 @@ def test_a_vector_that_grows_three_calls_deep_is_found_with_function_and_line(un
 
 def test_what_is_allocated_in_the_first_execution_alone_is_found_too(unsafe: Unsafe) -> None:
     [found] = checked(unsafe("first only"), heap=True)
-    assert found.sentence == (
+    assert found.message == (
         "op `LeakyRelu` allocates on the heap in its first execution: once in 20 executions (100 bytes), "
         f"in {here('first only')}"
     )
@@ -106,7 +106,7 @@ def test_without_lines_the_function_is_shown_and_how_to_get_lines(unsafe: Unsafe
     with OpSession(built.library, built.provider, timeout=60, preload=preloaded(heap=True)) as session:
         result = session.run(call_of(built, 20), Watch(heap=True))
     [found] = findings_of_run(built, result, "LeakyRelu")
-    assert found.sentence.endswith("(100 bytes), in `execute`")
+    assert found.message.endswith("(100 bytes), in `execute`")
     assert (
         found.evidence.splitlines()[-1] == "built without -g: `udogen build --lines` makes a library with line numbers"
     )
@@ -175,7 +175,7 @@ def test_an_htp_kernel_is_watched_in_its_own_runtime(tmp_path: Path) -> None:
         text[: body.end()] + "  static float* volatile kept; delete[] kept; kept = new float[7];\n" + text[body.end() :]
     )
     [one] = found(sound)
-    assert one.sentence.endswith(f"(560 bytes), in `execute` ({KERNEL}:{line})")
+    assert one.message.endswith(f"(560 bytes), in `execute` ({KERNEL}:{line})")
 
 
 # --- reads and writes outside tensors -------------------------------------------------------------------------
@@ -193,14 +193,14 @@ def test_an_htp_kernel_is_watched_in_its_own_runtime(tmp_path: Path) -> None:
 )
 def test_a_step_beside_a_tensor_ends_at_a_guard_page(name: str, words: str, unsafe: Unsafe) -> None:
     [found] = checked(unsafe(name), guard=True)
-    assert found.cause == "out-of-bounds"
-    assert found.sentence == f"op `LeakyRelu` {words}, in {here(name)}"
+    assert found.kind == "out-of-bounds"
+    assert found.message == f"op `LeakyRelu` {words}, in {here(name)}"
     assert found.hint == "let the kernel's loops end at the tensor's own dimensions"
 
 
 def test_an_input_that_is_written_is_found(unsafe: Unsafe) -> None:
     [found] = checked(unsafe("writes input"), guard=True)
-    assert found.sentence == "op `LeakyRelu` wrote into its input `input`, which it must not: at byte 4 of 96"
+    assert found.message == "op `LeakyRelu` wrote into its input `input`, which it must not: at byte 4 of 96"
 
 
 def test_a_guard_page_is_reported_by_the_session_too(unsafe: Unsafe) -> None:
@@ -250,7 +250,7 @@ def test_address(cxx: str, name: str, access: str, side: str, unsafe: Unsafe, mo
     monkeypatch.setenv("X86_CXX", with_runtime(cxx))
     [found] = checked(unsafe(name), sanitize=["address,undefined"])
     what = "uses memory that is not its own: heap-buffer-overflow"
-    assert found.sentence == f"op `LeakyRelu` {what}, in {here(name)}"
+    assert found.message == f"op `LeakyRelu` {what}, in {here(name)}"
     assert access in found.evidence and re.search(side, found.evidence)
 
 
@@ -258,8 +258,8 @@ def test_address(cxx: str, name: str, access: str, side: str, unsafe: Unsafe, mo
 def test_undefined(cxx: str, unsafe: Unsafe, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("X86_CXX", with_runtime(cxx))
     [found] = checked(unsafe("overflows"), sanitize=["undefined"])
-    assert found.cause == "undefined-behaviour"
-    assert found.sentence == (
+    assert found.kind == "undefined-behaviour"
+    assert found.message == (
         "op `LeakyRelu` does what C++ does not define: signed integer overflow: 98304 * 65536 cannot be represented "
         f"in type 'int', in {here('overflows', 'scaled')}"
     )
@@ -267,9 +267,9 @@ def test_undefined(cxx: str, unsafe: Unsafe, monkeypatch: pytest.MonkeyPatch) ->
 
 def test_threads(unsafe: Unsafe) -> None:
     [found] = checked(unsafe("shares"), sanitize=["thread"])
-    assert found.cause == "data-race"
-    assert "collides with itself in another graph at the same time: data race" in found.sentence
-    assert f"`execute` ({KERNEL}:{KERNELS['shares'].line()})" in found.sentence
+    assert found.kind == "data-race"
+    assert "collides with itself in another graph at the same time: data race" in found.message
+    assert f"`execute` ({KERNEL}:{KERNELS['shares'].line()})" in found.message
 
 
 def test_a_sound_kernel_is_left_alone(unsafe: Unsafe) -> None:
@@ -342,7 +342,7 @@ def test_a_case_with_right_numbers_fails_where_it_is_not_safe(unsafe: Unsafe) ->
     assert plain.passed
     [outcome] = run_cases(built, [case], options=TestOptions(safety=SafetyOptions(heap=True)))
     assert outcome.status == "failed"
-    assert [finding.cause for finding in outcome.findings] == ["heap-in-execute"]
+    assert [finding.kind for finding in outcome.findings] == ["heap-in-execute"]
 
 
 def test_run_op_heap(unsafe: Unsafe, tmp_path: Path) -> None:
@@ -359,7 +359,7 @@ def test_run_op_heap(unsafe: Unsafe, tmp_path: Path) -> None:
     assert "heap-in-execute: op `LeakyRelu` allocates on the heap in each execution" in done.stdout
     assert here("grows", "keep") in done.stdout
     shown = json.loads(udogen(*requested, "--json").stdout)
-    assert (shown["ok"], [row["cause"] for row in shown["heap"]]) == (False, ["heap-in-execute"])
+    assert (shown["ok"], [row["kind"] for row in shown["heap"]]) == (False, ["heap-in-execute"])
 
 
 def test_build_sanitize(unsafe: Unsafe) -> None:

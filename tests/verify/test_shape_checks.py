@@ -49,7 +49,7 @@ def checked(pool: Path, code: str = MISSING, *, rules: str = "") -> tuple[subpro
     done = udogen("test", pool, "--backend", "shapes", "--json")
     found = json.loads(done.stdout)
     cases = found.get("cases", [])
-    return done, {each["sentence"] for case in cases for each in case["findings"]}
+    return done, {each["message"] for case in cases for each in case["findings"]}
 
 
 def test_code_that_is_right_agrees_with_rules_and_reference(pool: Path) -> None:

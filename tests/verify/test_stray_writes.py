@@ -176,8 +176,8 @@ def test_udogen_test_on_hexagon(htp: Built) -> None:
         assert found.error is not None and found.error.message.startswith(TAIL), found
     assert outcome("READS", NO_CHECKS).status == "ran"
     [finding] = outcome("READS", SafetyOptions(guard=True)).findings
-    assert finding.cause == "out-of-bounds"
-    assert finding.sentence == f"op `Stray` read past the end of its input `x` ({SIZE} bytes): at byte 256"
+    assert finding.kind == "out-of-bounds"
+    assert finding.message == f"op `Stray` read past the end of its input `x` ({SIZE} bytes): at byte 256"
 
 
 # --- DSP V65/V66 ------------------------------------------------------------------------------------------------------

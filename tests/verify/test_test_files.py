@@ -9,7 +9,7 @@ import pytest
 
 from tests.verify import toy
 from udogen.errors import UdogenError, UsageError
-from udogen.opdef.problems import ConfigError, Problems
+from udogen.findings import ConfigError, Findings
 from udogen.verify.cases import Case
 from udogen.verify.test_files import configs, read, references
 from udogen.verify.test_files.expand import cases_of, load_examples
@@ -24,8 +24,8 @@ def problems_of(folder: Path, text: str) -> list[str]:
     toy.write(folder, text)
     with pytest.raises(ConfigError) as caught:
         configs.sources(load_test_files(folder))
-    assert all(each.location.file == str(folder / "op_tests.toml") for each in caught.value.problems)
-    return [f"{each.location.line}: {each.message} ({each.hint})" for each in caught.value.problems]
+    assert all(each.location.file == str(folder / "op_tests.toml") for each in caught.value.findings)
+    return [f"{each.location.line}: {each.message} ({each.hint})" for each in caught.value.findings]
 
 
 def cases(folder: Path, text: str, backend: str = "cpu") -> list[Case]:
@@ -162,10 +162,10 @@ modle = "net.onnx"
 )
 def test_what_is_no_test_file(tmp_path: Path, text: str, line: int, sentence: str) -> None:
     (tmp_path / "op_tests.toml").write_text(text)
-    problems = Problems()
-    assert read_file(tmp_path / "op_tests.toml", problems).ops == []
-    [problem] = problems.errors
-    assert problem.message.startswith(sentence) and problem.location.line == line
+    findings = Findings()
+    assert read_file(tmp_path / "op_tests.toml", findings).ops == []
+    [finding] = findings.errors
+    assert finding.message.startswith(sentence) and finding.location.line == line
 
 
 def test_a_folder_without_a_test_file_or_config(tmp_path: Path) -> None:
@@ -442,7 +442,7 @@ def test_a_test_file_in_python(tmp_path: Path) -> None:
     path.write_text(PYTHON)
     with pytest.raises(ConfigError) as caught:
         load_test_files(tmp_path)
-    assert [(each.location.line, each.message) for each in caught.value.problems] == [
+    assert [(each.location.line, each.message) for each in caught.value.findings] == [
         (5, "`name_of_case` is not a known key")
     ]
 

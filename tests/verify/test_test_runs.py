@@ -99,7 +99,7 @@ def test_a_crash_takes_one_case_down_and_what_is_wrong_is_explained(run: Run) ->
     assert crash.error is not None and crash.error.kind == "op-crashed"
     assert crash.error.message.startswith("op `Scale` crashed with SIGILL")
     assert crash.smallest is not None and 9 < crash.smallest.inputs["x"].size <= 12
-    assert [each.cause for each in by_name["refused: 4, factor=98"].findings] == ["not-refused"]
+    assert [each.kind for each in by_name["refused: 4, factor=98"].findings] == ["not-refused"]
 
 
 def test_an_op_that_does_not_come_back_is_stopped(run: Run) -> None:

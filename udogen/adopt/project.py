@@ -18,13 +18,13 @@ from udogen.build.package import Say, no_say
 from udogen.configs import xml_write
 from udogen.configs.load import load
 from udogen.errors import UsageError, writing
+from udogen.findings import Findings
 from udogen.generate import op_tests
 from udogen.generate.pipeline import Generated, GenerateOptions, generate
 from udogen.init.project import command_files
 from udogen.opdef import names
 from udogen.opdef.datatypes import BY_NAME, DataType
 from udogen.opdef.model import Op, OpPackage, Rank, Tensor
-from udogen.opdef.problems import Problems
 
 KERNELS = "kernels"
 EXTRA = "extra"  # sources and headers that kernels need
@@ -69,14 +69,14 @@ def adopt(options: AdoptOptions, *, log: Say = no_say) -> AdoptReport:
     with TemporaryDirectory() as folder:  # report errors in the config before any file is written
         first = Path(folder, chosen.name)
         first.write_bytes(chosen.content)
-        checked, problems = load([first])
-        generate(checked, generating._replace(dry_run=True), problems)
+        checked, findings = load([first])
+        generate(checked, generating._replace(dry_run=True), findings)
     report.save(report.config, chosen.content)
     for path, content in _kernel_files(found, report.decide).items():
         report.save(options.out / KERNELS / path, content)
     for each in found.others:
         report.save(options.out / EXTRA / each.relative_to(found.folder), each.read_bytes())
-    loaded, problems = load([report.config])
+    loaded, findings = load([report.config])
     report.decide += [*_unmatched(found, loaded), *_lost_types(found)]
     if options.to_qhpi:
         for kernel in in_core:
@@ -85,8 +85,8 @@ def adopt(options: AdoptOptions, *, log: Say = no_say) -> AdoptReport:
             report.port.append(line)
     else:
         report.port += port_changes(in_core)
-    report.packages += generate(loaded, generating._replace(kernels=options.out / KERNELS), problems, log=log)
-    report.decide += [problem.message for problem in problems.warnings]
+    report.packages += generate(loaded, generating._replace(kernels=options.out / KERNELS), findings, log=log)
+    report.decide += [finding.message for finding in findings.warnings]
     known = {op.name: op_tests.KnownTests(config=chosen.name) for package in loaded for op in package.ops}
     report.written += op_tests.write(loaded, options.out, known, log=log)
     _write_commands(options, generating, loaded, report)
@@ -155,7 +155,7 @@ def _config(found: AdoptedFolder) -> tuple[_Config, list[str]]:
     """The adopted config, or one derived from the sources; and what the user must decide."""
     if not found.configs:
         package, comments, doubts = derived(found)
-        return _Config(f"{package.name}.xml", xml_write.write(package, Problems(), comments).encode()), doubts
+        return _Config(f"{package.name}.xml", xml_write.write(package, Findings(), comments).encode()), doubts
     best = _best(found)
     others = ", ".join(str(each.relative_to(found.folder)) for each in found.configs if each != best)
     doubts = [f"{best.name} is used, as it names most ops of the kernels; not used: {others}"] if others else []

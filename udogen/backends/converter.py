@@ -11,10 +11,10 @@ from typing import NamedTuple
 from udogen.backends.libraries import CONVERTER
 from udogen.backends.op_tables import code
 from udogen.backends.plan import Part, Plan, PlannedFile, Source
+from udogen.findings import Findings
 from udogen.opdef import inference
 from udogen.opdef.model import Op, OpPackage, Tensor
 from udogen.opdef.names import cpp_comment, cpp_string
-from udogen.opdef.problems import Problems
 
 SUFFIX = "_Converter_Op_Package"
 LIBRARY = "libConverterOpPackage.so"
@@ -59,7 +59,7 @@ def plan(package: OpPackage, source: Source) -> Plan:
     )
 
 
-def warn_of_gaps(package: OpPackage, problems: Problems) -> None:
+def warn_of_gaps(package: OpPackage, findings: Findings) -> None:
     """Warn of each shape and data type that the user must write, as the config does not give it."""
     for op in package.ops:
         for output in op.outputs:
@@ -68,7 +68,7 @@ def warn_of_gaps(package: OpPackage, problems: Problems) -> None:
                 ("data type", "DataTypeInference", inference.datatype(op, output)),
             ):
                 if found is None or output.repeated:
-                    problems.warn(
+                    findings.warn(
                         output.location,
                         f"the config does not give the {what} of output `{output.name}` of `{op.name}` for converters",
                         f"write {op.name}{function} in ConverterOpPackage.cpp; until then it returns an error",

@@ -14,10 +14,10 @@ from udogen.cli import output
 from udogen.cli.options import ConfigOptions, json_option, option, strict_option, verb
 from udogen.configs import vendor
 from udogen.configs.load import load
+from udogen.findings import Findings
 from udogen.generate.op_tests import FILE
 from udogen.generate.pipeline import GenerateOptions, resolve_all
 from udogen.opdef.model import OpPackage
-from udogen.opdef.problems import Problems
 from udogen.tables import many
 
 
@@ -44,16 +44,16 @@ def command(options: CheckOptions) -> None:
 
     Report all errors in configs, with file, line and fix.
     """
-    packages, problems = load(options.all_configs, strict=options.strict)
-    resolved = resolve_all(packages, problems, GenerateOptions(backends=options.chosen, layout=options.layout or ""))
-    taken = _vendor_generators(problems) if options.vendors else {}
-    problems.stop_if_any(strict=options.strict)
+    packages, findings = load(options.all_configs, strict=options.strict)
+    resolved = resolve_all(packages, findings, GenerateOptions(backends=options.chosen, layout=options.layout or ""))
+    taken = _vendor_generators(findings) if options.vendors else {}
+    findings.stop_if_any(strict=options.strict)
     if options.as_json:
         takers = {"vendor": {file: list(tools) for file, tools in taken.items()}} if options.vendors else {}
-        warnings = [problem.as_json() for problem in problems.warnings]
+        warnings = [finding.as_json() for finding in findings.warnings]
         output.print_json({"ok": True, "packages": [*map(_as_json, packages)], **takers, "warnings": warnings})
         return
-    output.print_problems(problems.warnings)
+    output.print_problems(findings.warnings)
     for package, by_backend in resolved:
         named = sorted(backend for backend, each in by_backend.items() if each.ops)
         count = many(len(package.ops), "op")
@@ -81,11 +81,11 @@ def _as_json(package: OpPackage) -> dict[str, object]:
     return {"name": package.name, "configs": list(package.sources), "ops": ops}
 
 
-def _vendor_generators(problems: Problems) -> dict[str, tuple[str, ...]]:
+def _vendor_generators(findings: Findings) -> dict[str, tuple[str, ...]]:
     """Config -> those of Qualcomm's generators that accept it; adds an error for everything that they refuse."""
-    found = {file: vendor.verdict(data, file) for file, data in problems.contents.items()}
+    found = {file: vendor.verdict(data, file) for file, data in findings.contents.items()}
     for verdict in found.values():
         for each in verdict.refusals:
             what = f"{verdict.meant} of Qualcomm's release {vendor.release()} would refuse this: {each.message}"
-            problems.error(each.location, what, each.hint)
+            findings.error(each.location, what, each.hint)
     return {file: verdict.takes for file, verdict in found.items()}

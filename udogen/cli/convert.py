@@ -15,9 +15,9 @@ from udogen.cli.options import ConfigOptions, json_option, option, strict_option
 from udogen.configs import json_write, rules, vendor, xml_write
 from udogen.configs.load import load, parse
 from udogen.errors import UsageError, read_plain, replace_file, writing
+from udogen.findings import Finding, Findings
 from udogen.generate.pipeline import GenerateOptions, resolve_all
 from udogen.opdef.model import Op, OpPackage
-from udogen.opdef.problems import Problem, Problems
 
 _SHOWN = 8  # refusals of Qualcomm's generators
 
@@ -43,30 +43,30 @@ def command(options: ConvertOptions) -> None:
 
     Write configs in the other format; warns of what that format cannot store.
     """
-    packages, problems = load(options.all_configs, strict=options.strict)
+    packages, findings = load(options.all_configs, strict=options.strict)
     packages = tuple(_only(package, options.chosen) for package in packages) if options.chosen else packages
 
     out = options.out if options.out != Path("-") else None
     if options.language == "json":
-        text = json_write.write(packages, problems)
+        text = json_write.write(packages, findings)
     elif len(packages) == 1:
-        text = xml_write.write(packages[0], problems)
+        text = xml_write.write(packages[0], findings)
     else:
         names = ", ".join(package.name for package in packages)
         raise UsageError(
             f"an XML config holds one package, but these are {len(packages)}: {names}",
             hint="convert them one by one, each from a config of its own",
         )
-    _check(text, out, packages, problems)
-    _warn_of_refusals(text, packages[0], problems)
-    problems.stop_if_any(strict=options.strict)
+    _check(text, out, packages, findings)
+    _warn_of_refusals(text, packages[0], findings)
+    findings.stop_if_any(strict=options.strict)
     if out is not None:
         _save(out, text, force=options.force)
     if options.as_json:
-        warnings = [problem.as_json() for problem in problems.warnings]
+        warnings = [finding.as_json() for finding in findings.warnings]
         output.print_json({"ok": True, "file": str(out) if out else None, "text": text, "warnings": warnings})
         return
-    output.print_problems(problems.warnings)
+    output.print_problems(findings.warnings)
     if out is None:
         output.print_file(output.json_text(text) if options.language == "json" else output.xml_text(text))
     else:
@@ -106,38 +106,38 @@ def _for_backends(op: Op, package: OpPackage, chosen: Sequence[str]) -> Op | Non
     return replace(op, backends=tuple(dict.fromkeys((*kept, *(("DSP",) if versions else ())))), dsp_archs=versions)
 
 
-def _warn_of_refusals(text: str, package: OpPackage, problems: Problems) -> None:
+def _warn_of_refusals(text: str, package: OpPackage, findings: Findings) -> None:
     """Warn if Qualcomm's generators would refuse the converted config."""
     found = vendor.verdict(text.encode(), "the converted config")
     for each in found.refusals[:_SHOWN]:
         what = f"{found.meant} of Qualcomm's release {vendor.release()} would refuse the converted config"
-        problems.warn(package.location, f"{what}: {each.message}", each.hint)
+        findings.warn(package.location, f"{what}: {each.message}", each.hint)
 
 
-def _check(text: str, out: Path | None, packages: Sequence[OpPackage], problems: Problems) -> None:
+def _check(text: str, out: Path | None, packages: Sequence[OpPackage], findings: Findings) -> None:
     """Add errors if the converted config would be refused, but the original is accepted."""
 
-    def faults(made: Sequence[OpPackage], layout: str = "") -> Sequence[Problem]:
-        resolve_all(made, found := Problems(), GenerateOptions(layout=layout))
+    def faults(made: Sequence[OpPackage], layout: str = "") -> Sequence[Finding]:
+        resolve_all(made, found := Findings(), GenerateOptions(layout=layout))
         return found.errors
 
-    collected = Problems()
+    collected = Findings()
     made = parse(text.encode(), str(out or "the converted config"), collected)
     for package in made:
         rules.check(package, collected)
     refused = collected.errors or (() if faults(packages) else faults(made))
     if refused and not collected.errors and not faults(made, "snpe"):
-        problems.warn(
+        findings.warn(
             packages[0].location,
             "the layout qnn, which is usual for XML, refuses data types that the layout snpe ignores",
             "check and generate the result with --layout snpe",
         )
         return
-    for problem in refused:
-        problems.error(
+    for finding in refused:
+        findings.error(
             packages[0].location,
-            f"this cannot be converted; the result would be refused: {problem.location}: {problem.message}",
-            problem.hint,
+            f"this cannot be converted; the result would be refused: {finding.location}: {finding.message}",
+            finding.hint,
         )
 
 

@@ -15,7 +15,7 @@ import click
 from udogen.cli import output
 from udogen.cli.options import argument, given, json_option, option, verb
 from udogen.errors import RunFailed, ToolMissing, UdogenError, UsageError, open_plain, reading
-from udogen.opdef.problems import wrapped
+from udogen.findings import wrapped
 from udogen.plugins import source_of
 
 if TYPE_CHECKING:
@@ -262,6 +262,6 @@ def _view(options: InspectArguments) -> GraphView:
             return context_view(stored.info, path.name)
     from udogen.configs.load import load
 
-    packages, problems = load([path])
-    output.print_problems(() if output.json_requested() else problems.warnings)
+    packages, findings = load([path])
+    output.print_problems(() if output.json_requested() else findings.warnings)
     return config_view(packages, path.name)

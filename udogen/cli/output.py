@@ -14,16 +14,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from io import StringIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from udogen import __version__
 from udogen.errors import UdogenError, UsageError
-from udogen.opdef.problems import UNSEEN, ConfigError, Problem, render, source_lines, visible, wrapped
-
-if TYPE_CHECKING:
-    from udogen.verify.results import Finding
+from udogen.findings import UNSEEN, ConfigError, Finding, render, source_lines, visible, wrapped
 
 _STYLES = {  # a noncharacter, which marks the style until the text is written -> its escape sequence
     "\ufdd0": "\x1b[0m",
@@ -121,24 +118,24 @@ def warn(text: str) -> None:
 def print_findings(findings: Iterable[Finding]) -> None:
     """Print the findings about a kernel."""
     for finding in findings:
-        print_result(f"{paint(finding.cause, 'wrong')}: {finding.sentence}")
+        print_result(f"{paint(finding.kind, 'wrong')}: {finding.message}")
         for line in finding.evidence.splitlines():
             print_result(f"  {line}")
         if finding.hint:
             print_result(f"  = {finding.hint}")
 
 
-def print_problems(problems: Iterable[Problem]) -> None:
+def print_problems(findings: Iterable[Finding]) -> None:
     """Print problems on stderr, with the lines of the files."""
     lines: dict[str, list[str] | None] = {}
-    for problem in problems:
-        file = problem.location.file
+    for finding in findings:
+        file = finding.location.file
         if file not in lines:
             lines[file] = source_lines(file)
-        text = render(problem, lines[file], width=width(err=True))
+        text = render(finding, lines[file], width=width(err=True))
         first, _, rest = text.partition("\n")
-        word = "warning:" if problem.doubtful else "error:"
-        print_note(first.replace(word, _colour(word, problem.doubtful), 1) + ("\n" + rest if rest else ""))
+        word = "warning:" if not finding.is_error else "error:"
+        print_note(first.replace(word, _colour(word, not finding.is_error), 1) + ("\n" + rest if rest else ""))
 
 
 def print_error(fault: UdogenError) -> None:
@@ -146,8 +143,8 @@ def print_error(fault: UdogenError) -> None:
     if json_requested():
         print_json({"ok": False, "error": fault.as_json()})
         return
-    if isinstance(fault, ConfigError) and fault.problems:
-        print_problems(fault.problems)
+    if isinstance(fault, ConfigError) and fault.findings:
+        print_problems(fault.findings)
         print_note(f"{_colour('error:', False)} {fault.message}" + (f" ({fault.hint})" if fault.hint else ""))
         return
     # Further lines of a text are indented, so that they do not look like lines of udogen.

@@ -6,7 +6,7 @@ import re
 import shlex
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -32,10 +32,10 @@ from udogen.cli.options import (
 from udogen.errors import UsageError, VerificationFailed, read_plain, reading, writing
 
 if TYPE_CHECKING:
+    from udogen.findings import Finding
     from udogen.opdef.model import Op
     from udogen.runtime.built import Built
     from udogen.runtime.op.calls import Array, OpCall, OpResult, Packets
-    from udogen.verify.results import Finding
 
 _SHOWN_FUNCTIONS = 8
 
@@ -313,7 +313,7 @@ def _as_json(done: _OpResult) -> dict[str, object]:
         **({"packets": _counted(result.packets)} if result.packets else {}),
         **({"proof": result.proof.as_json()} if result.proof else {}),
         **({"warnings": list(done.warnings)} if done.warnings else {}),
-        **({"heap": [asdict(each) for each in findings]} if findings is not None else {}),
+        **({"heap": [each.as_json() for each in findings]} if findings is not None else {}),
     }
 
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from udogen.clients.package import Package
 from udogen.errors import UsageError
-from udogen.opdef.problems import suggestion
+from udogen.findings import suggestion
 
 
 class Snippet(NamedTuple):

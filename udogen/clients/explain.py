@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from udogen.error_tables import INTERFACES, ErrorCause, describe, interface, log_lines, printed_numbers
 from udogen.errors import UsageError, open_plain, reading
-from udogen.opdef.problems import nearest, wrapped
+from udogen.findings import nearest, wrapped
 from udogen.runtime import log_messages
 from udogen.tables import many
 

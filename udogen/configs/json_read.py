@@ -15,20 +15,20 @@ from udogen.documents.document import Document, Node, parse
 from udogen.documents.json_text import Path
 from udogen.documents.typed import INVALID, Hint, one_of, read_keys, require, value_of
 from udogen.errors import UsageError
+from udogen.findings import Findings, Location, nearest
 from udogen.opdef import datatypes, values
 from udogen.opdef.model import Op, OpPackage, OpSupplement, Rank, Supplement, Tensor, TensorSupplement, Value
-from udogen.opdef.problems import Location, Problems, nearest
 
 _LISTS = {"inputs": "input", "outputs": "output", "tensor_params": "param", "scalar_params": "param"}
 
 
-def read(data: bytes, file: str, problems: Problems) -> list[OpPackage]:
+def read(data: bytes, file: str, findings: Findings) -> list[OpPackage]:
     """The packages of the file; none if something in it is wrong."""
-    before = len(problems.errors)
-    document = parse(data, file, problems)
-    if document is None or value_of(document.top, _PACKAGES) is INVALID or len(problems.errors) > before:
+    before = len(findings.errors)
+    document = parse(data, file, findings)
+    if document is None or value_of(document.top, _PACKAGES) is INVALID or len(findings.errors) > before:
         return []
-    reader = _JsonReader(document, file, problems)
+    reader = _JsonReader(document, file, findings)
     return [reader.package((key,), body) for key, body in document.value.items()]
 
 
@@ -124,10 +124,10 @@ _PerCore = dict[str, dict[str, list[TensorSupplement]]]  # core -> op -> its sup
 
 
 class _JsonReader:
-    def __init__(self, text: Document, file: str, problems: Problems) -> None:
+    def __init__(self, text: Document, file: str, findings: Findings) -> None:
         self._text = text
         self._file = file
-        self._problems = problems
+        self._problems = findings
 
     def package(self, path: Path, body: dict[str, Any]) -> OpPackage:
         per_core: _PerCore = {}

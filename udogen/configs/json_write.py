@@ -8,10 +8,10 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from udogen import backends
+from udogen.findings import Findings
 from udogen.opdef import values
 from udogen.opdef.datatypes import DataType
 from udogen.opdef.model import Op, OpPackage, Rank, Tensor, TensorSupplement, Value
-from udogen.opdef.problems import Problems
 
 # Name of a backend -> SNPE's core: HTP is DSP with versions of Hexagon.
 _CORES = {name: each.json_names[0] for each in backends.ALL.values() for name in each.json_names[::-1]}
@@ -27,17 +27,17 @@ _STORED_ALIKE = {
 _VERSIONS = (65, 66, 68, 69, 73, 75, 79)
 
 
-def write(packages: Sequence[OpPackage], problems: Problems) -> str:
+def write(packages: Sequence[OpPackage], findings: Findings) -> str:
     """The `UdoPackage_i` of all packages."""
-    body = {f"UdoPackage_{index}": _Writer(package, problems).package() for index, package in enumerate(packages)}
+    body = {f"UdoPackage_{index}": _Writer(package, findings).package() for index, package in enumerate(packages)}
     return json.dumps(body, indent=4, ensure_ascii=False) + "\n"
 
 
 class _Writer:
     """Writes one package, and collects what JSON cannot store."""
 
-    def __init__(self, package: OpPackage, problems: Problems) -> None:
-        self._package, self._problems = package, problems
+    def __init__(self, package: OpPackage, findings: Findings) -> None:
+        self._package, self._problems = package, findings
         self._lost: list[str] = []
 
     def package(self) -> dict[str, Any]:

@@ -9,55 +9,55 @@ from pathlib import Path
 
 from udogen.configs import rules
 from udogen.errors import read_plain
+from udogen.findings import Findings, Location
 from udogen.opdef.model import Op, OpPackage
-from udogen.opdef.problems import Location, Problems
 
 LARGEST = 4 << 20  # bytes; the largest real config known has 0.2 MB
 
 
-def load(paths: Sequence[Path | str], *, strict: bool = False) -> tuple[tuple[OpPackage, ...], Problems]:
+def load(paths: Sequence[Path | str], *, strict: bool = False) -> tuple[tuple[OpPackage, ...], Findings]:
     """The packages of all configs, and warnings; raises ConfigError with all errors.
 
     `packages, problems = load_configs(["Ops.xml"])`
     """
-    problems = Problems()
-    packages = [package for path in dict.fromkeys(map(str, paths)) for package in read(path, problems)]
-    merged = _merge(packages, problems)
+    findings = Findings()
+    packages = [package for path in dict.fromkeys(map(str, paths)) for package in read(path, findings)]
+    merged = _merge(packages, findings)
     for package in merged:
-        rules.check(package, problems)
-    problems.stop_if_any(strict=strict)
-    return merged, problems
+        rules.check(package, findings)
+    findings.stop_if_any(strict=strict)
+    return merged, findings
 
 
-def read(path: Path | str, problems: Problems) -> list[OpPackage]:
+def read(path: Path | str, findings: Findings) -> list[OpPackage]:
     """The packages of one config file, not checked by the rules."""
     file = str(path)
-    data = _bytes(Path(path), file, problems)
+    data = _bytes(Path(path), file, findings)
     if data is None:
         return []
-    problems.contents[file] = data
-    return parse(data, file, problems)
+    findings.contents[file] = data
+    return parse(data, file, findings)
 
 
-def parse(data: bytes, file: str, problems: Problems) -> list[OpPackage]:
+def parse(data: bytes, file: str, findings: Findings) -> list[OpPackage]:
     """The packages of the content of a config file."""
     if _looks_like_xml(data):
         from udogen.configs import xml_read
 
-        return xml_read.read(data, file, problems)
+        return xml_read.read(data, file, findings)
     from udogen.configs import json_read
 
-    return json_read.read(data, file, problems)
+    return json_read.read(data, file, findings)
 
 
-def _bytes(path: Path, file: str, problems: Problems) -> bytes | None:
+def _bytes(path: Path, file: str, findings: Findings) -> bytes | None:
     try:
         status = path.stat()
         if not stat.S_ISREG(status.st_mode):
-            problems.error(Location(file), "this is not a file", "give the path of an XML OpDef or JSON UDO config")
+            findings.error(Location(file), "this is not a file", "give the path of an XML OpDef or JSON UDO config")
             return None
         if status.st_size > LARGEST:
-            problems.error(
+            findings.error(
                 Location(file),
                 f"the file has {status.st_size >> 20} MB; a config has at most {LARGEST >> 20} MB",
                 "a config describes ops and contains no data; is this the right file?",
@@ -66,10 +66,10 @@ def _bytes(path: Path, file: str, problems: Problems) -> bytes | None:
         data = read_plain(path)
     except (OSError, ValueError) as fault:
         reason = getattr(fault, "strerror", None) or str(fault)
-        problems.error(Location(file), f"the file cannot be read: {reason}", "give the path of a config")
+        findings.error(Location(file), f"the file cannot be read: {reason}", "give the path of a config")
         return None
     if not data.strip():
-        problems.error(Location(file), "the file is empty", "a config is an XML OpDef or a JSON UDO config")
+        findings.error(Location(file), "the file is empty", "a config is an XML OpDef or a JSON UDO config")
         return None
     return data
 
@@ -79,7 +79,7 @@ def _looks_like_xml(data: bytes) -> bool:
     return head.startswith(b"<")
 
 
-def _merge(packages: Sequence[OpPackage], problems: Problems) -> tuple[OpPackage, ...]:
+def _merge(packages: Sequence[OpPackage], findings: Findings) -> tuple[OpPackage, ...]:
     """Merge packages of one name, as the vendor's repeated `-p` does."""
     by_name: dict[str, OpPackage] = {}
     for package in packages:
@@ -87,7 +87,7 @@ def _merge(packages: Sequence[OpPackage], problems: Problems) -> tuple[OpPackage
         if first is package:
             continue
         if (first.domain, first.version) != (package.domain, package.version):
-            problems.warn(
+            findings.warn(
                 package.location,
                 f"package `{package.name}` has another Domain or Version than in {first.location}",
                 f"those of {first.location} are used",

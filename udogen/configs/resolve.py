@@ -9,10 +9,10 @@ from udogen import backends
 from udogen.backends import architectures
 from udogen.backends.backend import Backend
 from udogen.configs import rules
+from udogen.findings import Findings
 from udogen.opdef import values
 from udogen.opdef.datatypes import ALL, ALL_VALID, BY_NAME, DataType
 from udogen.opdef.model import Constraint, Op, OpPackage, Tensor, TensorSupplement
-from udogen.opdef.problems import Problems
 
 _DELIVERED = {row.id: tuple(BY_NAME[name] for name in row.delivers) for row in backends.ALL.values() if row.delivers}
 _PARAMS = {row.id: tuple(BY_NAME[name] for name in row.params) for row in backends.ALL.values() if row.params}
@@ -32,7 +32,7 @@ _Entries = dict[tuple[str, str], list[TensorSupplement]]
 
 
 def for_backend(
-    package: OpPackage, backend: str, problems: Problems, *, forced: bool = False, layout: str = ""
+    package: OpPackage, backend: str, findings: Findings, *, forced: bool = False, layout: str = ""
 ) -> OpPackage:
     """The package with the ops that support `backend` (all if `forced`), resolved for it.
 
@@ -50,11 +50,11 @@ def for_backend(
         named, archs = backends.of_supplements(op, package)
         snpe = package.language == "json" and backends.ALL[backend].activations
         whole = replace(op, backends=named, dsp_archs=archs)
-        resolved.append(_op(whole, entries, backend, problems, forced=not_named, snpe=snpe, udo=udo))
+        resolved.append(_op(whole, entries, backend, findings, forced=not_named, snpe=snpe, udo=udo))
     return package.with_ops(tuple(resolved))
 
 
-def _op(op: Op, entries: _Entries, backend: str, problems: Problems, *, forced: bool, snpe: bool, udo: bool) -> Op:
+def _op(op: Op, entries: _Entries, backend: str, findings: Findings, *, forced: bool, snpe: bool, udo: bool) -> Op:
     row = backends.ALL[backend]
     refused: dict[str, list[Tensor]] = {}
     undefined: list[Tensor] = []
@@ -71,48 +71,48 @@ def _op(op: Op, entries: _Entries, backend: str, problems: Problems, *, forced: 
         if snpe and merged.role != "param":
             merged = _with_activations(merged)
         if udo or row.one_type:
-            merged = _ignore(merged, op, backend, problems)
-        done = _one_type(_deliverable(merged, op, backend, problems, refused), op, backend, problems)
+            merged = _ignore(merged, op, backend, findings)
+        done = _one_type(_deliverable(merged, op, backend, findings, refused), op, backend, findings)
         if udo and row.udo is not None and row.udo.floats_and_bytes and not done.is_scalar:
             done = _floats_and_bytes(done)
         if (done.datatypes, done.default) != (tensor.datatypes, tensor.default):
             done = _settle_default(done)
-            rules.default_fits(done, op, problems)
+            rules.default_fits(done, op, findings)
         return done
 
     finished = replace(op, inputs=finish(op.inputs), outputs=finish(op.outputs), params=finish(op.params))
     finished = _given(finished, row)
-    _takes(finished, row, problems)
+    _takes(finished, row, findings)
     if not udo:
-        _warn_of_scalars(finished, problems)
-    _warn_of_types(op, row.id.upper(), undefined, refused, problems)
+        _warn_of_scalars(finished, findings)
+    _warn_of_types(op, row.id.upper(), undefined, refused, findings)
     return finished
 
 
 def _warn_of_types(
-    op: Op, core: str, undefined: list[Tensor], refused: dict[str, list[Tensor]], problems: Problems
+    op: Op, core: str, undefined: list[Tensor], refused: dict[str, list[Tensor]], findings: Findings
 ) -> None:
     """Warn of tensors without a type for this backend, and of types that it never passes."""
     if undefined:
-        problems.warn(
+        findings.warn(
             undefined[0].location,
             f"{_names(undefined)} of `{op.name}`: BACKEND_SPECIFIC, which no supplement defines for {core}",
             f"treated as every type that it passes to an op; to choose, add "
             f'<SupplementalOpDefList Backend="{core}"> with a <Datatype>, or per_core_data_types in JSON',
         )
     for types, tensors in refused.items():
-        problems.warn(
+        findings.warn(
             tensors[0].location,
             f"{_names(tensors)} of `{op.name}` may be {types}, which the {core} runtime never passes to an op",
             "the generated package refuses it with a message",
         )
 
 
-def _warn_of_scalars(op: Op, problems: Problems) -> None:
+def _warn_of_scalars(op: Op, findings: Findings) -> None:
     """Warn of scalars that no client can pass, as `Qnn_Scalar_t` has no field for any of their types."""
     for param in op.params:
         if param.is_scalar and param.datatypes and all(each.bits == 4 or each in _HALVES for each in param.datatypes):
-            problems.warn(
+            findings.warn(
                 param.location,
                 f"`{param.name}` of `{op.name}` is a scalar of {_list(param.datatypes)}, which QNN's API cannot pass",
                 "declare it as FLOAT_32 or INT_32",
@@ -129,11 +129,11 @@ def _given(op: Op, row: Backend) -> Op:
     return op if row.can_omit else replace(op, inputs=tuple(map(mark, op.inputs)), outputs=tuple(map(mark, op.outputs)))
 
 
-def _takes(op: Op, row: Backend, problems: Problems) -> None:
+def _takes(op: Op, row: Backend, findings: Findings) -> None:
     """Report what this backend does not support."""
     for tensor in (*op.inputs, *op.outputs):
         if tensor.repeated and not row.can_repeat:
-            problems.error(
+            findings.error(
                 tensor.location,
                 f"`{tensor.name}` of `{op.name}` is repeated, which {row.title} does not support",
                 "DSP and HTP have no operations with an unknown number of inputs or outputs",
@@ -141,14 +141,14 @@ def _takes(op: Op, row: Backend, problems: Problems) -> None:
         if not tensor.given:
             continue
         hint = "; `udogen run op` passes its default" if tensor.default is not None else ""
-        problems.warn(
+        findings.warn(
             tensor.location,
             f"`{tensor.name}` of `{op.name}` is optional, which {row.title} does not support",
             f"clients must always pass it{hint}",
         )
     for param in op.params:
         if not row.has_texts and any(datatype.kind == "string" for datatype in param.datatypes):
-            problems.error(
+            findings.error(
                 param.location,
                 f"parameter `{param.name}` of `{op.name}` is a string, which {row.title} does not support",
                 "use a number with an <Enumeration>",
@@ -188,7 +188,7 @@ def _with_activations(tensor: Tensor) -> Tensor:
     return replace(tensor, datatypes=(*activations, *tensor.datatypes))
 
 
-def _deliverable(tensor: Tensor, op: Op, backend: str, problems: Problems, refused: dict[str, list[Tensor]]) -> Tensor:
+def _deliverable(tensor: Tensor, op: Op, backend: str, findings: Findings, refused: dict[str, list[Tensor]]) -> Tensor:
     """The tensor with the types that this backend's runtime passes to an op."""
     delivered = _delivered(tensor, backend)
     if tensor.backend_specific:
@@ -206,11 +206,11 @@ def _deliverable(tensor: Tensor, op: Op, backend: str, problems: Problems, refus
     alike = tuple(dict.fromkeys(_STORED_ALIKE[each] for each in lost if each in _STORED_ALIKE))
     if not kept and alike:
         hint = f"treated as {_list(alike)}, which has the same storage; declare it so in the graph"
-        problems.warn(tensor.location, what, hint)
+        findings.warn(tensor.location, what, hint)
         return replace(tensor, datatypes=alike)
     if not kept:
         hint = f"it delivers {_list(delivered)}; add one of them, for {backend.upper()} only in a supplement"
-        problems.error(tensor.location, what, hint)
+        findings.error(tensor.location, what, hint)
         return tensor
     refused.setdefault(_list(lost), []).append(tensor)
     return replace(tensor, datatypes=kept)
@@ -224,7 +224,7 @@ def _delivered(tensor: Tensor, backend: str) -> tuple[DataType, ...]:
     return _PARAMS.get(backend, found) if tensor.role == "param" and backend in _DELIVERED else found
 
 
-def _ignore(tensor: Tensor, op: Op, backend: str, problems: Problems) -> Tensor:
+def _ignore(tensor: Tensor, op: Op, backend: str, findings: Findings) -> Tensor:
     """Replace types that this core lacks by those that it passes on, as the UDO documentation has it."""
     lost = [row for row in tensor.datatypes if not backends.delivers(backend, row, tensor)]
     udo = backends.ALL[backend].udo
@@ -233,7 +233,7 @@ def _ignore(tensor: Tensor, op: Op, backend: str, problems: Problems) -> Tensor:
     if not lost or len(lost) < len(tensor.datatypes) or lost[0].kind == "string" or lost[0] in _STORED_ALIKE:
         return tensor
     taken, core = [BY_NAME[name] for name in udo.instead(lost[0].kind)], backend.upper()
-    problems.warn(
+    findings.warn(
         tensor.location,
         f"`{tensor.name}` of `{op.name}` is {_list(lost)}, which {core} does not support: it is ignored",
         f"treated as {taken[0].name}, which {core} passes to an op; name the type for {core} in a supplement "
@@ -251,7 +251,7 @@ def _floats_and_bytes(tensor: Tensor) -> Tensor:
     return tensor
 
 
-def _one_type(tensor: Tensor, op: Op, backend: str, problems: Problems) -> Tensor:
+def _one_type(tensor: Tensor, op: Op, backend: str, findings: Findings) -> Tensor:
     """The tensor with its first type, if a backend needs one before it has the graph."""
     if not backends.ALL[backend].one_type or tensor.role == "param":
         return tensor
@@ -259,7 +259,7 @@ def _one_type(tensor: Tensor, op: Op, backend: str, problems: Problems) -> Tenso
     alike = tuple(datatype for datatype in tensor.datatypes if datatype.c_type == first.c_type)
     if len(alike) <= len(others):
         name = "_".join([backend, *list(architectures.of_backend(backend))[-1:]]).upper()  # DSP_V66
-        problems.warn(
+        findings.warn(
             tensor.location,
             f"`{tensor.name}` of `{op.name}` may be {_list(tensor.datatypes)}; on {backend.upper()} it has one type",
             f"treated as {first.name}, the first; choose another in a supplement for {name}",
@@ -267,13 +267,13 @@ def _one_type(tensor: Tensor, op: Op, backend: str, problems: Problems) -> Tenso
     return replace(tensor, datatypes=alike)
 
 
-def unresolved(package: OpPackage, problems: Problems) -> None:
+def unresolved(package: OpPackage, findings: Findings) -> None:
     """Warn of BACKEND_SPECIFIC that no supplement resolves, for every backend the config names."""
     for backend in backends.ALL:
-        found = Problems()
+        found = Findings()
         for_backend(package, backend, found)
-        for problem in found.all():
-            problems.warn(problem.location, problem.message, problem.hint)
+        for finding in found.all():
+            findings.warn(finding.location, finding.message, finding.hint)
 
 
 def _names(tensors: list[Tensor]) -> str:

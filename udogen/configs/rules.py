@@ -5,49 +5,49 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from udogen import backends
+from udogen.findings import Findings, nearest
 from udogen.opdef import names, values
 from udogen.opdef.model import Op, OpPackage, Rank, Tensor, TensorSupplement
-from udogen.opdef.problems import Problems, nearest
 
 _ROLE_WORD = {"input": "input", "output": "output", "param": "parameter"}
 
 
-def check(package: OpPackage, problems: Problems) -> None:
+def check(package: OpPackage, findings: Findings) -> None:
     """Check a package with the rules that do not depend on a backend."""
-    _package_name(package, problems)
-    _ops_unique(package, problems)
+    _package_name(package, findings)
+    _ops_unique(package, findings)
     for op in package.ops:
         for rule in _OP_RULES:
-            rule(op, problems)
+            rule(op, findings)
         if not backends.of_op(op, package) and all(backends.is_known(name) for name in op.backends):
-            problems.warn(
+            findings.warn(
                 op.location,
                 f"op `{op.name}` supports no backend that udogen knows",
                 "add <SupportedBackend> (core_types in JSON), or generate with --backend",
             )
         for name in op.backends:
             if not backends.is_known(name):
-                problems.warn(
+                findings.warn(
                     op.location, f"op `{op.name}` names an unknown backend, `{_short(name)}`", _known_backend(name)
                 )
-    _supplements_name_what_exists(package, problems)
+    _supplements_name_what_exists(package, findings)
 
 
-def _package_name(package: OpPackage, problems: Problems) -> None:
+def _package_name(package: OpPackage, findings: Findings) -> None:
     fault = names.fault_of_symbol(package.name)
     if fault:
-        problems.error(
+        findings.error(
             package.location,
             f"the package name `{_short(package.name)}` {fault}" if package.name else "the package has no name",
             f"folders and libraries get this name; try `{_short(names.suggestion(package.name, 'MyPackage'))}`",
         )
     if package.language == "xml" and not package.domain:
-        problems.warn(package.location, "the Domain of the package is empty", 'converters need one: Domain="aisw"')
+        findings.warn(package.location, "the Domain of the package is empty", 'converters need one: Domain="aisw"')
     if package.language == "xml" and not package.version:
-        problems.warn(package.location, "the package has no Version", 'add Version="1.0"')
+        findings.warn(package.location, "the package has no Version", 'add Version="1.0"')
 
 
-def _ops_unique(package: OpPackage, problems: Problems) -> None:
+def _ops_unique(package: OpPackage, findings: Findings) -> None:
     first: dict[str, Op] = {}
     folded: dict[str, Op] = {}
     for op in package.ops:
@@ -56,9 +56,9 @@ def _ops_unique(package: OpPackage, problems: Problems) -> None:
         twin = first.setdefault(op.name, op)
         if twin is not op:
             if op.location.file == twin.location.file:
-                problems.error(op.location, f"op `{op.name}` is defined twice", f"the first one is at {twin.location}")
+                findings.error(op.location, f"op `{op.name}` is defined twice", f"the first one is at {twin.location}")
             else:  # two equal definitions have been merged already
-                problems.error(
+                findings.error(
                     op.location,
                     f"op `{op.name}` of package `{package.name}` is defined in another file too, and differently",
                     f"the other one is at {twin.location}; make them identical, or rename an op or a package",
@@ -66,28 +66,28 @@ def _ops_unique(package: OpPackage, problems: Problems) -> None:
             continue
         near = folded.setdefault(op.name.lower(), op)
         if near is not op:
-            problems.error(
+            findings.error(
                 op.location,
                 f"ops `{near.name}` and `{op.name}` differ only in upper and lower case",
                 "their files would collide where file names ignore case; rename one",
             )
 
 
-def _op_name(op: Op, problems: Problems) -> None:
+def _op_name(op: Op, findings: Findings) -> None:
     fault = names.fault_of_symbol(op.name)
     if fault:
-        problems.error(
+        findings.error(
             op.location,
             f"the op name `{_short(op.name)}` {fault}" if op.name else "an op has no name",
             f"a file and a namespace get this name; try `{_short(names.suggestion(op.name))}`",
         )
 
 
-def _tensor_names(op: Op, problems: Problems) -> None:
+def _tensor_names(op: Op, findings: Findings) -> None:
     for tensor in op.tensors:
         fault = names.fault_of_tensor(tensor.name)
         if fault and tensor.name:
-            problems.error(
+            findings.error(
                 tensor.location,
                 f"the name of {_role(tensor)} `{_short(tensor.name)}` of `{_short(op.name)}` {fault}",
                 "letters, digits, `_ . : / -`, brackets and spaces are allowed",
@@ -95,12 +95,12 @@ def _tensor_names(op: Op, problems: Problems) -> None:
         elif fault:
             article = "an" if tensor.role != "param" else "a"
             of_op = f" of `{_short(op.name)}`" if op.name else ""
-            problems.error(tensor.location, f"{article} {_role(tensor)}{of_op} has no name", "give it one")
+            findings.error(tensor.location, f"{article} {_role(tensor)}{of_op} has no name", "give it one")
     seen: dict[tuple[str, str], Tensor] = {}
     for tensor in op.tensors:
         twin = seen.setdefault((tensor.name, ""), tensor)
         if twin is not tensor and tensor.name:
-            problems.error(
+            findings.error(
                 tensor.location,
                 f"two of the inputs, outputs and parameters of `{op.name}` are called `{tensor.name}`",
                 f"the first one is at {twin.location}; rename one",
@@ -108,37 +108,37 @@ def _tensor_names(op: Op, problems: Problems) -> None:
     by_name = {tensor.name: tensor for tensor in op.tensors}
     for made, group in names.collisions(by_name).items():
         listed = " and ".join(f"`{name}`" for name in group[:4])
-        problems.error(
+        findings.error(
             by_name[group[1]].location, f"{listed} of `{op.name}` become the same C++ name `{made}`", "rename one"
         )
 
 
-def _repeated_once(op: Op, problems: Problems) -> None:
+def _repeated_once(op: Op, findings: Findings) -> None:
     for group in (op.inputs, op.outputs):
         for surplus in [tensor for tensor in group if tensor.repeated][1:]:
-            problems.error(
+            findings.error(
                 surplus.location,
                 f"`{op.name}` has more than one repeated {_role(surplus)}",
                 "their boundaries would be ambiguous; keep one",
             )
 
 
-def _outputs_have_no_default(op: Op, problems: Problems) -> None:
+def _outputs_have_no_default(op: Op, findings: Findings) -> None:
     for tensor in op.outputs:
         if tensor.default is not None or tensor.default_text:
-            problems.error(
+            findings.error(
                 tensor.location, f"output `{tensor.name}` of `{op.name}` has a default", "outputs cannot have one"
             )
 
 
-def _optional_comes_last(op: Op, problems: Problems) -> None:
+def _optional_comes_last(op: Op, findings: Findings) -> None:
     for group in (op.inputs, op.outputs):
         optional: Tensor | None = None
         for tensor in group:
             if not tensor.mandatory:
                 optional = optional or tensor
             elif optional is not None:
-                problems.warn(
+                findings.warn(
                     optional.location,
                     f"{_role(optional)} `{optional.name}` of `{op.name}` is optional, `{tensor.name}` after it is not",
                     "a client that leaves it out must pass a tensor of type NULL in its place",
@@ -146,17 +146,17 @@ def _optional_comes_last(op: Op, problems: Problems) -> None:
                 break
 
 
-def _defaults_fit(op: Op, problems: Problems) -> None:
+def _defaults_fit(op: Op, findings: Findings) -> None:
     for tensor in op.tensors:
-        default_fits(tensor, op, problems)
+        default_fits(tensor, op, findings)
 
 
-def default_fits(tensor: Tensor, op: Op, problems: Problems) -> None:
+def default_fits(tensor: Tensor, op: Op, findings: Findings) -> None:
     """Check the default of a tensor against its types and rank; a different rank is only a warning."""
     if tensor.default is None or not tensor.datatypes:
         return
     loose = tensor.rank if tensor.is_scalar else Rank()
-    for rank, report in ((loose, problems.error), (tensor.rank, problems.warn)):
+    for rank, report in ((loose, findings.error), (tensor.rank, findings.warn)):
         faults = [
             values.fault_of_default(tensor.default, datatype, rank, enum=tensor.enum) for datatype in tensor.datatypes
         ]
@@ -169,64 +169,64 @@ def default_fits(tensor: Tensor, op: Op, problems: Problems) -> None:
             return
 
 
-def _optional_params_have_defaults(op: Op, problems: Problems) -> None:
+def _optional_params_have_defaults(op: Op, findings: Findings) -> None:
     for param in op.params:
         if not param.mandatory and param.default is None and not param.default_text:
-            problems.warn(
+            findings.warn(
                 param.location,
                 f"parameter `{param.name}` of `{op.name}` is optional and has no default",
                 "add a <Default>; without one, kernels must check whether it is present",
             )
 
 
-def _enumerations(op: Op, problems: Problems) -> None:
+def _enumerations(op: Op, findings: Findings) -> None:
     for param in op.params:
         for name in dict.fromkeys(name for name in param.enum if param.enum.count(name) > 1):
-            problems.error(param.location, f"`{name}` occurs twice in the enumeration of `{param.name}`", "remove one")
+            findings.error(param.location, f"`{name}` occurs twice in the enumeration of `{param.name}`", "remove one")
         for name in dict.fromkeys(param.enum):
             fault = names.fault_of_tensor(name)
             if fault:
-                problems.error(param.location, f"`{name}` in the enumeration of `{param.name}` {fault}", "rename it")
+                findings.error(param.location, f"`{name}` in the enumeration of `{param.name}` {fault}", "rename it")
         for made, group in names.collisions(dict.fromkeys(param.enum)).items():
             listed = " and ".join(f"`{name}`" for name in group[:4])
-            problems.error(
+            findings.error(
                 param.location, f"{listed} of `{param.name}` become the same C++ name `{made}`", "rename one"
             )
         if param.enum and not all(datatype.integral for datatype in param.datatypes):
-            problems.error(
+            findings.error(
                 param.location,
                 f"parameter `{param.name}` of `{op.name}` has an enumeration, but is not an integer",
                 "use UINT_32 or INT_32",
             )
 
 
-def _constraint_ids(op: Op, problems: Problems) -> None:
+def _constraint_ids(op: Op, findings: Findings) -> None:
     for tensor in op.tensors:
         ids = [constraint.id for constraint in tensor.constraints]
         for index, constraint in enumerate(tensor.constraints):
             if ids.index(constraint.id) < index:
-                problems.warn(
+                findings.warn(
                     constraint.location,
                     f"`{tensor.name}` of `{op.name}` has two constraints with the id {constraint.id}",
                     "supplements refer to constraints by id; make the ids unique",
                 )
 
 
-def _supplements_name_what_exists(package: OpPackage, problems: Problems) -> None:
+def _supplements_name_what_exists(package: OpPackage, findings: Findings) -> None:
     ops = {op.name: op for op in package.ops}
     for supplement in package.supplements:
         what = "a supplement" if package.language == "xml" else "per_core_data_types"
         if not supplement.backend:
-            problems.error(supplement.location, f"{what} names no backend", 'add Backend="…"')
+            findings.error(supplement.location, f"{what} names no backend", 'add Backend="…"')
         elif not backends.is_known(supplement.backend):
-            problems.warn(
+            findings.warn(
                 supplement.location,
                 f"{what} for an unknown backend, `{_short(supplement.backend)}`",
                 _known_backend(supplement.backend),
             )
         for name in supplement.supported:
             if name not in ops:
-                problems.warn(
+                findings.warn(
                     supplement.location,
                     f"SupportedOps of {supplement.backend} names `{name}`, which is not defined here",
                     _meant(name, ops),
@@ -234,28 +234,28 @@ def _supplements_name_what_exists(package: OpPackage, problems: Problems) -> Non
         for entry in supplement.ops:
             op = ops.get(entry.name)
             if op is None:
-                problems.warn(
+                findings.warn(
                     entry.location,
                     f"the supplement of {supplement.backend} is for `{entry.name}`, which is not defined here",
                     _meant(entry.name, ops),
                 )
                 continue
-            _supplement_fits(entry.tensors, op, supplement.backend, problems)
+            _supplement_fits(entry.tensors, op, supplement.backend, findings)
 
 
-def _supplement_fits(entries: Iterable[TensorSupplement], op: Op, backend: str, problems: Problems) -> None:
+def _supplement_fits(entries: Iterable[TensorSupplement], op: Op, backend: str, findings: Findings) -> None:
     known = {(tensor.role, tensor.name): tensor for tensor in op.tensors}
     for entry in entries:
         tensor = known.get((entry.role, entry.name))
         if tensor is None:
-            problems.warn(
+            findings.warn(
                 entry.location,
                 f"the supplement of {backend} is for {_ROLE_WORD[entry.role]} `{entry.name}`, "
                 f"which `{op.name}` does not have",
                 _meant(entry.name, [name for role, name in known if role == entry.role]),
             )
         elif entry.only_default and tensor.default is None and not tensor.default_text:
-            problems.warn(
+            findings.warn(
                 entry.location,
                 f"{backend} supports only the default of `{entry.name}`, but it has none",
                 "add a <Default> to the op definition",
@@ -284,7 +284,7 @@ def _meant(name: str, known: Iterable[str]) -> str:
     return "defined are: " + ", ".join(choices[:8]) if choices else "none are defined"
 
 
-_OP_RULES: tuple[Callable[[Op, Problems], None], ...] = (
+_OP_RULES: tuple[Callable[[Op, Findings], None], ...] = (
     _op_name,
     _tensor_names,
     _repeated_once,

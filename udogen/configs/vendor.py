@@ -13,10 +13,10 @@ from lxml import etree
 
 from udogen import backends, resources
 from udogen.configs.load import parse
+from udogen.findings import Findings, Location
 from udogen.opdef import values
 from udogen.opdef.datatypes import ALL_VALID, BACKEND_SPECIFIC, BY_NAME
 from udogen.opdef.model import Op, OpPackage, Tensor, TensorSupplement
-from udogen.opdef.problems import Location, Problems
 
 QNN, SNPE = "qnn-op-package-generator", "snpe-udo-package-generator"
 _NUMBERS = {"id": int, "Axis": int, "Min": int, "Max": int, "Scale": float, "Offset": float}
@@ -51,7 +51,7 @@ def verdict(data: bytes, file: str) -> Verdict:
     """Check a config by the rules of the generators."""
     found = [*_of_text(data, file)]
     if not found:
-        packages = parse(data, file, Problems())
+        packages = parse(data, file, Findings())
         found = [each for package in packages for each in _of_package(package)]
     takes = tuple(tool for tool in (QNN, SNPE) if not any(tool in each.tools for each in found))
     for_snpe = data.lstrip()[:1] != b"<" or b"DSP_V" in data

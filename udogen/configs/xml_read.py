@@ -16,6 +16,7 @@ from lxml import etree
 
 from udogen import resources
 from udogen.backends import canonical, split_dsp
+from udogen.findings import Findings, Location, decode, nearest
 from udogen.opdef import datatypes, values
 from udogen.opdef.model import (
     Constraint,
@@ -31,7 +32,6 @@ from udogen.opdef.model import (
     TensorSupplement,
     Value,
 )
-from udogen.opdef.problems import Location, Problems, decode, nearest
 
 _ROLES = {"Input": "input", "Output": "output", "Parameter": "param"}
 # The largest real config known has 6,000 tags.  libxml2 needs quadratic time to locate errors.
@@ -42,27 +42,27 @@ _QUANT_SETTINGS = ("Symmetric", "Scale", "Offset", "Min", "Max", "IsMathInvarian
 Node = etree._Element
 
 
-def read(data: bytes, file: str, problems: Problems) -> list[OpPackage]:
+def read(data: bytes, file: str, findings: Findings) -> list[OpPackage]:
     """The package of an OpDefCollection; empty if the text is not XML."""
-    root = _parse(data, file, problems)
+    root = _parse(data, file, findings)
     if root is None:
         return []
     places = _Places(file, data)
-    _check(root, resources.schemas() / "OpDef.xsd", places.of, problems)
+    _check(root, resources.schemas() / "OpDef.xsd", places.of, findings)
     if root.tag != "OpDefCollection":
         return []
-    return [_XmlReader(places, problems).collection(root)]
+    return [_XmlReader(places, findings).collection(root)]
 
 
-def _parse(data: bytes, file: str, problems: Problems) -> Node | None:
+def _parse(data: bytes, file: str, findings: Findings) -> Node | None:
     """The root element, without fetching or expanding anything."""
     text = data if b"\0" not in data[:4] else decode(data).encode("utf-8", "replace")
     if b"<!DOCTYPE" in text or b"<!ENTITY" in text:
-        _no_dtd(Location(file, text.count(b"\n", 0, max(0, text.find(b"<!DOCTYPE"))) + 1), problems)
+        _no_dtd(Location(file, text.count(b"\n", 0, max(0, text.find(b"<!DOCTYPE"))) + 1), findings)
         return None
     for what, (mark, most) in _MOST.items():
         if (count := text.count(mark)) > most:
-            problems.error(
+            findings.error(
                 Location(file),
                 f"the file has {count} {what}; a config has at most {most}",
                 "a config describes ops and contains no data; is this the right file?",
@@ -72,16 +72,16 @@ def _parse(data: bytes, file: str, problems: Problems) -> Node | None:
     try:
         root = etree.fromstring(data, parser)
     except (etree.XMLSyntaxError, ValueError) as fault:
-        problems.error(Location(file, getattr(fault, "lineno", None) or 0), *_explain_syntax(fault))
+        findings.error(Location(file, getattr(fault, "lineno", None) or 0), *_explain_syntax(fault))
         return None
     if root.getroottree().docinfo.doctype:  # in another encoding than the search above expects
-        _no_dtd(Location(file, 1), problems)
+        _no_dtd(Location(file, 1), findings)
         return None
     return root
 
 
-def _no_dtd(place: Location, problems: Problems) -> None:
-    problems.error(
+def _no_dtd(place: Location, findings: Findings) -> None:
+    findings.error(
         place,
         "a config may not have a DTD or entities",
         "remove the <!DOCTYPE …> and write the text out; udogen never expands or fetches entities",
@@ -108,9 +108,9 @@ class _Places:
 class _XmlReader:
     """Reads elements, and collects problems."""
 
-    def __init__(self, places: _Places, problems: Problems) -> None:
+    def __init__(self, places: _Places, findings: Findings) -> None:
         self._places = places
-        self._problems = problems
+        self._problems = findings
 
     def collection(self, root: Node) -> OpPackage:
         lists = self._children(root, "OpDefList", at_least=1, at_most=1)
@@ -390,7 +390,7 @@ def _explain_syntax(fault: Exception) -> tuple[str, str]:
     return f"this is not well-formed XML: {text}", hint
 
 
-def _check(root: Node, schema_file: Path, place: Callable[[int, str], Location], problems: Problems) -> None:
+def _check(root: Node, schema_file: Path, place: Callable[[int, str], Location], findings: Findings) -> None:
     """Validate the tree against the schema; every fault becomes a problem."""
     schema = _load(schema_file)
     if schema.validate(root):
@@ -398,7 +398,7 @@ def _check(root: Node, schema_file: Path, place: Callable[[int, str], Location],
     for entry in islice(schema.error_log, _MOST_FAULTS):
         message, hint = _explain(entry, schema_file)
         if message:
-            problems.error(place(entry.line, _element(entry)), message, hint)
+            findings.error(place(entry.line, _element(entry)), message, hint)
 
 
 @cache

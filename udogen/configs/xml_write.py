@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from xml.sax.saxutils import escape, quoteattr
 
+from udogen.findings import Findings
 from udogen.opdef import values
 from udogen.opdef.datatypes import DataType
 from udogen.opdef.model import (
@@ -21,7 +22,6 @@ from udogen.opdef.model import (
     Tensor,
     TensorSupplement,
 )
-from udogen.opdef.problems import Problems
 
 _TAGS = {"input": "Input", "output": "Output", "param": "Parameter"}
 _WIDTH = 100  # of comments
@@ -31,15 +31,15 @@ _LAYOUTS = ("NHWC", "NDHWC", "NONTRIVIAL", "UNDEFINED", "BACKEND_SPECIFIC")  # o
 Comments = Mapping[tuple[str, ...], Sequence[str]]
 
 
-def write(package: OpPackage, problems: Problems, comments: Comments | None = None) -> str:
+def write(package: OpPackage, findings: Findings, comments: Comments | None = None) -> str:
     """The OpDefCollection of one package, in the form that Qualcomm's generators accept."""
-    _warn_of_losses(package, problems)
-    package = _for_qualcomm(package, problems)
+    _warn_of_losses(package, findings)
+    package = _for_qualcomm(package, findings)
     lines = ['<?xml version="1.0" encoding="UTF-8"?>', *_collection(package, comments or {})]
     return "\n".join(lines) + "\n"
 
 
-def _warn_of_losses(package: OpPackage, problems: Problems) -> None:
+def _warn_of_losses(package: OpPackage, findings: Findings) -> None:
     lost = [
         f"{what} of `{package.name}` ({remedy})"
         for what, value, remedy in (
@@ -61,13 +61,13 @@ def _warn_of_losses(package: OpPackage, problems: Problems) -> None:
                     lost.append(f"{what} of `{tensor.name}` of `{op.name}`")
     if lost:
         number = f"{len(lost)} item{'s' * (len(lost) > 1)}"
-        problems.warn(package.location, f"XML OpDef cannot store {number}: {'; '.join(lost)}")
+        findings.warn(package.location, f"XML OpDef cannot store {number}: {'; '.join(lost)}")
 
 
-def _for_qualcomm(package: OpPackage, problems: Problems) -> OpPackage:
+def _for_qualcomm(package: OpPackage, findings: Findings) -> OpPackage:
     """The package as Qualcomm's conversion of JSON writes it: a domain, known layouts, a supplement per DSP version."""
     if package.language == "json":
-        ops = tuple(_known_layouts(op, problems) for op in package.ops)
+        ops = tuple(_known_layouts(op, findings) for op in package.ops)
         package = replace(package, domain=package.domain or "aisw", version=package.version or "1.0.0", ops=ops)
     by_name = {op.name: op for op in package.ops}
     found: list[Supplement] = []
@@ -78,7 +78,7 @@ def _for_qualcomm(package: OpPackage, problems: Problems) -> OpPackage:
     return replace(package, supplements=tuple(map(_with_ops, filter(lambda each: each.ops or each.supported, found))))
 
 
-def _known_layouts(op: Op, problems: Problems) -> Op:
+def _known_layouts(op: Op, findings: Findings) -> Op:
     def known(tensors: Iterable[Tensor]) -> tuple[Tensor, ...]:
         return tuple(
             replace(each, layout="NONTRIVIAL") if each.layout and each.layout not in _LAYOUTS else each
@@ -88,7 +88,7 @@ def _known_layouts(op: Op, problems: Problems) -> Op:
     for tensor in op.tensors:
         if tensor.layout and tensor.layout not in _LAYOUTS:
             what = f"the layout {tensor.layout} of `{tensor.name}` of `{op.name}` is written as NONTRIVIAL"
-            problems.warn(tensor.location, what, "Qualcomm's XML schema does not have it")
+            findings.warn(tensor.location, what, "Qualcomm's XML schema does not have it")
     return replace(op, inputs=known(op.inputs), outputs=known(op.outputs), params=known(op.params))
 
 

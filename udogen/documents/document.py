@@ -9,7 +9,7 @@ from typing import Any
 
 from udogen.documents import json_text, toml_lines
 from udogen.documents.json_text import Fault, Path
-from udogen.opdef.problems import Location, Problems
+from udogen.findings import Findings, Location
 from udogen.resources import read_toml
 
 _SYNTAX = re.compile(r"(?P<text>.*?) \(at (?:line (?P<line>\d+), column \d+|end of document)\)\Z")
@@ -18,8 +18,8 @@ _SYNTAX = re.compile(r"(?P<text>.*?) \(at (?:line (?P<line>\d+), column \d+|end 
 class Document:
     """A value, the line of each part of it, and the collector of its faults."""
 
-    def __init__(self, value: Any, lines: Mapping[Path, int], file: str, problems: Problems) -> None:
-        self.value, self.lines, self.file, self.problems = value, lines, file, problems
+    def __init__(self, value: Any, lines: Mapping[Path, int], file: str, findings: Findings) -> None:
+        self.value, self.lines, self.file, self.findings = value, lines, file, findings
         self.folder = FilePath(file).parent
 
     def place(self, path: Path) -> Location:
@@ -30,11 +30,11 @@ class Document:
 
     def error(self, path: Path, message: str, hint: str = "") -> None:
         """Report an error at a value."""
-        self.problems.error(self.place(path), message, hint)
+        self.findings.error(self.place(path), message, hint)
 
     def warn(self, path: Path, message: str, hint: str = "") -> None:
         """Report a warning at a value."""
-        self.problems.warn(self.place(path), message, hint)
+        self.findings.warn(self.place(path), message, hint)
 
     @property
     def top(self) -> Node:
@@ -97,7 +97,7 @@ class Node:
         self.document.warn(self.path, message, hint)
 
 
-def parse(data: bytes, file: str, problems: Problems, *, most: int = json_text.VALUES_MOST) -> Document | None:
+def parse(data: bytes, file: str, findings: Findings, *, most: int = json_text.VALUES_MOST) -> Document | None:
     """The document in the bytes of a file, which is TOML by its name, else JSON; None, with a problem, if it is not."""
     warnings: json_text.Warnings = []
     try:
@@ -107,12 +107,12 @@ def parse(data: bytes, file: str, problems: Problems, *, most: int = json_text.V
         else:
             value, lines = json_text.parse(text, warnings, most=most)
     except Fault as fault:
-        problems.error(Location(file, fault.line), fault.message, fault.hint)
+        findings.error(Location(file, fault.line), fault.message, fault.hint)
         return None
     finally:
         for line, message, hint in warnings:
-            problems.warn(Location(file, line), message, hint)
-    return Document(value, lines, file, problems)
+            findings.warn(Location(file, line), message, hint)
+    return Document(value, lines, file, findings)
 
 
 def _decoded(data: bytes) -> str:

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal, TypeVar, Union, cast, get_args, get_
 
 from udogen.documents.document import Node
 from udogen.errors import UsageError
-from udogen.opdef.problems import nearest, suggestion
+from udogen.findings import nearest, suggestion
 
 INVALID: Any = object()
 

@@ -26,13 +26,13 @@ from udogen.build.package import (
 from udogen.configs import resolve
 from udogen.configs.load import load
 from udogen.errors import UdogenError, UsageError, read_plain
+from udogen.findings import Findings, Location
 from udogen.generate import cmake, layouts
 from udogen.generate.folder import PackageFolder, free_backup_name, opened
 from udogen.generate.layouts.snpe import VERSION_FOLDER
 from udogen.generate.write import Change, Conflict, Memory, all_new, compare, write
 from udogen.opdef.model import OpPackage
 from udogen.opdef.names import make_path
-from udogen.opdef.problems import Location, Problems
 from udogen.resources import content_key
 from udogen.tables import many
 
@@ -115,7 +115,7 @@ class _Planned(NamedTuple):
 def generate(
     packages: Sequence[OpPackage],
     options: GenerateOptions,
-    problems: Problems,
+    findings: Findings,
     *,
     log: Say = no_say,
     before_writing: Callable[[], None] = lambda: None,
@@ -128,7 +128,7 @@ def generate(
     `folders = generate_packages(packages, options, problems)`
     """
     options.check()
-    planned = _plan(packages, options, problems, log)
+    planned = _plan(packages, options, findings, log)
     before_writing()
     with _opened(planned, force=options.force, shared=options.dry_run, log=log) as folders:
         found = [_compare(each, folders[each.path], options) for each in planned]
@@ -143,24 +143,24 @@ def generate(
     return [each for each, _ in found]
 
 
-def _plan(packages: Sequence[OpPackage], options: GenerateOptions, problems: Problems, log: Say) -> list[_Planned]:
+def _plan(packages: Sequence[OpPackage], options: GenerateOptions, findings: Findings, log: Say) -> list[_Planned]:
     """The folders of all packages; raises with all problems."""
-    resolved = resolve_all(packages, problems, options)
+    resolved = resolve_all(packages, findings, options)
     for package in packages if options.out is None else ():
-        _warn_of_output_path(package, problems)
+        _warn_of_output_path(package, findings)
     if options.converter:
         for package in packages:
-            converter.warn_of_gaps(package, problems)
-    problems.stop_if_any(strict=options.strict)
+            converter.warn_of_gaps(package, findings)
+    findings.stop_if_any(strict=options.strict)
     planned: list[_Planned] = []
     searched: dict[str, bool] = {}  # names of kernels below --kernels -> whether any were found
     for package, by_backend in resolved:
         own = options._replace(htp_api=_interface(options, package, by_backend, log))
         if own.api == "core":
-            _warn_of_needed_inputs(by_backend, problems)
+            _warn_of_needed_inputs(by_backend, findings)
         kernels = _kernels(package, by_backend, own, searched)
         source = Source(
-            configs=_configs(package, problems),
+            configs=_configs(package, findings),
             kernels=kernels,
             htp_api=own.api,
             version_folders=options.version_folders
@@ -168,12 +168,12 @@ def _plan(packages: Sequence[OpPackage], options: GenerateOptions, problems: Pro
         )
         planned += _plan_package(package, by_backend, options, source)
     if options.kernels is not None and not any(searched.values()):
-        problems.warn(
+        findings.warn(
             Location(str(options.kernels)),
             "no kernels of these ops in this folder: all kernels are skeletons",
             "expected files: " + ", ".join(list(searched)[:6]) + (" …" if len(searched) > 6 else ""),
         )
-    problems.stop_if_any(strict=options.strict)
+    findings.stop_if_any(strict=options.strict)
     return planned
 
 
@@ -234,14 +234,14 @@ def _opened(planned: Sequence[_Planned], *, force: bool, shared: bool, log: Say)
 
 
 def resolve_all(
-    packages: Sequence[OpPackage], problems: Problems, options: GenerateOptions
+    packages: Sequence[OpPackage], findings: Findings, options: GenerateOptions
 ) -> list[tuple[OpPackage, dict[str, OpPackage]]]:
     """Each package, resolved for each of its backends; `udogen check` uses it to find the same problems."""
-    found = [(package, _resolve(package, options, problems)) for package in packages]
+    found = [(package, _resolve(package, options, findings)) for package in packages]
     for package, by_backend in found:
         for wrong, message, hint in _doubts(package, by_backend, options.api):
             if wrong:
-                problems.warn(package.location, message, hint)
+                findings.warn(package.location, message, hint)
     return found
 
 
@@ -309,28 +309,28 @@ def stop_on_conflict(found: Sequence[Generated]) -> None:
         )
 
 
-def _resolve(package: OpPackage, options: GenerateOptions, problems: Problems) -> dict[str, OpPackage]:
+def _resolve(package: OpPackage, options: GenerateOptions, findings: Findings) -> dict[str, OpPackage]:
     """The package per backend: the chosen ones, or those of the config that udogen supports."""
     of_ops = {backend for op in package.ops for backend in of_op(op, package)}
     supported = [backend for backend in backends.ALL if backend in of_ops]
     wanted = list(dict.fromkeys(options.backends)) or supported
-    if not wanted and not problems.errors:
-        _refuse_backends(package, problems)
-    found = {each: _resolve_one(package, each, options, problems, forced=each not in supported) for each in wanted}
+    if not wanted and not findings.errors:
+        _refuse_backends(package, findings)
+    found = {each: _resolve_one(package, each, options, findings, forced=each not in supported) for each in wanted}
     if not options.backends and any(not faults.errors for _, faults in found.values()):
-        _drop_unsupported(package, found, problems)
+        _drop_unsupported(package, found, findings)
     for _, faults in found.values():
-        problems.extend(faults.all())
+        findings.extend(faults.all())
     return {backend: resolved for backend, (resolved, _) in found.items()}
 
 
-def _drop_unsupported(package: OpPackage, found: dict[str, tuple[OpPackage, Problems]], problems: Problems) -> None:
+def _drop_unsupported(package: OpPackage, found: dict[str, tuple[OpPackage, Findings]], findings: Findings) -> None:
     """Remove backends that were not chosen and do not support the package; their errors become warnings."""
     for backend, (_, faults) in tuple(found.items()):
         if not faults.errors:
             continue
-        problems.extend(each._replace(doubtful=True) for each in faults.all())
-        problems.warn(
+        findings.extend(each._replace(severity="warning") for each in faults.all())
+        findings.warn(
             package.location,
             f"`{package.name}` is not generated for {backend.upper()}, which does not support it: see its warnings",
             f"correct the config, or remove {backend.upper()} from it; --backend {backend} makes them errors",
@@ -338,9 +338,9 @@ def _drop_unsupported(package: OpPackage, found: dict[str, tuple[OpPackage, Prob
         del found[backend]
 
 
-def _refuse_backends(package: OpPackage, problems: Problems) -> None:
+def _refuse_backends(package: OpPackage, findings: Findings) -> None:
     named = sorted({name for op in package.ops for name in op.backends}) or ["no backend"]
-    problems.error(
+    findings.error(
         package.location,
         f"`{package.name}` is for {', '.join(named)}, which udogen does not generate yet",
         f"--backend {' or --backend '.join(backends.ALL)} generates it for that backend anyway",
@@ -348,16 +348,16 @@ def _refuse_backends(package: OpPackage, problems: Problems) -> None:
 
 
 def _resolve_one(
-    package: OpPackage, backend: str, options: GenerateOptions, problems: Problems, *, forced: bool
-) -> tuple[OpPackage, Problems]:
+    package: OpPackage, backend: str, options: GenerateOptions, findings: Findings, *, forced: bool
+) -> tuple[OpPackage, Findings]:
     """The package for one backend, and its problems there."""
     if forced:
-        problems.warn(
+        findings.warn(
             package.location,
             f"no op of `{package.name}` names the backend {backend.upper()}",
             f"all of them are generated for it, because of --backend {backend}",
         )
-    found = Problems()
+    found = Findings()
     resolved = resolve.for_backend(package, backend, found, forced=forced, layout=options.layout)
     return resolved, found
 
@@ -384,30 +384,30 @@ def _doubts(package: OpPackage, by_backend: Mapping[str, OpPackage], api: str) -
         )
 
 
-def _warn_of_needed_inputs(by_backend: Mapping[str, OpPackage], problems: Problems) -> None:
+def _warn_of_needed_inputs(by_backend: Mapping[str, OpPackage], findings: Findings) -> None:
     """Warn of optional inputs, which the C++ interface of HTP requires."""
     for op in (op for name, each in by_backend.items() if backends.ALL[name].interfaces for op in each.ops):
         for tensor, needed in zip(op.inputs, op.with_all_inputs().inputs, strict=True):
             if needed.given and not tensor.given:
-                problems.warn(
+                findings.warn(
                     tensor.location,
                     f"`{tensor.name}` of `{op.name}` is optional, but the C++ interface of HTP requires it",
                     "--htp-api qhpi supports optional inputs",
                 )
 
 
-def _warn_of_output_path(package: OpPackage, problems: Problems) -> None:
+def _warn_of_output_path(package: OpPackage, findings: Findings) -> None:
     """Warn of a config that chooses a folder outside the current one."""
     folder = os.path.realpath(package.output_path)
     if package.output_path and not Path(folder).is_relative_to(os.path.realpath(".")):
-        problems.warn(
+        findings.warn(
             package.location,
             f"UDO_PACKAGE_PATH of `{package.name}` is outside the current folder: {folder}",
             "choose another folder with -o",
         )
 
 
-def _configs(package: OpPackage, problems: Problems) -> dict[str, bytes]:
+def _configs(package: OpPackage, findings: Findings) -> dict[str, bytes]:
     """The config files to be copied into config/; files of the same name get a number."""
     found: dict[str, bytes] = {}
     for source in package.sources:
@@ -418,7 +418,7 @@ def _configs(package: OpPackage, problems: Problems) -> dict[str, bytes]:
         while unique in found:
             number += 1
             unique = f"{number}_{name}"
-        content = problems.contents.get(source)
+        content = findings.contents.get(source)
         found[unique] = path.read_bytes() if content is None else content
     return found
 
@@ -631,9 +631,9 @@ def make_package(
 
     file = Path(config)
     found = Path(kernels) if kernels is not None else file.parent / "kernels"
-    packages, problems = load([file])
+    packages, findings = load([file])
     options = GenerateOptions(Path(out), backends=(backend,), layout="qnn", kernels=found if found.is_dir() else None)
-    [made] = generate(packages, options, problems)
+    [made] = generate(packages, options, findings)
     [package] = open_packages(made.folder)
     build_package(package, on_step=on_step)
     return package.path

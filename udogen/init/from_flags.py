@@ -7,11 +7,11 @@ from dataclasses import replace
 
 from udogen.configs import rules
 from udogen.errors import UsageError
+from udogen.findings import Findings, Location, nearest
 from udogen.init.draft import USUAL_BACKENDS, Draft, obstacle
 from udogen.opdef import datatypes, names, values
 from udogen.opdef.datatypes import DataType
 from udogen.opdef.model import Op, OpPackage, Rank, Tensor, Value
-from udogen.opdef.problems import Location, Problems, nearest
 
 _MARKS = ("optional", "repeated", "static")  # what may follow the rank of an input
 _TENSOR_HINT = "as in x:FLOAT_32:4D, x:FLOAT_32,UFIXED_POINT_8, weight:FLOAT_32:1D:static; ranks: 0D … 5D, ND"
@@ -64,9 +64,9 @@ def draft(
 
 def _faults_of(package: OpPackage) -> list[str]:
     """The faults of a package by the rules for configs."""
-    problems = Problems()
-    rules.check(package, problems)
-    return [f"{each.message}: {each.hint}" for each in problems.errors]
+    findings = Findings()
+    rules.check(package, findings)
+    return [f"{each.message}: {each.hint}" for each in findings.errors]
 
 
 def _check_name(name: str) -> None:

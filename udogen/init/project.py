@@ -16,6 +16,7 @@ from udogen import backends
 from udogen.backends.plan import PlannedFile
 from udogen.configs.load import load
 from udogen.errors import UdogenError, UsageError, read_plain, reading
+from udogen.findings import Finding
 from udogen.generate import op_tests
 from udogen.generate.pipeline import Generated, GenerateOptions, generate
 from udogen.generate.render import render_file
@@ -23,7 +24,6 @@ from udogen.init import from_flags, write
 from udogen.init.draft import Draft, DraftCase, camel_case, clean
 from udogen.opdef import names
 from udogen.opdef.model import Op, OpPackage
-from udogen.opdef.problems import Problem
 
 KERNELS = ("cpp", "python")  # languages of kernels
 _STARTER_TYPES = "FLOAT_32,UFIXED_POINT_8"
@@ -40,7 +40,7 @@ class ProjectFiles:
     references: Mapping[str, str] = field(default_factory=dict)  # by op, as written in test files
     files: Mapping[str, bytes] = field(default_factory=dict)  # finished files, by path
     is_starter: bool = False  # the op is y = factor * x, with finished kernel and reference
-    warnings: Sequence[Problem] = ()
+    warnings: Sequence[Finding] = ()
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class Project:
 
     files: Mapping[Path, str]  # path -> `created` or `unchanged`
     packages: Sequence[OpPackage]
-    warnings: Sequence[Problem]
+    warnings: Sequence[Finding]
     unwritten: Sequence[str]  # references and kernels that the user must write, in this order
 
 
@@ -112,12 +112,12 @@ def of_drafts(drafts: Sequence[Draft], *, is_starter: bool = False) -> ProjectFi
 
 def of_config(config: Path) -> ProjectFiles:
     """The unchanged config; the file is named after its package if make does not support its name."""
-    packages, problems = load([config])
+    packages, findings = load([config])
     with reading(config, hint="give a config"):
         content = read_plain(config)
     plain = re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_.-]*", config.name)
     name = config.name if plain else f"{packages[0].name}{config.suffix.lower()}"
-    return ProjectFiles({name: content}, warnings=problems.warnings)
+    return ProjectFiles({name: content}, warnings=findings.warnings)
 
 
 def make(folder: Path, contents: ProjectFiles, *, kernel: str, model: Path | None = None) -> Project:
@@ -161,13 +161,13 @@ def _generated(configs: Mapping[str, bytes]) -> tuple[Sequence[OpPackage], list[
         paths = [Path(folder, name) for name in configs]
         for path, content in zip(paths, configs.values(), strict=True):
             path.write_bytes(content)
-        packages, problems = load(paths)
+        packages, findings = load(paths)
         options = GenerateOptions(Path(folder), dry_run=True)
-        usual = generate(packages, options, problems)
+        usual = generate(packages, options, findings)
         if all(each.plan.backend in backends.ALL for each in usual):
             return packages, usual, usual
         try:
-            return packages, usual, generate(packages, options._replace(layout="qnn"), problems)
+            return packages, usual, generate(packages, options._replace(layout="qnn"), findings)
         except UdogenError:  # one of the backends does not have this layout
             return packages, usual, usual
 

@@ -9,16 +9,16 @@ from pathlib import Path
 
 from udogen.configs import resolve, rules, xml_read, xml_write
 from udogen.errors import UsageError, writing
+from udogen.findings import Finding, Findings
 from udogen.init.draft import CaseTensor, Draft, DraftCase, Remark, clean
 from udogen.opdef.model import Op, OpPackage, Value
-from udogen.opdef.problems import Problem, Problems
 from udogen.resources import toml_text
 
 
-def config_text(draft: Draft) -> tuple[str, tuple[Problem, ...]]:
+def config_text(draft: Draft) -> tuple[str, tuple[Finding, ...]]:
     """The XML config with remarks as comments, and warnings about what XML cannot express."""
-    problems = Problems()
-    return xml_write.write(draft.package, problems, comments(draft.remarks)), problems.warnings
+    findings = Findings()
+    return xml_write.write(draft.package, findings, comments(draft.remarks)), findings.warnings
 
 
 def comments(remarks: Sequence[Remark]) -> Mapping[tuple[str, ...], Sequence[str]]:
@@ -29,17 +29,17 @@ def comments(remarks: Sequence[Remark]) -> Mapping[tuple[str, ...], Sequence[str
     return found
 
 
-def check(text: str, file: str) -> tuple[OpPackage, tuple[Problem, ...]]:
+def check(text: str, file: str) -> tuple[OpPackage, tuple[Finding, ...]]:
     """Read an XML config as `udogen check` does; an error would be a bug in udogen."""
-    problems = Problems()
-    packages = xml_read.read(text.encode(), file, problems)
+    findings = Findings()
+    packages = xml_read.read(text.encode(), file, findings)
     for package in packages:
-        rules.check(package, problems)
-        unresolved = Problems()
+        rules.check(package, findings)
+        unresolved = Findings()
         resolve.unresolved(package, unresolved)
-        problems.extend(unresolved.all())
-    problems.stop_if_any(what="the config that was made; its names or types come from the model")
-    return packages[0], problems.warnings
+        findings.extend(unresolved.all())
+    findings.stop_if_any(what="the config that was made; its names or types come from the model")
+    return packages[0], findings.warnings
 
 
 def save(files: Mapping[Path, bytes]) -> Mapping[Path, str]:

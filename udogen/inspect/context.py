@@ -9,8 +9,8 @@ from typing import Any
 
 from udogen.backends import by_number
 from udogen.errors import UdogenError
+from udogen.findings import ConfigError, Finding, line_of, wrapped
 from udogen.inspect.report import NARROWEST
-from udogen.opdef.problems import ConfigError, Problem, line_of, wrapped
 from udogen.qnn import heads, quantization, socs
 from udogen.qnn.system import BinaryInfo, GraphInfo, TensorInfo
 from udogen.runtime.contexts import binary_info, context_json, manifest
@@ -35,7 +35,7 @@ class InspectedContext:
     verdict: ManifestCheck
     json: Path | None
     differences: tuple[Difference, ...]
-    warnings: tuple[Problem, ...]  # of the JSON
+    warnings: tuple[Finding, ...]  # of the JSON
     faults: tuple[UdogenError, ...]  # errors that prevent a run
 
     @property
@@ -88,7 +88,7 @@ def inspect_context(
 
 def _beside(
     described: ContextJson | None, info: BinaryInfo, path: Path, faults: list[UdogenError]
-) -> tuple[tuple[Difference, ...], tuple[Problem, ...]]:
+) -> tuple[tuple[Difference, ...], tuple[Finding, ...]]:
     if described is None:
         return (), ()
     try:
@@ -113,8 +113,8 @@ def lines(found: InspectedContext, *, width: int) -> Iterator[str]:
         yield from _fault(fault, width)
     for label, text in _facts(found):
         yield from wrapped(f"  {label:<{_LABEL}}", text, width)
-    for problem in found.warnings:
-        yield from wrapped("    ! ", line_of(problem), width)
+    for finding in found.warnings:
+        yield from wrapped("    ! ", line_of(finding), width)
     for each in found.differences:
         yield from wrapped("    ! ", each.message, width)
     for graph in info.graphs:

@@ -7,9 +7,9 @@ from dataclasses import asdict
 from typing import Any
 
 from udogen.build.dwarf import demangled
+from udogen.findings import wrapped
 from udogen.inspect.inspection import InspectedLibrary, InspectedPackage, Inspection
 from udogen.inspect.rules import LibraryEvidence
-from udogen.opdef.problems import wrapped
 from udogen.qnn.udo import Registration
 from udogen.tables import many
 

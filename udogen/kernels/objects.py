@@ -23,12 +23,12 @@ from udogen.backends.gpu_files import opencl_name
 from udogen.configs import resolve
 from udogen.configs.load import load
 from udogen.errors import BuildFailed, ToolMissing
+from udogen.findings import Findings
 from udogen.kernels import glue
 from udogen.kernels.request import COMPILING, MOST_SECONDS, Report, Request, TargetMachine, TensorPort, machines_of
 from udogen.opdef.datatypes import DataType
 from udogen.opdef.model import Op, Tensor
 from udogen.opdef.names import identifier
-from udogen.opdef.problems import Problems
 
 _KEY = "key"
 # The modules that determine what is compiled; modules for one kind of machine count only for such machines.
@@ -160,7 +160,7 @@ def compile_texts(
 
 def _ops(kernels: PythonKernels) -> Mapping[str, Op]:
     package = next(each for each in load(kernels.configs)[0] if each.name == kernels.package)
-    found = resolve.for_backend(package, kernels.backend, Problems(), forced=True, layout=kernels.layout)
+    found = resolve.for_backend(package, kernels.backend, Findings(), forced=True, layout=kernels.layout)
     return {op.name: op for op in found.ops}
 
 

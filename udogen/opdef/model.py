@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
+from udogen.findings import Location
 from udogen.opdef.datatypes import BACKEND_SPECIFIC, DataType
-from udogen.opdef.problems import Location
 
 Value = bool | int | float | str | tuple["Value", ...]
 

@@ -19,9 +19,9 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from udogen.errors import RunFailed, UsageError
+from udogen.findings import suggestion
 from udogen.opdef import datatypes, inference
 from udogen.opdef.model import Op, Tensor
-from udogen.opdef.problems import suggestion
 from udogen.python_files import last_line, load_module, user_code, words_of
 
 MOST_AXES = 8

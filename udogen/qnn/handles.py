@@ -17,7 +17,7 @@ from types import TracebackType
 from typing import Any, NamedTuple, TypeVar
 
 from udogen.errors import RunFailed, UsageError
-from udogen.opdef.problems import suggestion
+from udogen.findings import suggestion
 from udogen.qnn import abi
 from udogen.qnn.interface import DEBUG, INFO, Interface, LogSink, QnnError, log_callback, text_of
 from udogen.qnn.tensors import OpConfig, QnnTensor, tensor_array, type_code
@@ -31,8 +31,8 @@ def run_all(steps: Iterable[Callable[[], object]]) -> None:
     for step in steps:
         try:
             step()
-        except Exception as problem:
-            errors.append(problem)
+        except Exception as finding:
+            errors.append(finding)
     if errors:
         raise errors[0]
 

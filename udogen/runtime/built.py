@@ -13,8 +13,8 @@ from udogen.build.package import PackageLibrary, open_packages, package_of
 from udogen.configs import resolve
 from udogen.configs.load import load
 from udogen.errors import RunFailed, UsageError
+from udogen.findings import Findings
 from udogen.opdef.model import Op, OpPackage
-from udogen.opdef.problems import Problems
 from udogen.runtime import failures
 from udogen.runtime.library import interface_providers
 from udogen.runtime.op.calls import OpPackageInfo
@@ -52,7 +52,7 @@ class Built:
         if self.folder is None or self.config is None:
             return None
         alone = self.config.with_ops(tuple(op for op in self.config.ops if op.name == name))
-        found = resolve.for_backend(alone, backend, Problems(), forced=True, layout=self.folder.layout)
+        found = resolve.for_backend(alone, backend, Findings(), forced=True, layout=self.folder.layout)
         return next(iter(found.ops), None)
 
     def check_op(self, name: str) -> None:

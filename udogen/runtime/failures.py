@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from udogen.error_tables import ErrorCode, describe
 from udogen.errors import RunFailed, UdogenError, of_json
-from udogen.opdef.problems import suggestion
+from udogen.findings import suggestion
 from udogen.qnn.interface import WARN
 from udogen.runtime import log_messages
 from udogen.runtime.channel import Failed, LogLine, Region

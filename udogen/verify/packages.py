@@ -14,9 +14,9 @@ from udogen.build import make, tools
 from udogen.build.package import PackageLibrary, open_packages
 from udogen.clients.scripts.device_session import probe
 from udogen.errors import RunFailed, UdogenError, UsageError, writing
+from udogen.findings import Findings
 from udogen.generate.pipeline import HTP_APIS, GenerateOptions, generate, in_kernel_sources, kernel_places
 from udogen.opdef.model import OpPackage
-from udogen.opdef.problems import Problems
 from udogen.runtime.built import Built
 from udogen.verify.options import TestOptions
 from udogen.verify.places import built_for
@@ -119,9 +119,9 @@ def _generated(
         raise RunFailed(f"there is no kernel {missing[0]}.cpp in {where}", hint="write it, or leave this backend out")
     key = resources.content_key(*(op.name.encode() for op in package.ops))
     out = work / (backend if package in source.packages else f"{backend}-{key}")  # without ops that do not compile
-    problems = Problems()  # dropped: `udogen generate` and `udogen check` print warnings
+    findings = Findings()  # dropped: `udogen generate` and `udogen check` print warnings
     generate(
-        [package], GenerateOptions(out, backends=(backend,), kernels=subject.kernels, htp_api=_api(source)), problems
+        [package], GenerateOptions(out, backends=(backend,), kernels=subject.kernels, htp_api=_api(source)), findings
     )
     found = [each for each in open_packages(out) if (each.name, each.backend) == (package.name, backend)]
     if not found:
@@ -154,5 +154,5 @@ def _with_ops(package: OpPackage, existing: PackageLibrary, work: Path) -> Packa
     with writing(out, hint="set XDG_CACHE_HOME to another folder"):
         shutil.copytree(existing.path, out, ignore=built, dirs_exist_ok=True)
     options = GenerateOptions(work, backends=(existing.backend,), layout=existing.layout, htp_api=existing.api)
-    generate([package], options, Problems())
+    generate([package], options, Findings())
     return next(each for each in open_packages(out) if each.backend == existing.backend)

@@ -155,7 +155,7 @@ class OpTestCase(pytest.Item):
 
 def message_of(error: Any) -> str:
     """An error of udogen as lines: what, where, what to do."""
-    from udogen.opdef.problems import visible
+    from udogen.findings import visible
 
     hint = [f"= {error.hint}"] if error.hint else []
     return visible("\n".join([error.message, *error.details[:_MOST_DETAILS], *hint]))

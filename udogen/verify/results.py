@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import numpy as np
 
+from udogen.findings import Finding
 from udogen.opdef import datatypes
 from udogen.runtime.op.calls import RuntimeInfo
 from udogen.tables import many
@@ -27,16 +28,6 @@ STATUSES: tuple[Status, ...] = ("failed", "error", "skipped", "ran", "passed")  
 
 _FEW_NUMBERS = 4  # of an input that are shown with the first wrong element
 FEW_ELEMENTS = 8  # outputs with fewer elements are too small to show most causes
-
-
-@dataclass(frozen=True)
-class Finding:
-    """A named cause of a failure: what it is, the evidence, and what to do."""
-
-    cause: str  # a short name: `layout`, `rounding`, `heap-in-execute` …
-    sentence: str
-    evidence: str = ""
-    hint: str = ""
 
 
 @dataclass(frozen=True)
@@ -355,12 +346,12 @@ class TestRun:
         first: dict[tuple[str, ...], tuple[str, ...]] = {}
         for each in self.bad:
             if each.findings:
-                first.setdefault(self._kind(each), (self.op(each), each.status, each.findings[0].cause))
+                first.setdefault(self._kind(each), (self.op(each), each.status, each.findings[0].kind))
         passed = set[tuple[str, ...]]()  # kinds whose first cause was found
         for each in self.bad:
             kind = key = self._kind(each)
             if each.findings:
-                key = (self.op(each), each.status, each.findings[0].cause)
+                key = (self.op(each), each.status, each.findings[0].kind)
                 passed.add(kind)
             elif each.error:
                 key = (self.op(each), each.status, each.error.kind, each.error.message[:60])

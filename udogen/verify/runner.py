@@ -16,6 +16,7 @@ from udogen.backends import RUNTIMES
 from udogen.backends.backend import Place
 from udogen.clients.scripts.device_session import DeviceSession
 from udogen.errors import UdogenError, UsageError
+from udogen.findings import Finding
 from udogen.opdef import datatypes
 from udogen.opdef.model import Op
 from udogen.python_files import user_code
@@ -29,7 +30,7 @@ from udogen.verify.cases import Case, CaseError
 from udogen.verify.diagnosis.explain import Explainer
 from udogen.verify.options import TestOptions
 from udogen.verify.places import ProgramSession, Session, open_session, place_of
-from udogen.verify.results import Cost, Finding, Outcome, Spread, Status, TensorResult
+from udogen.verify.results import Cost, Outcome, Spread, Status, TensorResult
 from udogen.verify.safety.checks import PageGuards, SafetyChecks, check_case
 from udogen.verify.test_files.model import Builtin
 
@@ -258,8 +259,8 @@ def is_refusal(error: UdogenError) -> bool:
 
 
 _NOT_REFUSED = Finding(
-    "not-refused",
     "the op accepted a case that it must refuse",
+    kind="not-refused",
     hint="return an error from its `validate`, or remove `expect = \"refusal\"` from the test file",
 )  # fmt: skip
 

@@ -21,6 +21,7 @@ from udogen.build import vectors
 from udogen.build.package import open_packages
 from udogen.build.zig_libraries import HEXAGON
 from udogen.errors import BuildFailed, RunFailed, ToolMissing, UdogenError, UsageError
+from udogen.findings import Finding
 from udogen.opdef.model import Op, OpPackage
 from udogen.opdef.shape_rules import Given, Inferred, ShapeRules, load_shape_rules
 from udogen.qnn.tensors import Scalar
@@ -38,7 +39,6 @@ from udogen.verify.results import (
     ABSENT,
     STATUSES,
     BackendState,
-    Finding,
     NetworkOutcome,
     NetworkReport,
     Outcome,
@@ -643,7 +643,7 @@ def _compared(
             findings += _type_difference(call.op_type, output.name, types[number], rule)
     if fault:
         hint = "write it in ConverterOpPackage.cpp; the library prints its reason on stderr"
-        findings.append(Finding("converter", f"the converter library has no result: {fault}", hint=hint))
+        findings.append(Finding(f"the converter library has no result: {fault}", hint, kind="converter"))
     status: Status = "failed" if findings else "passed" if compared else "ran"
     return replace(outcome, status=status, findings=tuple(findings))
 
@@ -651,10 +651,10 @@ def _compared(
 def _type_difference(op: str, output: str, found: str | None, rule: Inferred | None) -> Iterator[Finding]:
     if rule and rule.dtype and found != rule.dtype:
         yield Finding(
-            "converter",
             f"for `{output}` the converter library returns the type {found or 'unknown'}, "
             f"the config or its rule {rule.dtype}",
-            hint=f"see {op}DataTypeInference in ConverterOpPackage.cpp",
+            f"see {op}DataTypeInference in ConverterOpPackage.cpp",
+            kind="converter",
         )
 
 
@@ -663,4 +663,4 @@ def _difference(name: str, known: tuple[str, tuple[int, ...]], found: tuple[str,
         (each, "x".join(map(str, extents)) or "a scalar") for each, extents in (known, found)
     )
     sentence = f"for `{name}` {who} returns {shape}, {other} {expected}"
-    return Finding("shape", sentence, hint="correct the one that is wrong")
+    return Finding(sentence, "correct the one that is wrong", kind="shape")

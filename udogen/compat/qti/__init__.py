@@ -28,7 +28,7 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import TYPE_CHECKING, NoReturn, cast
 
-from udogen.opdef.problems import ConfigError, Problem, render, source_lines
+from udogen.findings import ConfigError, Finding, render, source_lines
 
 if TYPE_CHECKING:
     from udogen.opdef.model import Op, OpPackage
@@ -50,7 +50,7 @@ class ConfigRefused(ConfigError):
     """A config with errors; its text lists every problem, because it is shown in another program's traceback."""
 
     def __str__(self) -> str:
-        return "\n".join([self.message, *map(_shown, self.problems)])
+        return "\n".join([self.message, *map(_shown, self.findings)])
 
 
 @dataclass(frozen=True)
@@ -90,11 +90,11 @@ class QnnOpPackageGenerator:
         given = [config_paths] if isinstance(config_paths, str) else config_paths  # a string is a sequence, too
         paths = [*self._paths, *(os.fspath(each) for each in given)]
         try:
-            packages, problems = load(paths)
+            packages, findings = load(paths)
         except ConfigError as fault:
-            raise ConfigRefused(fault.problems) from None
-        for problem in problems.warnings:
-            _logger().warning("%s", _shown(problem))
+            raise ConfigRefused(fault.findings) from None
+        for finding in findings.warnings:
+            _logger().warning("%s", _shown(finding))
         self._paths = paths
         self.package_infos = [
             PackageInfo(each.name, tuple(OperatorInfo(op.name, op) for op in each.ops), each) for each in packages
@@ -108,8 +108,8 @@ def _logger() -> logging.Logger:
     return logging.getLogger("udogen.compat.qti")
 
 
-def _shown(problem: Problem) -> str:
-    return render(problem, source_lines(problem.location.file))
+def _shown(finding: Finding) -> str:
+    return render(finding, source_lines(finding.location.file))
 
 
 def _unknown(what: str, name: str) -> NoReturn:

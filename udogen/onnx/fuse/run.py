@@ -14,6 +14,7 @@ from udogen.build.package import open_packages
 from udogen.configs.load import load
 from udogen.configs.xml_write import write as xml_text
 from udogen.errors import RunFailed, UdogenError, UsageError, VerificationFailed
+from udogen.findings import Findings
 from udogen.generate.pipeline import GenerateOptions, generate
 from udogen.init.write import check, save
 from udogen.onnx.fuse import write
@@ -23,7 +24,6 @@ from udogen.onnx.models.reading import onnx_module
 from udogen.onnx.network import compare, execute
 from udogen.onnx.ort.commands import NetworkRan
 from udogen.opdef.names import fault_of_symbol
-from udogen.opdef.problems import Problems
 from udogen.verify.packages import build
 from udogen.verify.test_files import references
 
@@ -124,8 +124,8 @@ def _model_name(op: FusedOp) -> str:
 
 
 def _files(op: FusedOp, source: SourceModel, feeds: Mapping[str, Array]) -> dict[str, bytes]:
-    problems = Problems()
-    config = xml_text(write.package_of(op), problems, {})
+    findings = Findings()
+    config = xml_text(write.package_of(op), findings, {})
     check(config, f"{op.name}.xml")
     files = {
         f"{op.name}.xml": config.encode(),
@@ -203,7 +203,7 @@ def _taken(op: FusedOp) -> list[tuple[write.OpPort, str]]:
 def _built(op: FusedOp, backend: str, folder: Path) -> Path:
     packages, _ = load([folder / f"{op.name}.xml"])
     out = folder / "packages" / backend
-    generate(packages, GenerateOptions(out, backends=(backend,), kernels=folder / "kernels", layout="qnn"), Problems())
+    generate(packages, GenerateOptions(out, backends=(backend,), kernels=folder / "kernels", layout="qnn"), Findings())
     [package] = [each for each in open_packages(out) if each.backend == backend and each.name == f"{op.name}Package"]
     build(package, backend)
     return package.path

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from udogen.errors import RunFailed, ToolMissing, UsageError
+from udogen.findings import suggestion
 from udogen.onnx.fuse.ops import OF_SHAPES, row_of, title
 from udogen.onnx.models.model import STANDARD
 from udogen.onnx.models.reading import captured_by, graphs_of, onnx_module, read_whole, taken_by
 from udogen.onnx.models.uses import RANDOM
-from udogen.opdef.problems import suggestion
 from udogen.verify.test_files.values import load_array
 
 if TYPE_CHECKING:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from udogen.findings import nearest
 from udogen.onnx.models.model import Function, Node, OnnxGraph, OnnxModel, OpName, walk
 from udogen.onnx.models.reading import onnx_module
-from udogen.opdef.problems import nearest
 
 # Domains whose ops are documented and which converters know; of the first ones onnx itself knows every op.
 _WITH_SCHEMAS = ("", "ai.onnx.ml", "ai.onnx.training", "ai.onnx.preview.training", "ai.onnx.preview")

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from udogen.errors import UsageError
+from udogen.findings import suggestion
 from udogen.onnx.models.reading import graphs_of, read_whole, taken_by
-from udogen.opdef.problems import suggestion
 from udogen.verify.test_files.values import load_array
 
 if TYPE_CHECKING:

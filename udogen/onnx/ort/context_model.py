@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 
 from udogen.errors import UsageError, writing
+from udogen.findings import suggestion
 from udogen.onnx.models import reading
 from udogen.onnx.ort import contexts
 from udogen.onnx.ort.contexts import DOMAIN, EMBEDDED_MOST, OP, Fault
 from udogen.opdef import datatypes
-from udogen.opdef.problems import suggestion
 from udogen.qnn.system import BinaryInfo, GraphInfo, TensorInfo
 from udogen.runtime.contexts.context_json import describe_quantization
 

@@ -8,11 +8,11 @@ from pathlib import Path
 
 from udogen.clients.package import Package
 from udogen.errors import UsageError
+from udogen.findings import suggestion
 from udogen.onnx.models.from_proto import freeze
 from udogen.onnx.models.model import Attribute, Node, OnnxModel, walk
 from udogen.onnx.models.reading import read_proto
 from udogen.opdef.model import Op, Tensor
-from udogen.opdef.problems import suggestion
 
 _INT32 = range(-(1 << 31), 1 << 31)
 # Kinds of attributes that become parameters -> the types of those parameters.

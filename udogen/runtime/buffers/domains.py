@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from udogen.errors import RunFailed, UsageError
-from udogen.opdef.problems import suggestion
+from udogen.findings import suggestion
 from udogen.qnn.handles import ION, Closing, run_all
 from udogen.qnn.interface import QnnError
 from udogen.qnn.system import TensorInfo
@@ -231,8 +231,8 @@ class ManagedBuffer(Buffer):
             return known.memory.handle
         except NoSharedMemory:
             pass
-        except QnnError as problem:
-            if problem.code != _REFUSED:
+        except QnnError as finding:
+            if finding.code != _REFUSED:
                 raise
         self.domain.registers = False  # tried once: libQnnHtp of a PC prints a line each time
         return None
@@ -429,11 +429,11 @@ def bytes_of(place: Any, name: str, *, write: bool = False) -> Iterator[memoryvi
         )
     try:
         view = memoryview(place.view if isinstance(place, (Buffer, BufferPart)) else place)
-    except TypeError as problem:
+    except TypeError as finding:
         raise UsageError(
             f"a {type(place).__name__} cannot be copied from or to buffer `{name}`",
             hint="give an array, a pool, a buffer or a part of one",
-        ) from problem
+        ) from finding
     with view:
         if write and (view.readonly or not view.c_contiguous):
             why = "it is read-only" if view.readonly else "it is not contiguous"

@@ -12,9 +12,9 @@ import numpy as np
 
 from udogen import resources
 from udogen.errors import RunFailed, UdogenError, UsageError, write_file, writing
+from udogen.findings import nearest, suggestion
 from udogen.opdef import datatypes
 from udogen.opdef.model import Op
-from udogen.opdef.problems import nearest, suggestion
 from udogen.qnn.handles import Closing
 from udogen.qnn.interface import LogSink, QnnError
 from udogen.qnn.quantization import Quantization

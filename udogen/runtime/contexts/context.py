@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from udogen.errors import RunFailed, UsageError
-from udogen.opdef.problems import suggestion
+from udogen.findings import suggestion
 from udogen.qnn.handles import PRECISIONS, Closing, ContextHandle, ContextOptions, GraphHandle, ProfileHandle, run_all
 from udogen.qnn.system import BinaryInfo, GraphInfo, TensorInfo
 from udogen.qnn.tensors import APP_READ, APP_WRITE, QnnTensor

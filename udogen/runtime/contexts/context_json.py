@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 
 from udogen.documents.document import Document, parse
 from udogen.errors import RunFailed, open_plain
+from udogen.findings import Finding, Findings
 from udogen.opdef import datatypes
-from udogen.opdef.problems import Problem, Problems
 from udogen.qnn import quantization
 from udogen.qnn.quantization import OtherEncoding, Quantization
 from udogen.qnn.system import HTP_KEYS, BinaryInfo, GraphInfo, HardwareDevice, HtpGraph, TensorInfo
@@ -48,23 +48,23 @@ class ContextJson(NamedTuple):
 
     path: Path
     info: BinaryInfo
-    warnings: tuple[Problem, ...]
+    warnings: tuple[Finding, ...]
 
 
 def read(path: Path) -> ContextJson:
     """Read such a file; raises `ConfigError` (exit code 2) with all problems of the file."""
-    data, file, problems = _bytes(path), str(path), Problems()
+    data, file, findings = _bytes(path), str(path), Findings()
     value, info = _quickly(data), None
     if value is not MISSING:
-        info = _read_binary(Document(value, {}, file, problems))
-    if info is None or problems.all():  # parse again with line numbers, which the fast parser lacks
-        problems = Problems()
-        document = parse(data, file, problems, most=_MOST_VALUES)
+        info = _read_binary(Document(value, {}, file, findings))
+    if info is None or findings.all():  # parse again with line numbers, which the fast parser lacks
+        findings = Findings()
+        document = parse(data, file, findings, most=_MOST_VALUES)
         if document is not None:
             info = _read_binary(document)
-    problems.stop_if_any(what=path.name)
+    findings.stop_if_any(what=path.name)
     assert info is not None
-    return ContextJson(path, info, problems.warnings)
+    return ContextJson(path, info, findings.warnings)
 
 
 def _bytes(path: Path) -> bytes:

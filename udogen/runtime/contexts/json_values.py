@@ -9,8 +9,8 @@ from typing import Any
 
 from udogen.documents.document import Document, Node
 from udogen.documents.json_text import Path
+from udogen.findings import nearest
 from udogen.opdef import datatypes
-from udogen.opdef.problems import nearest
 from udogen.qnn import quantization
 from udogen.qnn.quantization import CODEBOOK, PAIRS, STORAGE, Encoding, OtherEncoding, Quantization, ScaleOffset
 from udogen.qnn.system import HTP_KEYS, HtpGraph, htp_graph_of, roles

@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from udogen.error_tables import describe
 from udogen.errors import RunFailed, UdogenError, UsageError
-from udogen.opdef.problems import nearest
+from udogen.findings import nearest
 from udogen.qnn.handles import Closing
 from udogen.runtime import failures, log_messages
 from udogen.runtime.channel import Failed, LogLine
@@ -143,8 +143,8 @@ def describe_contexts(
     for job in jobs:
         try:
             yield job, session.ask(DescribeContext(job), ContextDescribed, _situation(job))
-        except UdogenError as problem:
-            yield job, problem
+        except UdogenError as finding:
+            yield job, finding
 
 
 def check_names(
@@ -209,5 +209,5 @@ def run_contexts(
         )
         try:
             yield job, session.run(command)
-        except UdogenError as problem:
-            yield job, problem
+        except UdogenError as finding:
+            yield job, finding

@@ -7,7 +7,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, NamedTuple
 
 from udogen.errors import RunFailed, UsageError
-from udogen.opdef.problems import suggestion
+from udogen.findings import suggestion
 from udogen.qnn.handles import ION
 from udogen.runtime.buffers.buffer import RAW
 from udogen.runtime.buffers.domains import INPUT, OUTPUT, BufferPair, ManagedBuffer, MemoryDomain, Role
@@ -115,12 +115,12 @@ class Chain:
         into = {tensor: results[name] for tensor, name in outputs.items() if name in results}
         try:
             written = graph({tensor: arrays[name] for tensor, name in inputs.items()}, out=into)
-        except RunFailed as problem:
+        except RunFailed as finding:
             raise RunFailed(
-                f"stage {stage} (graph `{graph.name}` in {graph.context.name}): {problem.message}",
-                hint=problem.hint,
-                details=problem.details,
-            ) from problem
+                f"stage {stage} (graph `{graph.name}` in {graph.context.name}): {finding.message}",
+                hint=finding.hint,
+                details=finding.details,
+            ) from finding
         results.update((outputs[tensor], array) for tensor, array in written.items())
 
     def _outer(self, tensors: Sequence[OuterTensor], usage: str) -> dict[str, ManagedBuffer]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from udogen.errors import UsageError
-from udogen.opdef.problems import suggestion
+from udogen.findings import suggestion
 from udogen.runtime.contexts import arrays
 from udogen.runtime.models.commands import ComparedTensor, Divergence
 from udogen.runtime.models.model import Model

@@ -13,7 +13,7 @@ from udogen.backends import htp
 from udogen.documents.document import Node, parse
 from udogen.documents.typed import INVALID, Hint, between, one_of, read_keys, value_of
 from udogen.errors import UdogenError, UsageError, read_plain, reading, write_file
-from udogen.opdef.problems import ConfigError, Problems
+from udogen.findings import ConfigError, Findings
 from udogen.resources import toml_text
 from udogen.runtime import arguments
 from udogen.runtime.arguments import PathArgument
@@ -96,19 +96,19 @@ def read_description(path: Path) -> ModelDescription:
     """
     with reading(path, hint="`udogen new --from-contexts DIR` writes a first one"):
         data = read_plain(path)
-    problems = Problems()
-    found = parse(data, str(path), problems)
+    findings = Findings()
+    found = parse(data, str(path), findings)
     description = None if found is None else _description(found.top)
-    if description is None or problems.all():  # warnings too: other programs refuse such JSON
-        raise ConfigError(problems.all(), what="the model")
+    if description is None or findings.all():  # warnings too: other programs refuse such JSON
+        raise ConfigError(findings.all(), what="the model")
     return description
 
 
 def _description(top: Node) -> ModelDescription | None:
     values = read_keys(top, _KEYS)
-    if not values.get("contexts") and not top.document.problems.errors:
+    if not values.get("contexts") and not top.document.findings.errors:
         top.error("`contexts` names no file and no folder", 'contexts = ["."] is this folder')
-    if top.document.problems.errors:
+    if top.document.findings.errors:
         return None
     lines = {".".join(map(str, path)): line for path, line in top.document.lines.items() if path}
     return ModelDescription(**values, file=Path(top.document.file), lines=lines)

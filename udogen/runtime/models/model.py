@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from udogen.errors import RunFailed, UsageError
-from udogen.opdef.problems import nearest, suggestion
+from udogen.findings import nearest, suggestion
 from udogen.qnn.handles import Closing
 from udogen.qnn.interface import QnnError
 from udogen.runtime import arguments

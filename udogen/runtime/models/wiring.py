@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from udogen.errors import UsageError
-from udogen.opdef.problems import nearest, suggestion
+from udogen.findings import nearest, suggestion
 from udogen.qnn.system import BinaryInfo, GraphInfo, TensorInfo
 from udogen.runtime import arguments
 from udogen.runtime.models.connections import (

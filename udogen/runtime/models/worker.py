@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from udogen.errors import UsageError
-from udogen.opdef.problems import suggestion
+from udogen.findings import suggestion
 from udogen.runtime.contexts import arrays
 from udogen.runtime.contexts.binaries import StoredContext
 from udogen.runtime.contexts.commands import OutputRow, keys_of, output_row

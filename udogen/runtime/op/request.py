@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 from udogen import backends
 from udogen.errors import RunFailed, UsageError
+from udogen.findings import suggestion
 from udogen.opdef import datatypes, values
 from udogen.opdef.datatypes import DataType
 from udogen.opdef.model import Op, Rank, Tensor, Value
-from udogen.opdef.problems import suggestion
 from udogen.opdef.shape_rules import Given, Inferred, ShapeRules, load_shape_rules
 from udogen.runtime.built import Built
 from udogen.runtime.failures import NotExpressible

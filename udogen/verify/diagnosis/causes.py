@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+from udogen.findings import Finding
 from udogen.verify.diagnosis import encodings, memory, parameters, positions, slips
 from udogen.verify.diagnosis.wrong_output import Cause, FailedCase, WrongOutput
-from udogen.verify.results import Finding
 
 MOST = 3  # findings that are shown
 
@@ -39,7 +39,7 @@ def diagnose(failed: FailedCase) -> tuple[Finding, ...]:
         output = WrongOutput(failed, name)
         if output.wrong.any():
             for each in _findings(output):
-                findings.setdefault(each.cause, each)
+                findings.setdefault(each.kind, each)
     return tuple(findings.values())[:MOST]
 
 

@@ -8,13 +8,14 @@ from dataclasses import replace
 
 from udogen.backends.backend import Place
 from udogen.errors import UdogenError
+from udogen.findings import Finding
 from udogen.opdef.model import Op
 from udogen.runtime.built import Built
 from udogen.verify.cases import Case
 from udogen.verify.diagnosis.causes import diagnose
 from udogen.verify.diagnosis.wrong_output import FailedCase, OpRerun
 from udogen.verify.places import Session
-from udogen.verify.results import FEW_ELEMENTS, Finding, Outcome
+from udogen.verify.results import FEW_ELEMENTS, Outcome
 
 _MOST_EXPLAINED = 3  # cases of one op and data type on one backend: the others fail for the same reason
 _MOST_SHRUNK = 1

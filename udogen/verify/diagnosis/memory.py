@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from udogen.findings import Finding
 from udogen.runtime.op.calls import OTHER_POISON, POISON
 from udogen.verify.diagnosis.wrong_output import WrongOutput, finding
-from udogen.verify.results import Finding
 
 if TYPE_CHECKING:
     from udogen.runtime.op.calls import Array

@@ -17,12 +17,12 @@ import numpy as np
 
 from udogen import error_tables
 from udogen.errors import UdogenError
+from udogen.findings import Finding
 from udogen.runtime.built import Built
 from udogen.runtime.op.calls import POISON
 from udogen.runtime.op.session import OpSession
 from udogen.verify.cases import Arrays, Case, Quants
 from udogen.verify.diagnosis import arrays
-from udogen.verify.results import Finding
 from udogen.verify.tolerances import differences
 
 if TYPE_CHECKING:
@@ -234,4 +234,4 @@ def _new(array: Array, seed: int) -> Array:
 def finding(row: str, *, evidence: str, **names: object) -> Finding:
     """The finding of a row of data/number_causes.toml; `names` fill in its text."""
     found = error_tables.number_causes()[row]
-    return Finding(found.name, found.text.format(**names), evidence, found.remedy)
+    return Finding(found.text.format(**names), found.remedy, kind=found.name, evidence=evidence)

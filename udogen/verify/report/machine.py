@@ -55,7 +55,7 @@ def _outcome(outcome: Outcome) -> dict[str, Any]:
         "message": _message(outcome),
         "text": terminal.failure(outcome) if outcome.status in ("failed", "error") else [],
         "error": asdict(outcome.error) if outcome.error else None,
-        "findings": [asdict(each) for each in outcome.findings],
+        "findings": [each.as_json() for each in outcome.findings],
         "smallest": None
         if outcome.smallest is None
         else {name: list(array.shape) for name, array in outcome.smallest.inputs.items()},
@@ -212,7 +212,7 @@ def _message(outcome: Outcome) -> str:
     if outcome.status == "passed":
         return ""
     if outcome.findings:
-        return outcome.findings[0].sentence
+        return outcome.findings[0].message
     worst = outcome.worst
     return f"{worst.wrong} of {worst.expected.size} numbers of {worst.name} are wrong" if worst else "wrong"
 

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 from udogen.documents.document import Document, Node
 from udogen.documents.typed import INVALID, Hint, between, read_keys, require, value_of
 from udogen.errors import UsageError, read_plain, reading
-from udogen.opdef.problems import Problems
+from udogen.findings import Findings
 from udogen.resources import content_key
 from udogen.runtime.op.calls import RuntimeInfo
 from udogen.tables import table
@@ -81,9 +81,9 @@ _RESULT = _object(
 
 def _misfits(value: Any, path: Path) -> list[str]:
     """What in a result does not have its form."""
-    problems = Problems()
-    value_of(Document(value, {}, str(path), problems).top, _RESULT)
-    return [problem.message for problem in problems.errors]
+    findings = Findings()
+    value_of(Document(value, {}, str(path), findings).top, _RESULT)
+    return [finding.message for finding in findings.errors]
 
 
 def _is_error(value: Any) -> bool:

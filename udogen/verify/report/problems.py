@@ -10,10 +10,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from udogen.findings import Finding
 from udogen.tables import many
 from udogen.verify.report import text
 from udogen.verify.report.numbers import error_bins, measure
-from udogen.verify.results import Finding, Outcome, TensorResult, TestRun
+from udogen.verify.results import Outcome, TensorResult, TestRun
 from udogen.verify.tolerances import differences
 
 _OF_A_KIND = 4  # cases of one cause that are shown in full; the others are rows of a table
@@ -132,14 +133,14 @@ def _other_problems(groups: Sequence[Sequence[Outcome]], run: TestRun, anchors: 
 
 def _cause(outcome: Outcome) -> str:
     if outcome.findings:
-        return outcome.findings[0].cause.replace("-", " ")
+        return outcome.findings[0].kind.replace("-", " ")
     if outcome.error:
         return ERROR_LABELS.get(outcome.error.kind, outcome.error.kind.replace("-", " "))
     return "wrong numbers, cause not known"
 
 
 def _sentence(outcome: Outcome) -> str:
-    return text.cut(outcome.findings[0].sentence if outcome.findings else _lead(outcome), 400)
+    return text.cut(outcome.findings[0].message if outcome.findings else _lead(outcome), 400)
 
 
 def _scope(outcomes: Sequence[Outcome]) -> str:
@@ -153,7 +154,7 @@ def chip(outcome: Outcome) -> str:
     if outcome.status == "error":
         return ERROR_LABELS.get(outcome.error.kind, "error") if outcome.error else "error"
     if outcome.status == "failed" and outcome.findings and all(each.passed for each in outcome.tensors):
-        return outcome.findings[0].cause.replace("-", " ")  # its numbers are right: it failed for another reason
+        return outcome.findings[0].kind.replace("-", " ")  # its numbers are right: it failed for another reason
     return "wrong numbers" if outcome.status == "failed" else text.LABELS[outcome.status]
 
 
@@ -220,8 +221,8 @@ def _histogram(outcome: Outcome, tensor: TensorResult) -> text.Html:
 
 def _shown(finding: Finding) -> CauseText:
     return CauseText(
-        finding.cause.replace("-", " "),
-        text.rich(text.cut(finding.sentence, 800)),
+        finding.kind.replace("-", " "),
+        text.rich(text.cut(finding.message, 800)),
         text.rich(text.cut(finding.evidence, 1600)),
         text.rich(text.cut(finding.hint, 800)),
     )

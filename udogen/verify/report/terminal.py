@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 
-from udogen.opdef.problems import wrapped
+from udogen.findings import wrapped
 from udogen.tables import many, table
 from udogen.verify.baseline import Baseline, CostChange
 from udogen.verify.report import text
@@ -96,7 +96,7 @@ def failure(outcome: Outcome, paint: Paint = _plain, *, others: Sequence[Outcome
         found += [f"  {outcome.error.message}", *(f"    {line}" for line in outcome.error.details[:_MOST_FINDINGS])]
         found += [f"    = {outcome.error.hint}"] if outcome.error.hint else []
     for finding in outcome.findings[:_MOST_FINDINGS]:
-        found += [f"  {finding.cause}: {finding.sentence}"]
+        found += [f"  {finding.kind}: {finding.message}"]
         found += [f"    {line}" for line in finding.evidence.splitlines()]
         found += [f"    = {finding.hint}"] if finding.hint else []
     if outcome.smallest is not None:

@@ -14,6 +14,7 @@ from udogen.build import make, tools, variants
 from udogen.build.emulator import build_loop, build_watch
 from udogen.build.variants import Variant
 from udogen.errors import BuildFailed, RunFailed, ToolMissing, UsageError
+from udogen.findings import Finding
 from udogen.opdef.model import Op
 from udogen.qnn.handles import Closing
 from udogen.runtime.built import Built
@@ -24,7 +25,7 @@ from udogen.runtime.op.session import OpSession
 from udogen.runtime.op.watch import Watch
 from udogen.verify.cases import CaseError
 from udogen.verify.options import SafetyOptions, TestOptions
-from udogen.verify.results import Finding, Outcome, Status
+from udogen.verify.results import Outcome, Status
 from udogen.verify.safety import findings
 from udogen.verify.safety.findings import StackReader, shown
 
@@ -130,7 +131,7 @@ class SafetyChecks(Closing):
                 if outputs[alone][name].tobytes() != outputs[beside][name].tobytes():
                     text = f"two graphs of op `{call.op_type}` that run at the same time write other numbers to "
                     text += f"`{name}` than each of them alone"
-                    return (Finding("data-race", text, "", findings.RACE_HINT),)
+                    return (Finding(text, findings.RACE_HINT, kind="data-race"),)
         return ()
 
     # --- processes ---------------------------------------------------------------------------------------
@@ -146,11 +147,13 @@ class SafetyChecks(Closing):
                 stack = stacks.summary(error.fault.frames)
             lines = [f"in {shown(stack.calls[0])}"] if stack.calls else []
             lines += [f"called by {shown(each)}" for each in stack.calls[1:]]
-            return Finding("out-of-bounds", f"{error.message}, in {stack.where}", "\n".join(lines), error.hint)
+            return Finding(
+                f"{error.message}, in {stack.where}", error.hint, kind="out-of-bounds", evidence="\n".join(lines)
+            )
         if not isinstance(error, OutOfBounds):
             raise error
         seen = "seen after the execution: the bytes there have changed"
-        return Finding("out-of-bounds", error.message, seen, error.hint)
+        return Finding(error.message, error.hint, kind="out-of-bounds", evidence=seen)
 
     def _stacks(self, prepared: _PreparedChecks, call: OpCall) -> StackReader:
         folder = self._built.folder
@@ -211,7 +214,7 @@ class PageGuards:
     def _finding(self, error: RunFailed) -> Finding:
         if not isinstance(error, OutOfBounds):
             raise error
-        return Finding("out-of-bounds", error.message, "\n".join(error.details), error.hint)
+        return Finding(error.message, error.hint, kind="out-of-bounds", evidence="\n".join(error.details))
 
 
 def _guarded(

@@ -11,12 +11,12 @@ from pathlib import Path
 
 from udogen.build.dwarf import Lines, SourceLine, readable
 from udogen.build.emulator import build_watch
+from udogen.findings import Finding
 from udogen.runtime.built import Built
 from udogen.runtime.op.calls import OpResult
 from udogen.runtime.op.faults import Frame
 from udogen.runtime.op.watch import HeapUse, Site
 from udogen.tables import many
-from udogen.verify.results import Finding
 
 # --- stacks ---------------------------------------------------------------------------------------------------
 
@@ -138,7 +138,7 @@ def allocations(use: HeapUse, stacks: StackReader, *, op: str) -> tuple[Finding,
     findings = [_finding(sites, stack, op, use.executions) for sites, stack in rows]
     if use.lost:
         text = f"op `{op}` allocates in more places than are kept: {use.lost} allocations are not listed"
-        findings.append(Finding(_HEAP, text, hint=_RULE))
+        findings.append(Finding(text, _RULE, kind=_HEAP))
     return tuple(findings)
 
 
@@ -172,11 +172,11 @@ def _finding(sites: Sequence[Site], stack: StackSummary, op: str, executions: in
         when = "in each execution"
     times = "once" if count == 1 else f"{count:,} times"
     return Finding(
-        _HEAP,
         f"op `{op}` allocates on the heap {when}: {times} in {many(executions, 'execution')} ({size:,} bytes), "
         f"in {stack.where}",
-        "\n".join([*_stack_lines(stack, sites[0].kind), *([] if stack.has_lines else [_HOW_TO_GET_LINES])]),
         _RULE,
+        kind=_HEAP,
+        evidence="\n".join([*_stack_lines(stack, sites[0].kind), *([] if stack.has_lines else [_HOW_TO_GET_LINES])]),
     )
 
 
@@ -223,7 +223,7 @@ def sanitizer_reports(text: str, stacks: StackReader, *, op: str, library: Path)
         evidence = [line.strip() for line in report if _SHOWN_LINE.search(line)][:_SHOWN]
         evidence += [f"called by {shown(place)}" for place in stack.calls[1:]]
         sentence = f"op `{op}` {verb}: {match['what']}, in {stack.where}"
-        found.setdefault(sentence, Finding(cause, sentence, "\n".join(evidence), hint))
+        found.setdefault(sentence, Finding(sentence, hint, kind=cause, evidence="\n".join(evidence)))
     return tuple(found.values())
 
 

@@ -12,9 +12,9 @@ from udogen.build.package import PackageLibrary, open_packages
 from udogen.configs import resolve
 from udogen.configs.load import load
 from udogen.errors import UsageError
+from udogen.findings import Findings, suggestion
 from udogen.opdef.datatypes import DataType
 from udogen.opdef.model import Op, OpPackage
-from udogen.opdef.problems import Problems, suggestion
 from udogen.verify.test_files.model import EVERY, CaseGroup, OpTests, Subject, TestFiles
 
 
@@ -40,10 +40,10 @@ def sources(files: TestFiles) -> tuple[TestFiles, Mapping[Subject, PackageSource
             settled[each.subject] = _settle(each.subject, files.folder, each.folder)
         ops.append(replace(each, subject=settled[each.subject]))
     made = {subject: _source(subject, files.folder) for subject in dict.fromkeys(settled.values())}
-    problems = Problems()
+    findings = Findings()
     for each in ops:
-        check(each, made[each.subject], problems)
-    problems.stop_if_any(what="the test file")
+        check(each, made[each.subject], findings)
+    findings.stop_if_any(what="the test file")
     return replace(files, ops=tuple(ops)), made
 
 
@@ -83,10 +83,10 @@ def _source(subject: Subject, folder: Path) -> PackageSource:
 
 def op_for(package: OpPackage, name: str, backend: str) -> Op | None:
     """An op as defined for a backend; None if that backend cannot have it."""
-    problems = Problems()
+    findings = Findings()
     alone = package.with_ops(tuple(op for op in package.ops if op.name == name))
-    found = next(iter(resolve.for_backend(alone, backend, problems, forced=True).ops), None)
-    return None if problems.errors and backend not in backends_of(package, name) else found
+    found = next(iter(resolve.for_backend(alone, backend, findings, forced=True).ops), None)
+    return None if findings.errors and backend not in backends_of(package, name) else found
 
 
 def backends_of(package: OpPackage, name: str) -> tuple[str, ...]:
@@ -94,22 +94,22 @@ def backends_of(package: OpPackage, name: str) -> tuple[str, ...]:
     return next((of_op(op, package) for op in package.ops if op.name == name), ())
 
 
-def check(tests: OpTests, source: PackageSource, problems: Problems) -> None:
+def check(tests: OpTests, source: PackageSource, findings: Findings) -> None:
     """Check every name and type in a test file against the config."""
     package = source.package(tests.op)
     if package is None:
         known = [op.name for each in source.packages for op in each.ops]
         where = source.subject.config or "the packages here"
         hint = suggestion(tests.op, known, "there are " + ", ".join(known))
-        problems.error(tests.location, f"{where} has no op `{tests.op}`", hint)
+        findings.error(tests.location, f"{where} has no op `{tests.op}`", hint)
         return
     op = next(each for each in package.ops if each.name == tests.op)
     for group in tests.groups:
-        _names(group, op, problems)
-        _types(group, op, package, problems)
+        _names(group, op, findings)
+        _types(group, op, package, findings)
 
 
-def _names(group: CaseGroup, op: Op, problems: Problems) -> None:
+def _names(group: CaseGroup, op: Op, findings: Findings) -> None:
     inputs, outputs = [each.name for each in op.inputs], [each.name for each in op.outputs]
     repeated = [each.name for each in op.inputs if each.repeated]
 
@@ -117,7 +117,7 @@ def _names(group: CaseGroup, op: Op, problems: Problems) -> None:
         for name in dict.fromkeys(names):
             if name != EVERY and name not in known and name.rpartition(".")[0] not in known:
                 hint = suggestion(name, known, "it has " + (", ".join(known) or "none"))
-                problems.error(group.where(key), f"`{key}`: op `{op.name}` has no {what} `{name}`", hint)
+                findings.error(group.where(key), f"`{key}`: op `{op.name}` has no {what} `{name}`", hint)
 
     check("shape", "input or output", chain(*group.shapes), [*inputs, *outputs])
     check("values", "input", chain(*group.values), inputs)
@@ -127,7 +127,7 @@ def _names(group: CaseGroup, op: Op, problems: Problems) -> None:
     check("count", "repeated input", group.counts, repeated)
 
 
-def _types(group: CaseGroup, op: Op, package: OpPackage, problems: Problems) -> None:
+def _types(group: CaseGroup, op: Op, package: OpPackage, findings: Findings) -> None:
     """Report data types that no backend of the op accepts."""
     places = group.backends or tuple(PLACES)
     backends = dict.fromkeys(config for name in places if (config := PLACES[name].config))
@@ -136,7 +136,7 @@ def _types(group: CaseGroup, op: Op, package: OpPackage, problems: Problems) -> 
         if seen and not any(types_of(each, choice) for each in seen):
             text = ", ".join(f"{name}: {each}" if name else each for name, each in choice.items())
             have = dict.fromkeys(row.name for each in seen for row in each.inputs[0].accepted)
-            problems.error(
+            findings.error(
                 group.where("dtype"), f"`dtype`: op `{op.name}` is never of {text}", f"it can be {', '.join(have)}"
             )
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from udogen.opdef.problems import Location
+from udogen.findings import Location
 from udogen.verify.test_files.values import Fill
 from udogen.verify.tolerances import Tolerance
 

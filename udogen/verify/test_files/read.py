@@ -12,8 +12,8 @@ from udogen.backends import PLACES
 from udogen.documents.document import Document, Node, parse
 from udogen.documents.typed import INVALID, Hint, between, instance, keys_of, one_of, read_keys, require, value_of
 from udogen.errors import UsageError, read_plain, reading
+from udogen.findings import Findings, Location
 from udogen.opdef import datatypes
-from udogen.opdef.problems import Location, Problems
 from udogen.python_files import load_module
 from udogen.verify import MARK, tolerances
 from udogen.verify.test_files import values
@@ -65,16 +65,16 @@ def load_test_files(path: Path) -> TestFiles:
             f"{path} has no test file ({FILE_NAME}, or tests/test_*.py that uses udogen.verify.op_test)",
             hint="`udogen new NAME --from-config CONFIG` makes a project with one",
         )
-    problems = Problems()
+    findings = Findings()
     ops: list[OpTests] = []
     networks: list[NetworkTests] = []
     for file in files:
         if file.suffix == ".py":
-            ops += read_python(file, problems)
+            ops += read_python(file, findings)
         else:
-            found = read_file(file, problems)
+            found = read_file(file, findings)
             ops, networks = [*ops, *found.ops], [*networks, *found.networks]
-    problems.stop_if_any(what="the test files" if len(files) > 1 else "the test file")
+    findings.stop_if_any(what="the test files" if len(files) > 1 else "the test file")
     return TestFiles(folder=folder, ops=tuple(ops), files=tuple(files), networks=tuple(networks))
 
 
@@ -88,16 +88,16 @@ def _uses_op_test(path: Path) -> bool:
 # --- Python files -----------------------------------------------------------------------------------------------------
 
 
-def read_python(path: Path, problems: Problems) -> list[OpTests]:
+def read_python(path: Path, findings: Findings) -> list[OpTests]:
     """The ops of one file; errors are added to `problems`, with the line of the function."""
     found: list[OpTests] = []
     for name, function in vars(load_module(path)).items():
         for keys in getattr(function, MARK, []):
             location = Location(str(path), function.__code__.co_firstlineno)
             raw = {"op": [{"reference": f"{path.name}:{name}", **keys}]}
-            found += read(Document(raw, {(): location.line}, str(path), problems).top).ops
-    if not found and not problems.errors:
-        problems.error(Location(str(path)), "the file marks no function with @op_test", "see udogen.verify.op_test")
+            found += read(Document(raw, {(): location.line}, str(path), findings).top).ops
+    if not found and not findings.errors:
+        findings.error(Location(str(path)), "the file marks no function with @op_test", "see udogen.verify.op_test")
     return found
 
 
@@ -117,16 +117,16 @@ class FileTests(NamedTuple):
 _NOTHING = FileTests([], [])
 
 
-def read_file(path: Path, problems: Problems) -> FileTests:
+def read_file(path: Path, findings: Findings) -> FileTests:
     """The ops and networks of one file; errors are added to `problems`."""
     with reading(path, hint="give a test file"):
         data = read_plain(path)
     if len(data) > LARGEST:
-        problems.error(
+        findings.error(
             Location(str(path)), f"the file has {len(data) >> 20} MB", "describe large tensors with `values`"
         )
         return _NOTHING
-    document = parse(data, str(path), problems)
+    document = parse(data, str(path), findings)
     return _NOTHING if document is None else read(document.top)
 
 

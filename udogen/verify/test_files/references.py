@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from udogen.errors import ToolMissing, UdogenError, UsageError
-from udogen.opdef.problems import suggestion
+from udogen.findings import suggestion
 from udogen.plugins import SOURCES
 from udogen.python_files import last_line, load_module, user_code, words_of
 

@@ -1,11 +1,11 @@
-"""Problems with their locations in a config; collected, then reported together."""
+"""Findings: sentences with their places and hints; collected, then reported together."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable
 from textwrap import wrap
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from udogen.errors import UdogenError, open_plain
 from udogen.tables import many
@@ -25,108 +25,113 @@ class Location(NamedTuple):
         return f"{self.file}:{self.line}" if self.line else self.file
 
 
-class Problem(NamedTuple):
-    """An error or a warning at a location."""
+Severity = Literal["error", "warning", "note"]
 
-    location: Location
+
+class Finding(NamedTuple):
+    """A sentence about something that was checked: what it is, where, the evidence, and what to do."""
+
     message: str
     hint: str = ""
-    doubtful: bool = False  # a warning, unless --strict
+    location: Location = Location("")
+    severity: Severity = "error"  # `warning`: an error only with --strict
+    kind: str = ""  # a short name: `layout`, `rounding`, `heap-in-execute`
+    evidence: str = ""
+
+    @property
+    def is_error(self) -> bool:
+        """Whether what was checked cannot be used."""
+        return self.severity == "error"
 
     def as_json(self) -> dict[str, object]:
-        """The problem as `--json` prints it."""
-        return {
-            "file": self.location.file,
-            "line": self.location.line,
-            "severity": "warning" if self.doubtful else "error",
-            "message": self.message,
-            "hint": self.hint,
-        }
+        """The finding as `--json` prints it."""
+        place = {"file": self.location.file, "line": self.location.line} if self.location.file else {}
+        more = {"kind": self.kind, "evidence": self.evidence} if self.kind else {}
+        return {**place, "severity": self.severity, "message": self.message, "hint": self.hint, **more}
 
 
-class Problems:
+class Findings:
     """The collector that readers and rules write to."""
 
     def __init__(self) -> None:
-        self._found: dict[Problem, None] = {}  # a set that keeps order
-        self._counts = {True: 0, False: 0}
+        self._found: dict[Finding, None] = {}  # a set that keeps order
+        self._counts: dict[Severity, int] = {}
         self.contents: dict[str, bytes] = {}  # of the files that were read
 
     def error(self, location: Location, message: str, hint: str = "") -> None:
         """Add an error; raises ConfigError if there are too many."""
-        self._add(Problem(location, message, hint))
-        if self._counts[False] >= _MOST:
+        self._add(Finding(message, hint, location))
+        if self._counts["error"] >= _MOST:
             raise ConfigError(self.all(), more=True)
 
     def warn(self, location: Location, message: str, hint: str = "") -> None:
         """Add a warning: something that works but is probably a mistake."""
-        self._add(Problem(location, message, hint, doubtful=True))
+        self._add(Finding(message, hint, location, "warning"))
 
-    def _add(self, problem: Problem) -> None:
-        self._counts[problem.doubtful] += 1
-        if self._counts[problem.doubtful] <= _MOST:
-            self._found[problem] = None
+    def _add(self, finding: Finding) -> None:
+        self._counts[finding.severity] = self._counts.get(finding.severity, 0) + 1
+        if self._counts[finding.severity] <= _MOST:
+            self._found[finding] = None
 
-    def extend(self, others: Iterable[Problem]) -> None:
-        """Add problems of another collector."""
+    def extend(self, others: Iterable[Finding]) -> None:
+        """Add findings of another collector."""
         self._found.update(dict.fromkeys(others))
 
     @property
-    def errors(self) -> tuple[Problem, ...]:
+    def errors(self) -> tuple[Finding, ...]:
         """The errors, in the order of the file."""
-        return tuple(sorted((p for p in self._found if not p.doubtful), key=_place))
+        return tuple(sorted((p for p in self._found if p.is_error), key=_place))
 
     @property
-    def warnings(self) -> tuple[Problem, ...]:
+    def warnings(self) -> tuple[Finding, ...]:
         """The warnings, in the order of the file."""
-        return tuple(sorted((p for p in self._found if p.doubtful), key=_place))
+        return tuple(sorted((p for p in self._found if not p.is_error), key=_place))
 
-    def all(self) -> tuple[Problem, ...]:
+    def all(self) -> tuple[Finding, ...]:
         """Errors and warnings, in the order of the file."""
         return tuple(sorted(self._found, key=_place))
 
     def stop_if_any(self, *, strict: bool = False, what: str = "the config") -> None:
-        """Raise with all problems if there is an error, or with `strict` a warning."""
+        """Raise with all findings if there is an error, or with `strict` a warning."""
         if self.errors or (strict and self.warnings):
             raise ConfigError(self.all(), strict=strict, what=what)
 
 
 class ConfigError(UdogenError):
-    """A config that cannot be used, with all reasons: `except ConfigError as error: print(*error.problems)`."""
+    """A config that cannot be used, with all reasons: `except ConfigError as error: print(*error.findings)`."""
 
     exit_code = 2
     kind = "config"
-    problems: tuple[Problem, ...] = ()
+    findings: tuple[Finding, ...] = ()
 
     def __init__(
-        self, problems: tuple[Problem, ...], *, strict: bool = False, more: bool = False, what: str = "the config"
+        self, findings: tuple[Finding, ...], *, strict: bool = False, more: bool = False, what: str = "the config"
     ) -> None:
-        errors = [p for p in problems if not p.doubtful]
-        shown = set((errors + [p for p in problems if p.doubtful])[:_MOST_SHOWN])
-        self.problems = tuple(p for p in problems if p in shown)
-        mended, doubtful = len(errors), len(problems) - len(errors)
-        counts = [many(mended, "error")] if mended else []
+        errors = [p for p in findings if p.is_error]
+        shown = set((errors + [p for p in findings if not p.is_error])[:_MOST_SHOWN])
+        self.findings = tuple(p for p in findings if p in shown)
+        wrong, doubtful = len(errors), len(findings) - len(errors)
+        counts = [many(wrong, "error")] if wrong else []
         counts += [many(doubtful, "warning")] if doubtful else []
-        hint = "--strict makes warnings errors" if strict and not mended else ""
-        if len(self.problems) < len(problems):
-            hint = f"{len(self.problems)} of them are shown"
+        hint = "--strict makes warnings errors" if strict and not wrong else ""
+        if len(self.findings) < len(findings):
+            hint = f"{len(self.findings)} of them are shown"
         if more:
             hint = "and more: checking ended here"
-        super().__init__(" and ".join(counts) + f" in {what}", hint=hint, details=map(line_of, self.problems))
+        super().__init__(" and ".join(counts) + f" in {what}", hint=hint, details=map(line_of, self.findings))
 
     def as_json(self) -> dict[str, object]:
         """The error as `--json` prints it."""
-        return {**super().as_json(), "problems": [p.as_json() for p in self.problems]}
+        return {**super().as_json(), "findings": [p.as_json() for p in self.findings]}
 
 
-def render(problem: Problem, lines: list[str] | None = None, *, width: int = 0) -> str:
+def render(finding: Finding, lines: list[str] | None = None, *, width: int = 0) -> str:
     """`file:line: error: message`, the line (the part of it that fits into a terminal), and the hint."""
-    severity = "warning" if problem.doubtful else "error"
-    text = [f"{visible(str(problem.location))}: {severity}: {_cut(problem.message, 400)}"]
-    number = problem.location.line
+    text = [f"{visible(str(finding.location))}: {finding.severity}: {_cut(finding.message, 400)}"]
+    number = finding.location.line
     if lines is not None and 0 < number <= len(lines):
         shown = _cut(lines[number - 1].strip(), _SHOWN)
-        named = re.search(r"`([^`]+)`", problem.message)
+        named = re.search(r"`([^`]+)`", finding.message)
         places = list(re.finditer(rf"(?<!\w){re.escape(named[1])}(?!\w)", shown)) if named else []
         begin, end = places[0].span() if len(places) == 1 and shown[: places[0].start()].isascii() else (0, 0)
         most = max(width - len("       | "), 20) if width else len(shown)
@@ -139,14 +144,14 @@ def render(problem: Problem, lines: list[str] | None = None, *, width: int = 0) 
         text.append(f"  {number:>4} | {part}")
         if end:
             text.append(f"       | {' ' * (begin - first)}{'^' * min(end - begin, most - (begin - first))}")
-    if problem.hint:
-        text.append(f"       = {_cut(problem.hint, 400)}")
+    if finding.hint:
+        text.append(f"       = {_cut(finding.hint, 400)}")
     return "\n".join(text)
 
 
-def line_of(problem: Problem) -> str:
-    """The problem in one line."""
-    return render(problem).replace("\n       = ", "; ")
+def line_of(finding: Finding) -> str:
+    """The finding in one line."""
+    return render(finding).replace("\n       = ", "; ")
 
 
 def source_lines(file: str) -> list[str] | None:
@@ -189,8 +194,8 @@ def wrapped(label: str, text: str, width: int) -> list[str]:
     return lines or [label.rstrip()]
 
 
-def _place(problem: Problem) -> tuple[str, int]:
-    return (problem.location.file, problem.location.line)
+def _place(finding: Finding) -> tuple[str, int]:
+    return (finding.location.file, finding.location.line)
 
 
 # Characters that a terminal obeys or hides: controls, directions of writing, tags; and surrogates.
