@@ -10,10 +10,13 @@ import sys
 from collections.abc import Iterator
 from fnmatch import fnmatch
 from functools import cache
+from importlib.metadata import packages_distributions
 from pathlib import Path
 
 import pytest
 from mako import lexer, parsetree
+
+from udogen.resources import read_toml
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "udogen"
@@ -45,6 +48,9 @@ READS_ENVIRONMENT = {
     "resources.py": "XDG_CACHE_HOME",
     "cli/output.py": "NO_COLOR",
 }
+
+# Modules that only a user's own references need.
+OF_USERS = {"torch"}
 
 HEAVY = {
     "lxml",
@@ -340,6 +346,24 @@ def test_version_imports_nothing_heavy() -> None:
     assert "udogen" in imported
     # cffi's compiled half is a module with a separate name.
     assert not imported & (HEAVY | {"_cffi_backend"})
+
+
+def test_what_is_imported_is_a_dependency() -> None:
+    """A module that only happens to be installed here is missing on a new machine."""
+    project = read_toml((ROOT / "pyproject.toml").read_bytes())["project"]
+    lists = (project["dependencies"], *project["optional-dependencies"].values())
+    declared = {re.split(r"[^\w-]", line)[0].lower().replace("-", "_") for each in lists for line in each}
+    distributions = packages_distributions()
+    missing = []
+    for path in MODULES:
+        for line, name in imports(path):
+            top = name.split(".")[0]
+            if not top or top in sys.stdlib_module_names | OF_USERS | {"udogen"}:
+                continue
+            owners = {each.lower().replace("-", "_") for each in distributions.get(top, [top])}
+            if not owners & declared:
+                missing.append(f"{short(path)}:{line}: {top}")
+    assert not missing, "in no list of pyproject.toml\n" + "\n".join(missing)
 
 
 def test_top_level_is_that_of_the_design() -> None:
