@@ -1,6 +1,6 @@
 """Faults that are planted in copies of right projects: each must end red, with the right exit code and its place.
 
-A row has the surfaces that it tests (`place htp`, `verb check`, `client ort`, `kernel python`, `file model.toml` …), the kind
+A row has the surfaces that it tests (`place htp`, `verb check`, `client ort`, `file model.toml` …), the kind
 of fault, and how to plant it.  A surface without a row fails `test_planted_faults.py`.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -254,3 +254,150 @@ LANGUAGES = (
         "vendor style", in_vendor_style, "ScaleClamp", ("cpu",), _edits("kernels/cpu/ScaleClamp.cpp", _VENDOR["cpu"])
     ),
 )
+
+
+# --- verbs, files, clients ----------------------------------------------------------------------------------------
+
+
+@cache
+def built() -> Path:
+    """The project in C++ with its packages for CPU and HTP, generated and built."""
+    folder = base() / "built" / "planted"
+    shutil.copytree(in_cpp(), folder)
+    for backend in ("cpu", "htp"):
+        rebuild(folder, backend)
+    return folder
+
+
+PACKAGES = {backend: f"out/{backend}/PlantedOpPackage" for backend in ("cpu", "htp")}
+
+
+def rebuild(folder: Path, backend: str) -> None:
+    """Generate and build the package of a backend."""
+    for command in (
+        (
+            "generate",
+            "Planted.xml",
+            "--kernels",
+            "kernels",
+            "--backend",
+            backend,
+            "-o",
+            f"out/{backend}",
+            "--layout",
+            "qnn",
+        ),
+        ("build", f"{backend}_x86", "-C", PACKAGES[backend]),
+    ):
+        done = udogen(*command, cwd=folder)
+        assert done.returncode == 0, done.stderr
+
+
+@cache
+def contexts() -> Path:
+    """A model of two context binaries, y = ((x + 1) + 2), with the tensors of a right step in right.npz."""
+    import numpy as np
+
+    from udogen import GraphBuilder
+
+    folder = base() / "contexts"
+    folder.mkdir()
+    for number in range(2):
+        with GraphBuilder("htp", runtime="emulator") as builder:
+            with builder.graph("forward", outputs=["y" if number else "hidden"]) as graph:
+                x = graph.input("hidden" if number else "x", "FLOAT_32", (1, 8))
+                added = graph.weight("added", np.full((1, 8), number + 1, np.float32))
+                graph.op("ElementWiseAdd", [x, added], "y" if number else "hidden", like=x)
+            builder.save(folder / f"forward_{number}.bin")
+    return folder
+
+
+@cache
+def model() -> Path:
+    """A folder of context binaries with `model.toml`, and the tensors of one right step."""
+    import numpy as np
+
+    from udogen import Model
+
+    folder = contexts()
+    done = udogen("new", "--from-contexts", folder)
+    assert done.returncode == 0, done.stderr
+    x = np.arange(8, dtype=np.float32).reshape(1, 8)
+    np.save(folder / "x.npy", x)
+    with Model.open(folder / "model.toml") as opened:
+        opened.step(x=x)
+        np.savez(folder / "right.npz", **opened.tensors("forward"))
+    return folder
+
+
+@cache
+def network() -> Path:
+    """The built project with net.onnx: Relu, Planted, Relu, and a second op of Planted's domain that nobody has."""
+    import numpy as np
+    import onnx
+
+    folder = base() / "network" / "planted"
+    shutil.copytree(built(), folder)
+    make = onnx.helper.make_node
+    nodes = [
+        make("Relu", ["x"], ["positive"]),
+        make("Planted", ["positive"], ["scaled"], domain="custom", factor=2.0),
+        make("Relu", ["scaled"], ["y"]),
+    ]
+    ends = [onnx.helper.make_tensor_value_info(name, 1, [1, 8]) for name in "xy"]
+    opsets = [onnx.helper.make_opsetid("", 17), onnx.helper.make_opsetid("custom", 1)]
+    made = onnx.helper.make_model(onnx.helper.make_graph(nodes, "net", ends[:1], ends[1:]), opset_imports=opsets)
+    made.ir_version = 10
+    onnx.save(made, folder / "net.onnx")
+    np.save(folder / "x.npy", np.arange(-4, 4, dtype=np.float32).reshape(1, 8))
+    return folder
+
+
+def changed_array(path: Path, name: str) -> None:
+    """Add one to the last number of an array of an .npz file."""
+    import numpy as np
+
+    arrays = dict(np.load(path))
+    arrays[name] = arrays[name].copy()
+    arrays[name].reshape(-1)[-1] += 1
+    np.savez(path, **arrays)
+
+
+def kept(path: Path, *names: str) -> None:
+    """Remove all other arrays of an .npz file."""
+    import numpy as np
+
+    arrays = np.load(path)
+    np.savez(path, **{name: arrays[name] for name in names})
+
+
+def flipped(path: Path) -> None:
+    """Change one byte in the middle of a file."""
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 0xFF
+    path.write_bytes(data)
+
+
+def rebuilt(folder: Path, old: str, made: str, backend: str = "cpu") -> None:
+    """Change the kernel of the built project, generate and build it."""
+    changed(folder / "kernels" / "Planted.cpp", old, made)
+    rebuild(folder, backend)
+
+
+Plant = Callable[[Path], Sequence[object]]
+
+
+def row(
+    surfaces: str, kind: str, project: Callable[[], Path], plant: Plant, code: int, *sentences: str, name: str = ""
+) -> Planted:
+    """A row of the table; surfaces are separated by commas."""
+    return Planted(tuple(each.strip() for each in surfaces.split(",")), kind, project, plant, code, sentences, name)
+
+
+def after(change: object, *command: object) -> Sequence[object]:
+    """The command; the change was made when its arguments were evaluated."""
+    del change
+    return command
+
+
+RUN = ("--input", "x=x.npy", "--package", PACKAGES["cpu"], "--tests", "op_tests.toml")
