@@ -36,11 +36,11 @@ OF_BYTES = [
     ("hl.i32(hl.u8(A) / 7) - hl.i32(hl.i8(B) % -7)", "wrap(a, 'u8') // 7 - wrap(b, 'i8') % 7"),
     ("hl.i32(hl.u8(A)) * hl.i32(hl.u8(B)) - A", "wrap(a, 'u8') * wrap(b, 'u8') - a"),
 ]
-OF_UNSIGNED = [
-    ("hl.saturating_cast(hl.Int(8), hl.u16(A) + hl.u16(A))", "np.minimum(2 * a & 65535, 127)"),
-    ("hl.i8_sat(hl.u16(B))", "np.minimum(b, 127)"),
-    ("hl.i16_sat(hl.u16(A) + hl.u16(B))", "np.minimum(a + b & 65535, 32767)"),
-    ("hl.i16_sat(hl.u32(A) * hl.u32(B))", "np.minimum(a * b, 32767)"),
+OF_UNSIGNED = [  # by functions that are imported by name
+    ("saturating_cast(hl.Int(8), hl.u16(A) + hl.u16(A))", "np.minimum(2 * a & 65535, 127)"),
+    ("i8_sat(hl.u16(B))", "np.minimum(b, 127)"),
+    ("i16_sat(hl.u16(A) + hl.u16(B))", "np.minimum(a + b & 65535, 32767)"),
+    ("i16_sat(hl.u32(A) * hl.u32(B))", "np.minimum(a * b, 32767)"),
 ]
 OPS = {  # the type of the inputs, the view, the indices, the outputs: all have vectors of the same length
     "Shifts": ("UINT_8", "Flat", "i", SHIFTS[:2]),
@@ -72,7 +72,8 @@ def test_integers_of_other_widths_on_hexagon(tmp_path: Path) -> None:
         lines += [f"    {each} = hl.i32({each.lower()}[{indices}])" for each in "AB"]
         lines += [f"    y{n}[{indices}] = {cast}({halide})" for n, (halide, _) in enumerate(rows)]
         head = f"def {op}({', '.join(f'{name}: {view}' for name in names)}):"
-        imports = "import halide as hl\nfrom udogen.kernels import Flat, Whole\n"
+        imports = "import halide as hl\nfrom halide import i8_sat, i16_sat, saturating_cast\n"
+        imports += "from udogen.kernels import Flat, Whole\n"
         (tmp_path / "kernels" / f"{op}.py").write_text("\n".join([imports, head, *lines]))
         values = ", ".join(f"({numpy})" for _, numpy in rows)
         references.append(f"def {op}(a, b):\n    a, b = a.astype(np.int64), b.astype(np.int64)\n    return {values}\n")

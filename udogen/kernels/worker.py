@@ -393,7 +393,7 @@ def _watch_floats(file: str) -> Iterator[_Floats]:
         look(value)
         return f32(value)
 
-    with hvx.replaced([(hl, "cast", casts), (hl, "f32", to_f32), *map(operator, operators)]):
+    with hvx.replaced([(hl, "cast", casts), (hl, "f32", to_f32), *map(operator, operators)], file):
         yield found
 
 
@@ -412,7 +412,7 @@ def _serial_vectors() -> Iterator[None]:
         inner, factor, *tail = split if not isinstance(split[0], int) else (type(var)(), *split)
         return stage.split(var, var, inner, factor, *tail)
 
-    with hvx.replaced([(kind, "vectorize", serial) for kind in (hl.Func, hl.Stage)]):
+    with hvx.replaced([(kind, "vectorize", serial) for kind in (hl.Func, hl.Stage)], ""):
         yield
 
 
@@ -529,7 +529,11 @@ def _algorithm(kernel: _Kernel, variant: KernelVariant, way: _Way, *, careful: b
     data = {*tensors, *(name.partition("$")[0] for name in kernel.lines)}
     in_floats = machine.float_vectors and not way.fixed
     on_hvx = machine.aligned and way.lanes > 1
-    with hvx.operators(way.lanes, *lengths[:1], data=data, in_floats=in_floats) if on_hvx else nullcontext():
+    with (
+        hvx.operators(request.file, way.lanes, *lengths[:1], data=data, in_floats=in_floats)
+        if on_hvx
+        else nullcontext()
+    ):
         for _ in made.outputs:
             place.begin()
             kernel.call(tensors, {name: hl.Expr(param) for name, param in scalars.items()})
