@@ -20,7 +20,7 @@ from udogen import resources
 from udogen.clients import explain
 from udogen.clients.client import Refused
 from udogen.errors import ToolMissing, UdogenError, UsageError
-from udogen.onnx.ort import schema, session, versions
+from udogen.onnx.ort import preflight, schema, session
 from udogen.onnx.ort.open_session import captured
 from udogen.runtime import find_runtime
 from udogen.runtime.built import find_built
@@ -340,17 +340,17 @@ def test_a_typical_mistake_is_an_error_before_the_session(mistake: Any, stand_in
 )  # fmt: skip
 def test_pairs_of_versions(ort: str, qnn: str, backend: str, message: str) -> None:
     if not message:
-        versions.check_pair(ort, qnn, backend)
+        preflight.check_pair(ort, qnn, backend)
         return
     with pytest.raises(ToolMissing) as caught:
-        versions.check_pair(ort, qnn, backend)
+        preflight.check_pair(ort, qnn, backend)
     assert caught.value.message.startswith(message)
     assert "onnxruntime" in caught.value.hint
 
 
 def test_the_table_of_releases_is_complete() -> None:
     rows = resources.facts("onnxruntime")["release"]
-    for row, found in zip(rows, versions.compatible_releases(), strict=True):
+    for row, found in zip(rows, preflight.compatible_releases(), strict=True):
         assert row.keys() - {"refused", "why"} == {"first", "before", "oldest", "newest", "source"}
         assert ("refused" in row) is ("why" in row) is bool(found.refused)
         assert found.first < found.before
@@ -358,10 +358,10 @@ def test_the_table_of_releases_is_complete() -> None:
 
 
 def test_versions_are_checked_before_anything_is_imported(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(versions, "_installed", lambda name: "1.28.0" if name == versions.ORT else "2.3.0")
+    monkeypatch.setattr(preflight, "_installed", lambda name: "1.28.0" if name == preflight.ORT else "2.3.0")
     with pytest.raises(ToolMissing, match=r"are incompatible"):
         session(tmp_path / "none.onnx", [])
-    monkeypatch.setattr(versions, "_installed", lambda _name: "")
+    monkeypatch.setattr(preflight, "_installed", lambda _name: "")
     with pytest.raises(ToolMissing, match=r"(?m)^onnxruntime and onnxruntime-qnn is not installed$"):
         session(tmp_path / "none.onnx", [])
 

@@ -24,7 +24,7 @@ from udogen.build import elf
 from udogen.clients.package import Package, PackageOptions
 from udogen.clients.package_files import find_packages
 from udogen.errors import UdogenError, UsageError
-from udogen.onnx.ort import context_model, contexts, placement_reasons, session
+from udogen.onnx.ort import context_model, contexts, placement, session
 from udogen.qnn.quantization import AxisScaleOffset, ScaleOffset
 from udogen.qnn.system import BinaryInfo, GraphInfo, TensorInfo
 from udogen.runtime import find_runtime
@@ -397,8 +397,8 @@ def test_packages_are_found_among_weights(tmp_path: Path) -> None:
         found = frozenset(contexts._package_names_in(data))
     assert {"Toy", "My_Package"} <= found
     assert [
-        reason.text
-        for reason in placement_reasons.of_contexts(contexts.ContextModel((), found), [], find_runtime("htp").path)
+        reason.message
+        for reason in placement.of_contexts(contexts.ContextModel((), found), [], find_runtime("htp").path)
     ] == ["a context of the model has kernels of package My_Package, which is not given"]
 
 
@@ -523,11 +523,9 @@ def test_a_context_of_a_newer_sdk_is_a_reason() -> None:
     library = find_runtime("htp").path
     [release] = elf.sdk_releases(library)
     for build in ("v2.3.0.1", release):
-        assert placement_reasons.of_contexts(contexts.ContextModel((), frozenset(), (build,)), [], library) == []
-    [reason] = placement_reasons.of_contexts(
-        contexts.ContextModel((), frozenset(), ("v99.0.0.1", "v99.0.0.1")), [], library
-    )
-    assert reason == (
+        assert placement.of_contexts(contexts.ContextModel((), frozenset(), (build,)), [], library) == []
+    [reason] = placement.of_contexts(contexts.ContextModel((), frozenset(), ("v99.0.0.1", "v99.0.0.1")), [], library)
+    assert (reason.message, reason.hint) == (
         f"a context of the model was made by v99.0.0.1, which is newer than libQnnHtp.so ({release})",
         "make it with this release, or use a runtime that is at least as new",
     )

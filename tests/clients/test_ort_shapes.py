@@ -13,11 +13,10 @@ from tests.command_line import udogen
 from tests.making import ROOT
 from udogen.clients.package import LINUX, Package, Platform
 from udogen.configs.load import load
-from udogen.onnx.models.from_proto import freeze
 from udogen.onnx.models.model import OpName
-from udogen.onnx.models.reading import read_proto
-from udogen.onnx.ort import schema, versions
-from udogen.onnx.ort.placement_reasons import of_model
+from udogen.onnx.models.reading import freeze, read_proto
+from udogen.onnx.ort import preflight, schema
+from udogen.onnx.ort.placement import of_model
 
 pytestmark = pytest.mark.skipif(not importlib.util.find_spec("onnx"), reason="without onnx")
 CONFIGS = [ROOT / "examples/leaky_relu/LeakyRelu.xml", ROOT / "examples/softmax/SoftmaxAxis.xml"]
@@ -163,10 +162,10 @@ def test_a_model_in_that_order_is_left_alone(tmp_path: Path) -> None:
 
 def test_ops_that_the_provider_makes_known_itself(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("ORT_QNN_CUSTOM_OP_DOMAINS", "test:LeakyRelu,Other; more : Third ;;broken")
-    monkeypatch.setattr(versions, "_installed", lambda _name: "2.6.0")
-    assert versions.custom_ops() == ()
-    monkeypatch.setattr(versions, "_installed", lambda _name: "2.7.0")
-    known = versions.custom_ops()
+    monkeypatch.setattr(preflight, "_installed", lambda _name: "2.6.0")
+    assert preflight.ops_of_provider() == ()
+    monkeypatch.setattr(preflight, "_installed", lambda _name: "2.7.0")
+    known = preflight.ops_of_provider()
     assert known == (OpName("test", "LeakyRelu"), OpName("test", "Other"), OpName("more", "Third"))
     chain = model(tmp_path / "m.onnx", ["LeakyRelu", "Softmax"])
     found = schema.schemas_of(chain, outputs=schema.outputs_of_configs(load(CONFIGS)[0]), known=known)

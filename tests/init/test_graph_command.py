@@ -17,7 +17,7 @@ from tests.init import models
 from tests.making import ROOT
 from udogen.inspect.graph import Edge, GraphView, Node, Section
 from udogen.onnx.models.load import load_model
-from udogen.onnx.models.view import onnx_view
+from udogen.onnx.source import onnx_view
 
 SOFTMAX = ROOT / "examples" / "softmax" / "SoftmaxAxis.xml"
 

@@ -235,13 +235,16 @@ def test_what_a_runtime_computes_in_one_with_the_op_before_is_not_wrong(tmp_path
     assert [row["tensor"] for row in found["layers"] if row["wrong"]] == []
 
 
-def save_chain(file: Path, ops: list[tuple[str, str, str]], ends: str, shape: tuple[object, ...] = (2, 16)) -> None:
-    """Write a model of nodes (op, inputs, output) whose tensors have one shape; those after `x…` are outputs."""
+def save_chain(file: Path, ops: list[tuple[Any, ...]], ends: str, shape: tuple[object, ...] = (2, 16)) -> None:
+    """Write nodes (op, inputs, output, attributes) whose tensors have one shape; those after `x…` are outputs."""
     numbers = np.random.default_rng(4)
     constants = {"scale": numbers.normal(size=16), "bias": numbers.normal(size=16)}
     tensors = [onnx.numpy_helper.from_array(value.astype("f"), name) for name, value in constants.items()]
     tensors.append(onnx.numpy_helper.from_array(np.int64(1), "axis"))
-    nodes = [onnx.helper.make_node(op, given.split(), [made], name=f"n_{made}") for op, given, made in ops]
+    nodes = [
+        onnx.helper.make_node(op, given.split(), [made], name=f"n_{made}", **dict(*attributes))
+        for op, given, made, *attributes in ops
+    ]
     infos = [onnx.helper.make_tensor_value_info(name, 1, shape) for name in ends.split()]
     inputs = [each for each in infos if each.name.startswith("x")]
     graph = onnx.helper.make_graph(nodes, "net", inputs, [each for each in infos if each not in inputs], tensors)
@@ -264,7 +267,7 @@ NOT_SUPPORTED = "Operators of type `Erf` are not supported by QNN EP"
     ],
 )
 def test_only_what_ran_on_qnn_is_evidence(
-    tmp_path: Path, ops: list[tuple[str, str, str]], backend: str, bits: str, on_qnn: int, reasons: dict[str, str]
+    tmp_path: Path, ops: list[tuple[Any, ...]], backend: str, bits: str, on_qnn: int, reasons: dict[str, str]
 ) -> None:
     need_runtime(backend)
     save_chain(tmp_path / "net.onnx", ops, "x y")
@@ -299,13 +302,20 @@ def test_only_what_ran_on_qnn_is_evidence(
             ("--backend", "htp"),
             ("node `n_b` (CumSum) of", "1002 (QNN_COMMON_ERROR_MEM_ALLOC)", "--bits 8"),
         ),
+        (
+            [("Transpose", "x", "a", {"perm": [0, 2, 1]}), ("Transpose", "x", "b", {"perm": [0, 1, 2]}),
+             ("MatMul", "a b", "c"), ("Relu", "c", "y")],
+            "x y",
+            ("--bits", "8"),
+            ("node `n_c` (MatMul) of", "the session: Failed to find kernel for DequantizeLinear (node b__real_Deq"),
+        ),
     ],
 )  # fmt: skip
 def test_the_node_at_which_the_runtime_fails_is_named(
-    tmp_path: Path, ops: list[tuple[str, str, str]], ends: str, words: tuple[str, ...], texts: tuple[str, ...]
+    tmp_path: Path, ops: list[tuple[Any, ...]], ends: str, words: tuple[str, ...], texts: tuple[str, ...]
 ) -> None:
     need_runtime("htp")
-    save_chain(tmp_path / "net.onnx", ops, ends)
+    save_chain(tmp_path / "net.onnx", ops, ends, (2, 16) if "MatMul" not in str(ops) else (1, 16, 16))
     done = udogen("run", "model", tmp_path / "net.onnx", *words)
     assert done.returncode == 5 and [text for text in texts if text not in done.stderr] == [], done.stderr
     assert "onnxruntime:" not in done.stderr  # lines of its log

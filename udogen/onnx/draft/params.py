@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 
 from udogen.init.draft import Remark
-from udogen.onnx.models import types
-from udogen.onnx.models.model import Attribute, OnnxConstant
+from udogen.onnx.models.model import Attribute, OnnxConstant, qnn_type, why_another_type
 from udogen.onnx.models.uses import Use
 from udogen.opdef import names, values
 from udogen.opdef.datatypes import BY_NAME, DataType
@@ -186,7 +185,7 @@ def _text(samples: Sequence[Attribute], about: tuple[str, str]) -> _Shaped:
 
 def _tensor(samples: Sequence[Attribute], about: tuple[str, str]) -> _Shaped:
     tensors = [each.value for each in samples if isinstance(each.value, OnnxConstant)]
-    rows = {types.of_tensor(each.dtype) for each in tensors}
+    rows = {qnn_type(each.dtype) for each in tensors}
     row = rows.pop() if len(rows) == 1 else None
     if row is None:
         kinds = " or ".join(sorted(each.dtype for each in tensors))
@@ -196,8 +195,8 @@ def _tensor(samples: Sequence[Attribute], about: tuple[str, str]) -> _Shaped:
         return None, [_left_out(about, "holds numbers of more than 32 bits, which no backend hands to an op")]
     row = BY_NAME["FLOAT_32"] if row.name == "FLOAT_16" else row
     remarks = []
-    if any(types.why(each.dtype) for each in tensors):
-        text = f"{tensors[0].dtype} in the model, {row.name} here: {types.why(tensors[0].dtype)}"
+    if any(why_another_type(each.dtype) for each in tensors):
+        text = f"{tensors[0].dtype} in the model, {row.name} here: {why_another_type(tensors[0].dtype)}"
         remarks = [Remark(about, text)]
     return _Shape("TENSOR", row, _rank_of(tensors)), remarks
 

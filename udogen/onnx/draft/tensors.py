@@ -11,7 +11,7 @@ import numpy as np
 
 from udogen import backends
 from udogen.init.draft import Remark
-from udogen.onnx.models import types
+from udogen.onnx.models.model import NEAREST, qnn_stored_type, qnn_type, why_another_type
 from udogen.onnx.models.uses import Argument, Use
 from udogen.opdef import names
 from udogen.opdef.datatypes import BACKEND_SPECIFIC, BY_NAME, DataType
@@ -192,13 +192,13 @@ def types_of_arguments(arguments: Iterable[Argument]) -> tuple[tuple[DataType, .
     found: dict[DataType, None] = {}
     notes: dict[str, None] = {}
     for each in arguments:
-        row = types.of_tensor(each.type.dtype)
+        row = qnn_type(each.type.dtype)
         if row is not None:
             found[row] = None
-        if types.why(each.type.dtype) and row is not None:
-            notes[f"{each.type.dtype} in the model, {row.name} here: {types.why(each.type.dtype)}"] = None
+        if why_another_type(each.type.dtype) and row is not None:
+            notes[f"{each.type.dtype} in the model, {row.name} here: {why_another_type(each.type.dtype)}"] = None
     for each in arguments:
-        stored = types.of_stored(each.quantized.dtype) if each.quantized else None
+        stored = qnn_stored_type(each.quantized.dtype) if each.quantized else None
         if stored is not None:
             found[stored] = None
     return tuple(found), list(notes)
@@ -216,8 +216,8 @@ def types_on_backends(datatypes: Sequence[DataType], chosen: Sequence[str]) -> M
 
 def _nearest(datatype: DataType, delivered: Sequence[str]) -> DataType:
     name = datatype.name
-    while name not in delivered and name in types.NEAREST:
-        name = types.NEAREST[name]
+    while name not in delivered and name in NEAREST:
+        name = NEAREST[name]
     return BY_NAME[name]
 
 
@@ -346,7 +346,7 @@ def _always_like(output: Operand, one: Operand) -> bool:
 def qnn_types(argument: Argument) -> tuple[str, tuple[float, int] | None]:
     """The type of a tensor in a case, and its quantization; fixed point if the model quantizes it."""
     quantized = argument.quantized
-    stored = types.of_stored(quantized.dtype) if quantized else None
+    stored = qnn_stored_type(quantized.dtype) if quantized else None
     if quantized and stored is not None and quantized.scale is not None:
         return stored.name, (float(str(np.float32(quantized.scale))), -quantized.zero_point)
     return plain_type(argument)
@@ -354,5 +354,5 @@ def qnn_types(argument: Argument) -> tuple[str, tuple[float, int] | None]:
 
 def plain_type(argument: Argument) -> tuple[str, None]:
     """The type of a tensor in a case without quantization."""
-    plain = types.of_tensor(argument.type.dtype)
+    plain = qnn_type(argument.type.dtype)
     return (plain.name if plain else "FLOAT_32"), None

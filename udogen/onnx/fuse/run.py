@@ -22,7 +22,7 @@ from udogen.onnx.fuse.subgraph import SourceModel, read_source
 from udogen.onnx.fuse.write import FusedOp
 from udogen.onnx.models.reading import onnx_module
 from udogen.onnx.network import compare, execute
-from udogen.onnx.ort.commands import NetworkRan
+from udogen.onnx.ort.worker import NetworkRan
 from udogen.opdef.names import fault_of_symbol
 from udogen.verify.packages import build
 from udogen.verify.test_files import references

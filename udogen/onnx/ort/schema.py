@@ -19,10 +19,9 @@ from typing import Any
 
 from udogen.clients.package import Package
 from udogen.errors import UdogenError, UsageError
-from udogen.onnx.models import custom_ops, reading
-from udogen.onnx.models.load import Outputs, TypeOf, load_model, no_outputs
-from udogen.onnx.models.model import UNKNOWN, Node, OnnxGraph, OnnxModel, OpName, ValueType, type_in, walk
-from udogen.onnx.models.types import BY_ONNX
+from udogen.onnx.models import reading
+from udogen.onnx.models.load import Outputs, TypeOf, is_custom, load_model, no_outputs
+from udogen.onnx.models.model import BY_ONNX, UNKNOWN, Node, OnnxGraph, OnnxModel, OpName, ValueType, type_in, walk
 from udogen.opdef.datatypes import DataType
 from udogen.opdef.model import Op, OpPackage
 from udogen.opdef.shape_rules import Given, ShapeRules, load_shape_rules
@@ -90,7 +89,7 @@ def schemas_of(
     raw = reading.read_proto(path)
     undefined = [op for op in loaded.ops if loaded.model.function(op) is None]
     if only:  # a built-in op that a package implements needs no schema
-        undefined = [op for op in undefined if custom_ops.is_custom(op, loaded.model)]
+        undefined = [op for op in undefined if is_custom(op, loaded.model)]
     ops = [op for op in undefined if op not in known]
     uses = _uses(loaded.model, undefined)
     notes = [f"{op} is defined by the model itself: this is kept" for op in loaded.ops if loaded.model.function(op)]
