@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.command_line import udogen
-from tests.kernels.random_kernels import NUMPY, OP, OUTPUTS, PACKAGE, PLACES, TENSOR, write
+from tests.kernels.random_kernels import NUMPY, OUTPUTS, PLACES, config, definition, write
 from tests.making import need_opencl, need_packets, need_runtime
 
 pytest.importorskip("halide", reason="pip install 'udogen[kernels]'")
@@ -62,12 +62,7 @@ def test_integers_of_other_widths_on_hexagon(tmp_path: Path) -> None:
     for op, (dtype, view, indices, rows) in OPS.items():
         names = ["a", "b", *(f"y{n}" for n in range(len(rows)))]
         result, cast = ("UINT_16", "hl.u16") if op == "SaturatedWords" else ("INT_32", "hl.i32")
-        types = [dtype, dtype, *[result] * len(rows)]
-        tensors = "".join(
-            TENSOR.format(tag="Input" if name in "ab" else "Output", name=name, type=kind)
-            for name, kind in zip(names, types, strict=True)
-        )
-        ops.append(OP.format(name=op, tensors=tensors, backend="HTP"))
+        ops.append(definition(op, dict.fromkeys("ab", dtype), dict.fromkeys(names[2:], result)))
         lines = [f"    {index} = hl.Var('{index}')" for index in indices.split(", ")]
         lines += [f"    {each} = hl.i32({each.lower()}[{indices}])" for each in "AB"]
         lines += [f"    y{n}[{indices}] = {cast}({halide})" for n, (halide, _) in enumerate(rows)]
@@ -81,7 +76,7 @@ def test_integers_of_other_widths_on_hexagon(tmp_path: Path) -> None:
             f'[[op]]\nname = "{op}"\nreference = "reference.py:{op}"\n[[op.case]]\n'
             'shape = ["3", "127", "128", "1000", "3x130"]'
         )
-    (tmp_path / "Widths.xml").write_text(PACKAGE.format("".join(ops)))
+    (tmp_path / "Widths.xml").write_text(config("Random", ops))
     (tmp_path / "reference.py").write_text(NUMPY + "\n\n".join(references))
     (tmp_path / "op_tests.toml").write_text("\n".join(cases))
     done = udogen("test", tmp_path, "--backend", "hexagon")

@@ -32,7 +32,7 @@ from udogen.opdef.names import identifier
 
 _KEY = "key"
 # The modules that determine what is compiled; modules for one kind of machine count only for such machines.
-_DECIDING = ("__init__", "algorithm", "hvx", "math", "request", "worker")
+_DECIDING = ("__init__", "algorithm", "hvx", "kernel_file", "math", "request", "twins", "worker")
 _LONGEST = 7200.0  # wall-clock seconds for a worker, which itself limits its processor time
 # What Halide's HVX code refers to but never calls here: no library needs to have it.
 _UNUSED = {

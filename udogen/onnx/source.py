@@ -6,11 +6,11 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from udogen.errors import UsageError
+from udogen.errors import ToolMissing, UsageError
 from udogen.inspect.graph import Edge, GraphView, Node, Section, shape_or_word
 from udogen.onnx.models.model import Attribute, OnnxConstant, OnnxGraph, OpName, type_in, walk
 from udogen.onnx.models.model import Node as OnnxNode
-from udogen.onnx.models.reading import onnx_module
+from udogen.onnx.models.reading import cpu_session, onnx_module, read_whole
 from udogen.plugins import Source
 
 if TYPE_CHECKING:
@@ -39,12 +39,12 @@ def is_onnx(data: bytes, suffix: str) -> bool:
 
 
 def find_reference(name: str, folder: Path) -> Function:
-    """A function that runs an ONNX op or a whole model in ONNX's reference implementation in numpy."""
+    """A function that runs a model on ONNX Runtime's CPU, or an op in ONNX's reference implementation in numpy."""
     import numpy as np
 
-    onnx, evaluator = onnx_module(), onnx_module("reference").ReferenceEvaluator
     if name.endswith(".onnx"):
-        return _onnx_model(folder / name, onnx, evaluator)
+        return _onnx_model(folder / name)
+    onnx, evaluator = onnx_module(), onnx_module("reference").ReferenceEvaluator
     if not onnx.defs.has(name):
         raise UsageError(f"ONNX has no op `{name}`", hint="names are written as in Softmax, LeakyRelu")
     outputs = [f"y{number}" for number, _ in enumerate(onnx.defs.get_schema(name).outputs)]
@@ -64,25 +64,27 @@ def find_reference(name: str, folder: Path) -> Function:
     return run_op
 
 
-def _onnx_model(file: Path, onnx: Any, evaluator: Any) -> Function:
+def _onnx_model(file: Path) -> Function:
     import numpy as np
 
+    model = read_whole(file)
     try:
-        model = onnx.load(file)
-        session = evaluator(model)
-    except Exception as error:
-        raise UsageError(f"{file} is not an ONNX model: {error}", hint="name a model, or an op") from error
-    kinds = {row.name: row.type.tensor_type.elem_type for row in model.graph.input}
-    dtypes = {key: onnx.helper.tensor_dtype_to_np_dtype(kind) for key, kind in kinds.items() if kind}
+        session = cpu_session(model)
+    except ToolMissing:
+        raise
+    except Exception as fault:  # pybind11 raises many kinds
+        raise UsageError(
+            f"ONNX Runtime's CPU cannot run {file}: {' '.join(str(fault).split())[:300]}", hint="name a model, or an op"
+        ) from fault
+    inputs = [each.name for each in session.get_inputs()]
+    convert = onnx_module("helper").tensor_dtype_to_np_dtype
+    dtypes = {each.name: convert(each.type.tensor_type.elem_type) for each in model.graph.input}
 
-    def run_model(*inputs: Any, **params: object) -> Any:
+    def run_model(*given: Any, **params: object) -> Any:
         # References get float64, which ops cannot combine with 32-bit constants of a model.
-        named = {name: value for name, value in params.items() if name in session.input_names[len(inputs) :]}
-        given = {
-            key: each if each is None else np.asarray(each, dtypes.get(key))
-            for key, each in (*zip(session.input_names, inputs, strict=False), *named.items())
-        }
-        return session.run(None, given)
+        values = {name: value for name, value in params.items() if name in inputs[len(given) :]}
+        values |= {name: array for name, array in zip(inputs, given, strict=False) if array is not None}
+        return session.run(None, {name: np.asarray(value, dtypes[name]) for name, value in values.items()})
 
     return run_model
 

@@ -266,10 +266,10 @@ def fuse(options: FuseArguments) -> int:
 
     Make one custom op from nodes of an ONNX model.
 
-    Writes to DIR a config, a kernel in Python with a line for each node, ONNX's own reference, and test cases with the
-    values of the model.  DIR also gets the model with the op in place of the nodes.  Then that model runs in ONNX
-    Runtime with Qualcomm's provider, and is compared with the original.  The exit code is 6 if they differ, otherwise
-    that of the backend that failed: 3 without a tool, 4 if it does not build, 5 if it does not run.
+    Writes to DIR a config, a kernel in Python with a line for each node, the nodes alone as the reference, and test
+    cases with the values of the model.  DIR also gets the model with the op in place of the nodes.  Then that model
+    runs in ONNX Runtime with Qualcomm's provider, and is compared with the original.  The exit code is 6 if they
+    differ, otherwise that of the backend that failed: 3 without a tool, 4 if it does not build, 5 if it does not run.
     """
     from udogen.onnx.fuse import run
 

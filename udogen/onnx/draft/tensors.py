@@ -57,8 +57,7 @@ def operands_of(uses: Sequence[Use], role: str, formals: Sequence[FormalOperand]
     found = []
     for index, name in enumerate(distinct(suggested, role, taken)):
         column, repeated = columns[index], index >= start
-        mandatory = all(column) and (role == "input" or index == 0 or not _seldom(column))
-        found.append(Operand(name, role, column, mandatory, repeated, decide if repeated else ""))
+        found.append(Operand(name, role, column, all(column), repeated, decide if repeated else ""))
     return _doubts(found, sides, decide if start >= most else "")
 
 
@@ -122,10 +121,6 @@ def _kind(argument: Argument) -> tuple[str, int | None] | None:
         return None
     shape = argument.type.shape
     return argument.type.dtype, None if shape is None else len(shape)
-
-
-def _seldom(column: tuple[tuple[Argument, ...], ...]) -> bool:
-    return not all(column)
 
 
 def _doubts(operands: list[Operand], sides: Sequence[tuple[Argument, ...]], decide: str) -> list[Operand]:

@@ -22,21 +22,23 @@ def _chain(function: Callable[[Any, Any], Any], given: Sequence[Number]) -> Valu
     return found
 
 
+def _unary(function: Callable[[Any], Any]) -> Callable[[Number], Value]:
+    return lambda x: elementwise(function, x)
+
+
+def _binary(function: Callable[[Any, Any], Any]) -> Callable[[Number, Number], Value]:
+    return lambda a, b: elementwise(function, a, b)
+
+
 def Identity(x: Number) -> Value:
     return as_value(x)
 
 
-def Dropout(x: Number) -> Value:
-    """As in inference, where the input is unchanged."""
-    return as_value(x)
+Dropout = Identity  # as in inference
 
 
-def Abs(x: Number) -> Value:
-    return elementwise(lambda a: absolute(a) if kind_of(a) == "float" else hl.cast(hl.Int(32), hl.abs(a)), x)
-
-
-def Neg(x: Number) -> Value:
-    return elementwise(lambda a: -a, x)
+Abs = _unary(lambda a: absolute(a) if kind_of(a) == "float" else hl.cast(hl.Int(32), hl.abs(a)))
+Neg = _unary(lambda a: -a)
 
 
 def Relu(x: Number) -> Value:
@@ -87,24 +89,11 @@ def erf(a: Any) -> Any:
     return select(a != a, a, hl.erf(hl.clamp(a, hl.f32(-9.0), hl.f32(9.0))))  # beyond, Halide's result is not 1
 
 
-def Exp(x: Number) -> Value:
-    return elementwise(exp, x)
-
-
-def Log(x: Number) -> Value:
-    return elementwise(log, x)
-
-
-def Sqrt(x: Number) -> Value:
-    return elementwise(hl.sqrt, x)
-
-
-def Reciprocal(x: Number) -> Value:
-    return elementwise(lambda a: 1.0 / a, x)
-
-
-def Sigmoid(x: Number) -> Value:
-    return elementwise(sigmoid, x)
+Exp = _unary(exp)
+Log = _unary(log)
+Sqrt = _unary(hl.sqrt)
+Reciprocal = _unary(lambda a: 1.0 / a)
+Sigmoid = _unary(sigmoid)
 
 
 def Tanh(x: Number) -> Value:
@@ -127,20 +116,15 @@ def Swish(x: Number, *, alpha: float = 1.0) -> Value:
     return elementwise(lambda a: a * sigmoid(a * alpha), x)
 
 
-def Softplus(x: Number) -> Value:
-    return elementwise(lambda a: larger(a, hl.f32(0.0)) + log(1.0 + exp(-absolute(a))), x)
-
-
-def Softsign(x: Number) -> Value:
-    return elementwise(lambda a: a / (1.0 + absolute(a)), x)
+Softplus = _unary(lambda a: larger(a, hl.f32(0.0)) + log(1.0 + exp(-absolute(a))))
+Softsign = _unary(lambda a: a / (1.0 + absolute(a)))
 
 
 def Mish(x: Number) -> Value:
     return Mul(x, Tanh(Softplus(x)))
 
 
-def Erf(x: Number) -> Value:
-    return elementwise(erf, x)
+Erf = _unary(erf)
 
 
 def Gelu(x: Number, *, approximate: str = "none") -> Value:
@@ -153,12 +137,8 @@ def Shrink(x: Number, *, bias: float = 0.0, lambd: float = 0.5) -> Value:
     return elementwise(lambda a: select(a < -lambd, a + bias, select(a > lambd, a - bias, hl.f32(0.0))), x)
 
 
-def Floor(x: Number) -> Value:
-    return elementwise(hl.floor, x)
-
-
-def Ceil(x: Number) -> Value:
-    return elementwise(hl.ceil, x)
+Floor = _unary(hl.floor)
+Ceil = _unary(hl.ceil)
 
 
 def Round(x: Number) -> Value:
@@ -174,52 +154,18 @@ def Sign(x: Number) -> Value:
     return elementwise(sign, x)
 
 
-def Sin(x: Number) -> Value:
-    return elementwise(hl.sin, x)
-
-
-def Cos(x: Number) -> Value:
-    return elementwise(hl.cos, x)
-
-
-def Tan(x: Number) -> Value:
-    return elementwise(hl.tan, x)
-
-
-def Asin(x: Number) -> Value:
-    return elementwise(hl.asin, x)
-
-
-def Acos(x: Number) -> Value:
-    return elementwise(hl.acos, x)
-
-
-def Atan(x: Number) -> Value:
-    return elementwise(hl.atan, x)
-
-
-def Sinh(x: Number) -> Value:
-    return elementwise(hl.sinh, x)
-
-
-def Cosh(x: Number) -> Value:
-    return elementwise(hl.cosh, x)
-
-
-def Asinh(x: Number) -> Value:
-    return elementwise(hl.asinh, x)
-
-
-def Acosh(x: Number) -> Value:
-    return elementwise(hl.acosh, x)
-
-
-def Atanh(x: Number) -> Value:
-    return elementwise(hl.atanh, x)
-
-
-def IsNaN(x: Number) -> Value:
-    return elementwise(lambda a: a != a, x)
+Sin = _unary(hl.sin)
+Cos = _unary(hl.cos)
+Tan = _unary(hl.tan)
+Asin = _unary(hl.asin)
+Acos = _unary(hl.acos)
+Atan = _unary(hl.atan)
+Sinh = _unary(hl.sinh)
+Cosh = _unary(hl.cosh)
+Asinh = _unary(hl.asinh)
+Acosh = _unary(hl.acosh)
+Atanh = _unary(hl.atanh)
+IsNaN = _unary(lambda a: a != a)
 
 
 def IsInf(x: Number, *, detect_negative: int = 1, detect_positive: int = 1) -> Value:
@@ -229,12 +175,8 @@ def IsInf(x: Number, *, detect_negative: int = 1, detect_positive: int = 1) -> V
     )
 
 
-def Not(x: Number) -> Value:
-    return elementwise(lambda a: ~_as_bool(a), x)
-
-
-def BitwiseNot(x: Number) -> Value:
-    return elementwise(lambda a: ~a, x)
+Not = _unary(lambda a: ~_as_bool(a))
+BitwiseNot = _unary(lambda a: ~a)
 
 
 def Clip(x: Number, *, min: float | int | Value | None = None, max: float | int | Value | None = None) -> Value:
@@ -270,16 +212,9 @@ def CastLike(x: Number, *, to: str) -> Value:
     return Cast(x, to=to)
 
 
-def Add(a: Number, b: Number) -> Value:
-    return elementwise(lambda a, b: a + b, a, b)
-
-
-def Sub(a: Number, b: Number) -> Value:
-    return elementwise(lambda a, b: a - b, a, b)
-
-
-def Mul(a: Number, b: Number) -> Value:
-    return elementwise(lambda a, b: a * b, a, b)
+Add = _binary(lambda a, b: a + b)
+Sub = _binary(lambda a, b: a - b)
+Mul = _binary(lambda a, b: a * b)
 
 
 def Div(a: Number, b: Number) -> Value:
@@ -343,61 +278,34 @@ def Mean(*x: Number) -> Value:
     return Mul(Sum(*x), 1.0 / len(x))
 
 
-def And(a: Number, b: Number) -> Value:
-    return elementwise(lambda a, b: _as_bool(a) & _as_bool(b), a, b)
+And = _binary(lambda a, b: _as_bool(a) & _as_bool(b))
+Or = _binary(lambda a, b: _as_bool(a) | _as_bool(b))
+Xor = _binary(lambda a, b: _as_bool(a) != _as_bool(b))
 
 
-def Or(a: Number, b: Number) -> Value:
-    return elementwise(lambda a, b: _as_bool(a) | _as_bool(b), a, b)
-
-
-def Xor(a: Number, b: Number) -> Value:
-    return elementwise(lambda a, b: _as_bool(a) != _as_bool(b), a, b)
-
-
-def _compared(a: Number, b: Number, compare: Callable[[Any, Any], Any]) -> Value:
+def _compared(compare: Callable[[Any, Any], Any]) -> Callable[[Number, Number], Value]:
     def both(a: Any, b: Any) -> Any:
         if "bool" in (kind_of(a), kind_of(b)):
             a, b = hl.cast(hl.Int(32), a), hl.cast(hl.Int(32), b)
         return compare(a, b)
 
-    return elementwise(both, a, b)
+    return _binary(both)
 
 
-def Equal(a: Number, b: Number) -> Value:
-    return _compared(a, b, lambda a, b: a == b)
-
-
-def Greater(a: Number, b: Number) -> Value:
-    return _compared(a, b, lambda a, b: a > b)
-
-
-def GreaterOrEqual(a: Number, b: Number) -> Value:
-    return _compared(a, b, lambda a, b: (a > b) | (a == b))  # Halide's `>=` is true for NaN
-
-
-def Less(a: Number, b: Number) -> Value:
-    return _compared(a, b, lambda a, b: a < b)
-
-
-def LessOrEqual(a: Number, b: Number) -> Value:
-    return _compared(a, b, lambda a, b: (a < b) | (a == b))
+Equal = _compared(lambda a, b: a == b)
+Greater = _compared(lambda a, b: a > b)
+GreaterOrEqual = _compared(lambda a, b: (a > b) | (a == b))  # Halide's `>=` is true for NaN
+Less = _compared(lambda a, b: a < b)
+LessOrEqual = _compared(lambda a, b: (a < b) | (a == b))
 
 
 def Where(condition: Number, a: Number, b: Number) -> Value:
     return elementwise(lambda c, a, b: hl.select(_as_bool(c), a, b), condition, a, b)
 
 
-def BitwiseAnd(a: Number, b: Number) -> Value:
-    return elementwise(lambda a, b: a & b, a, b)
-
-
-def BitwiseOr(a: Number, b: Number) -> Value:
-    return elementwise(lambda a, b: a | b, a, b)
-
-
-def BitwiseXor(a: Number, b: Number) -> Value:
-    return elementwise(lambda a, b: a ^ b, a, b)
+BitwiseAnd = _binary(lambda a, b: a & b)
+BitwiseOr = _binary(lambda a, b: a | b)
+BitwiseXor = _binary(lambda a, b: a ^ b)
 
 
 def _along(value: Number, rank: int, axis: int) -> Number:

@@ -31,9 +31,7 @@ def _with_axes(value: Value, axes: Sequence[int], keepdims: int) -> Value:
     return value if keepdims else Squeeze(value, axes=axes)
 
 
-def _reduced(
-    op: str, x: Value, axes: Sequence[int], start: Any, both: Callable[[Any, Any], Any], keepdims: int = 1
-) -> Value:
+def _reduced(op: str, x: Value, axes: Axes, start: Any, both: Callable[[Any, Any], Any], keepdims: int = 1) -> Value:
     """A tensor folded along axes, which then have one element."""
     chosen = axes_of(x, axes)
     if not chosen:
@@ -73,43 +71,33 @@ def _reduced(
     return _with_axes(total, chosen, keepdims)
 
 
-def _every(x: Number, axes: Axes, noop: int) -> tuple[Value, Sequence[int] | None]:
-    """The tensor and its axes; None where nothing is reduced."""
-    value = as_value(x)
-    return value, None if not axes and noop else axes_of(value, axes)
+def _start(of_ints: int, of_floats: float) -> Callable[[Value], Any]:
+    return lambda x: hl.Expr(of_ints) if is_int(x) else hl.f32(of_floats)
 
 
-def ReduceSum(x: Number, *, axes: Axes = None, keepdims: int = 1, noop_with_empty_axes: int = 0) -> Value:
-    value, chosen = _every(x, axes, noop_with_empty_axes)
-    if chosen is None:
-        return value
-    return _reduced("ReduceSum", value, chosen, zero_of(value), lambda a, b: a + b, keepdims)
+def _reduction(op: str, start: Callable[[Value], Any], both: Callable[[Any, Any], Any]) -> Callable[..., Value]:
+    """The function of an op that folds a tensor along axes."""
+
+    def reduce(x: Number, *, axes: Axes = None, keepdims: int = 1, noop_with_empty_axes: int = 0) -> Value:
+        value = as_value(x)
+        return value if not axes and noop_with_empty_axes else _reduced(op, value, axes, start(value), both, keepdims)
+
+    return reduce
+
+
+ReduceSum = _reduction("ReduceSum", zero_of, lambda a, b: a + b)
+ReduceMax = _reduction("ReduceMax", _start(-(2**31), float("-inf")), hl.max)
+ReduceMin = _reduction("ReduceMin", _start(2**31 - 1, float("inf")), hl.min)
+ReduceProd = _reduction("ReduceProd", _start(1, 1.0), lambda a, b: a * b)
 
 
 def ReduceMean(x: Number, *, axes: Axes = None, keepdims: int = 1, noop_with_empty_axes: int = 0) -> Value:
-    value, chosen = _every(x, axes, noop_with_empty_axes)
-    if chosen is None:
+    value = as_value(x)
+    if not axes and noop_with_empty_axes:
         return value
+    chosen = axes_of(value, axes)
     total, count = ReduceSum(value, axes=chosen, keepdims=keepdims), math.prod(value.shape[axis] for axis in chosen)
     return Div(total, count) if is_int(value) else Mul(total, 1.0 / count)
-
-
-def ReduceMax(x: Number, *, axes: Axes = None, keepdims: int = 1, noop_with_empty_axes: int = 0) -> Value:
-    value, chosen = _every(x, axes, noop_with_empty_axes)
-    start = hl.Expr(-(2**31)) if is_int(value) else hl.f32(float("-inf"))
-    return value if chosen is None else _reduced("ReduceMax", value, chosen, start, hl.max, keepdims)
-
-
-def ReduceMin(x: Number, *, axes: Axes = None, keepdims: int = 1, noop_with_empty_axes: int = 0) -> Value:
-    value, chosen = _every(x, axes, noop_with_empty_axes)
-    start = hl.Expr(2**31 - 1) if is_int(value) else hl.f32(float("inf"))
-    return value if chosen is None else _reduced("ReduceMin", value, chosen, start, hl.min, keepdims)
-
-
-def ReduceProd(x: Number, *, axes: Axes = None, keepdims: int = 1, noop_with_empty_axes: int = 0) -> Value:
-    value, chosen = _every(x, axes, noop_with_empty_axes)
-    start = hl.Expr(1) if is_int(value) else hl.f32(1.0)
-    return value if chosen is None else _reduced("ReduceProd", value, chosen, start, lambda a, b: a * b, keepdims)
 
 
 def ReduceL1(x: Number, **options: Any) -> Value:
@@ -129,8 +117,8 @@ def ReduceLogSum(x: Number, **options: Any) -> Value:
 
 
 def ReduceLogSumExp(x: Number, *, axes: Axes = None, keepdims: int = 1, noop_with_empty_axes: int = 0) -> Value:
-    value, chosen = _every(x, axes, noop_with_empty_axes)
-    if chosen is None:
+    value, chosen = as_value(x), axes_of(as_value(x), axes)
+    if not axes and noop_with_empty_axes:
         return value
     top = ReduceMax(value, axes=chosen)
     found = Add(top, Log(ReduceSum(Exp(Sub(value, top)), axes=chosen)))

@@ -182,6 +182,7 @@ def zero_of(x: Value) -> Any:
 Axes = Sequence[int] | None
 
 
+# Halide's Python API cannot visit an expression; the loops that an index depends on are those that its text names.
 _INNER = re.compile(r"\b[fr]\d+")
 _LOOPS = re.compile(r"\b[dfr]\d+")  # loops in the text of an index: of outputs (d), of folds (f), over domains (r)
 STACK_BYTES = 16384  # memory that results of folds may take at once: kernels have no heap

@@ -75,10 +75,6 @@ class Node:
     attributes: tuple[Attribute, ...] = ()
     graphs: tuple[tuple[str, OnnxGraph], ...] = ()  # subgraphs, by the attribute that holds them
 
-    def attribute(self, name: str) -> Attribute | None:
-        """The attribute of this name."""
-        return next((each for each in self.attributes if each.name == name), None)
-
 
 @dataclass(frozen=True, eq=False)
 class OnnxGraph:

@@ -62,10 +62,7 @@ def read_whole(path: Path) -> Any:
 
 
 def _initializers(graph: Any) -> Iterator[Any]:
-    yield from graph.initializer
-    for node in graph.node:
-        for body in graphs_of(node):
-            yield from _initializers(body)
+    return (each for body in bodies_of(graph) for each in body.initializer)
 
 
 def _file_of(tensor: Any) -> str:
@@ -151,8 +148,9 @@ def inferred(proto: Any, notes: list[str]) -> Any:
 
 def prepare(proto: Any) -> None:
     """Add what inference needs: the domains of all nodes to those that the model lists."""
-    known = {"" if row.domain == "ai.onnx" else row.domain for row in proto.opset_import}
-    for name in sorted({"" if d == "ai.onnx" else d for d in _domains(proto.graph)} - known):
+    known = {_domain(row.domain) for row in proto.opset_import}
+    used = {_domain(node.domain) for body in bodies_of(proto.graph) for node in body.node}
+    for name in sorted(used - known):
         proto.opset_import.add(domain=name, version=1 if name else 17)
     for function in proto.functions:
         imported = {"" if row.domain == "ai.onnx" else row.domain for row in function.opset_import}
@@ -160,12 +158,16 @@ def prepare(proto: Any) -> None:
             function.opset_import.add(domain=name, version=1 if name else 17)
 
 
-def _domains(graph: Any) -> set[str]:
-    found = {node.domain for node in graph.node}
-    for node in graph.node:
-        for body in graphs_of(node):
-            found |= _domains(body)
-    return found
+def cpu_session(model: Any) -> Any:
+    """ONNX Runtime's CPU with a `ModelProto`, without optimization; raises what ONNX Runtime raises."""
+    try:
+        runtime: Any = importlib.import_module("onnxruntime")
+    except ImportError as fault:
+        raise ToolMissing("onnxruntime is not installed", hint="pip install 'udogen[run]'") from fault
+    options = runtime.SessionOptions()
+    options.graph_optimization_level = runtime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    options.log_severity_level = 4
+    return runtime.InferenceSession(model.SerializeToString(), options, ["CPUExecutionProvider"])
 
 
 def graphs_of(node: Any) -> Iterator[Any]:
@@ -175,6 +177,14 @@ def graphs_of(node: Any) -> Iterator[Any]:
             yield attribute.g
         elif attribute.type == _GRAPHS:
             yield from attribute.graphs
+
+
+def bodies_of(graph: Any) -> Iterator[Any]:
+    """A graph (or a function), and the graphs inside of its nodes."""
+    yield graph
+    for node in graph.node:
+        for inner in graphs_of(node):
+            yield from bodies_of(inner)
 
 
 def captured_by(node: Any) -> Iterator[str]:

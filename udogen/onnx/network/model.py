@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from udogen.errors import RunFailed, UsageError
+from udogen.errors import RunFailed, ToolMissing, UsageError
 from udogen.findings import suggestion
 from udogen.onnx.models.model import STANDARD
-from udogen.onnx.models.reading import graphs_of, read_whole, taken_by
+from udogen.onnx.models.reading import cpu_session, graphs_of, read_whole, taken_by
 from udogen.verify.cases import Arrays
 from udogen.verify.test_files.references import ReferenceFunction
 from udogen.verify.test_files.values import load_array
@@ -305,7 +305,6 @@ class Evaluator:
                 f"there is no reference for the op{'s' * (len(missing) > 1)} {', '.join(missing)}",
                 hint=f"--reference {missing[0]}=reference.py:function, or --tests op_tests.toml that names one",
             )
-        self._runtime: Any = importlib.import_module("onnxruntime")
 
     def with_constants(self, constants: Mapping[str, Array]) -> Evaluator:
         """The same evaluator with other values of constants."""
@@ -364,11 +363,10 @@ class Evaluator:
         model = helper.make_model(graph, opset_imports=network.model.opset_import)
         model.functions.extend(network.model.functions)
         model.ir_version = network.model.ir_version
-        options = self._runtime.SessionOptions()
-        options.graph_optimization_level = self._runtime.GraphOptimizationLevel.ORT_DISABLE_ALL
-        options.log_severity_level = 3
         try:
-            made = self._runtime.InferenceSession(model.SerializeToString(), options, ["CPUExecutionProvider"])
+            made = cpu_session(model)
+        except ToolMissing:
+            raise
         except Exception as fault:  # from pybind11, with a type for each kind of error
             raise RunFailed(
                 f"ONNX Runtime's CPU cannot compute node `{title(node)}` ({node.op_type}): "

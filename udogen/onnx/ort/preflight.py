@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from functools import cache
 from importlib import metadata
 from pathlib import Path
-from typing import NamedTuple
 
 from udogen import backends, resources
 from udogen.backends import architectures
@@ -140,33 +138,6 @@ def _counts(where: str, what: str, names: Sequence[str], tensors: Sequence[Tenso
 Version = tuple[int, ...]
 ORT, QNN = "onnxruntime", "onnxruntime-qnn"
 
-
-class CompatibleReleases(NamedTuple):
-    """Releases of onnxruntime-qnn, and the releases of onnxruntime that accept them."""
-
-    first: Version  # of onnxruntime-qnn
-    before: Version
-    oldest: Version  # of onnxruntime
-    refused: Version  # refused from this release on; empty if none is
-    why: str  # the reason of `refused`
-
-
-@cache
-def compatible_releases() -> tuple[CompatibleReleases, ...]:
-    """The rows of data/onnxruntime.toml."""
-    rows = resources.facts("onnxruntime")["release"]
-    return tuple(
-        CompatibleReleases(
-            _numbers(row["first"]),
-            _numbers(row["before"]),
-            _numbers(row["oldest"]),
-            _numbers(row["refused"]) if "refused" in row else (),
-            row.get("why", ""),
-        )
-        for row in rows
-    )
-
-
 _INSTALL = "pip install 'onnxruntime>=1.24.2,<1.28' onnxruntime-qnn==2.3.0"
 DOMAINS_SINCE = (2, 7)  # the first release that reads ORT_QNN_CUSTOM_OP_DOMAINS
 
@@ -181,15 +152,16 @@ def check_releases(backend: str) -> None:
 
 def check_pair(ort: str, qnn: str, backend: str) -> None:
     """Like `check_releases`, for these two releases; unknown releases are not refused."""
-    row = next((each for each in compatible_releases() if each.first <= _numbers(qnn) < each.before), None)
-    if row is not None and _numbers(ort) < row.oldest:
+    rows = resources.facts("onnxruntime")["release"]
+    row = next((each for each in rows if _numbers(each["first"]) <= _numbers(qnn) < _numbers(each["before"])), None)
+    if row is not None and _numbers(ort) < _numbers(row["oldest"]):
         raise ToolMissing(
-            f"onnxruntime {ort} is too old for onnxruntime-qnn {qnn}, which needs {'.'.join(map(str, row.oldest))}",
+            f"onnxruntime {ort} is too old for onnxruntime-qnn {qnn}, which needs {row['oldest']}",
             hint=_INSTALL,
         )
-    if row is not None and row.refused and _numbers(ort) >= row.refused:
+    if row is not None and "refused" in row and _numbers(ort) >= _numbers(row["refused"]):
         raise ToolMissing(
-            f"onnxruntime {ort} and onnxruntime-qnn {qnn} are incompatible: {row.why}",
+            f"onnxruntime {ort} and onnxruntime-qnn {qnn} are incompatible: {row['why']}",
             hint=f"{_INSTALL}; or onnxruntime-qnn 2.4.0 or later, which has no libQnnCpu.so",
         )
     runtime = backends.RUNTIMES.get(backend)

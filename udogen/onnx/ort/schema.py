@@ -276,12 +276,10 @@ def _missing_types(raw: Any, uses: Sequence[_Use]) -> list[Any]:
 
 
 def _external(graph: Any) -> Iterator[str]:
-    for each in graph.initializer:
-        if each.data_location == 1:
-            yield next((row.value for row in each.external_data if row.key == "location"), "")
-    for node in graph.node:
-        for body in reading.graphs_of(node):
-            yield from _external(body)
+    for body in reading.bodies_of(graph):
+        for each in body.initializer:
+            if each.data_location == 1:
+                yield next((row.value for row in each.external_data if row.key == "location"), "")
 
 
 def _add_imports(added: Any, raw: Any, ops: Sequence[OpName]) -> None:
@@ -299,11 +297,8 @@ def _add_imports(added: Any, raw: Any, ops: Sequence[OpName]) -> None:
 
 def _bodies(model: Any) -> Iterator[Any]:
     """The graph and the functions of a model, and the graphs inside of their nodes."""
-    waiting = [model.graph, *model.functions]
-    while waiting:
-        body = waiting.pop()
-        yield body
-        waiting += [inner for node in body.node for inner in reading.graphs_of(node)]
+    for each in (model.graph, *model.functions):
+        yield from reading.bodies_of(each)
 
 
 def _reorder(model: Any, order: Mapping[str, Sequence[str]]) -> bool:
