@@ -218,7 +218,7 @@ def good(folder: Path) -> Path:
 
 NODE = "node `n` of op LeakyRelu"
 NUMBERS = "make it an INT (of an enumeration) or a FLOAT, or an input"
-# The nodes of the model, what the error says, and its hint.
+# The node of the model, the error, and its hint.
 MISTAKES: Mapping[str, tuple[Mapping[str, Any], str, str]] = {
     "no such node": ({"op": "LeakyRelo"}, "has no node of type LeakyRelu", "it has: udogen::LeakyRelo (1)"),
     "text": ({"mode": "x"}, f"{NODE}: attribute mode is a STRING, with which QNN ends the process", NUMBERS),
