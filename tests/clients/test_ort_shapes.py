@@ -21,6 +21,7 @@ from udogen.onnx.models.model import OpName
 from udogen.onnx.models.reading import freeze, read_proto
 from udogen.onnx.ort import preflight, schema
 from udogen.onnx.ort.placement import of_model
+from udogen.opdef.model import Op, Tensor
 
 CONFIGS = [ROOT / "examples/leaky_relu/LeakyRelu.xml", ROOT / "examples/softmax/SoftmaxAxis.xml"]
 POOL = ROOT / "examples/max_pool"
@@ -35,6 +36,14 @@ def model(path: Path, ops: list[str], *, shape: tuple[int, ...] = (2, 3), out: t
     return onnx_models.save(path, nodes, {"x": shape}, {"y": out or shape}, opset=21)
 
 
+def ops_of_configs() -> list[Op]:
+    return [op for package in load(CONFIGS)[0] for op in package.ops]
+
+
+def op_of(name: str, params: str) -> Op:
+    return Op(name, (), (), tuple(Tensor(each, "param", ()) for each in params.split()))
+
+
 def shapes_in(path: Path) -> dict[str, tuple[Any, ...] | None]:
     return {name: each.shape for name, each in freeze(read_proto(path), "m").graph.types.items()}
 
@@ -47,7 +56,7 @@ def test_shapes_of_a_chain_come_from_the_constraints_of_configs(tmp_path: Path) 
         "the shape of tensor `t0`, an output of node `n0` of op LeakyRelu, is unknown",
         "the shape of tensor `t1`, an output of node `n1` of op Softmax, is unknown",
     ]
-    made = schema.add_schemas(chain, tmp_path / "out.onnx", outputs=schema.outputs_of_configs(load(CONFIGS)[0]))
+    made = schema.add_schemas(chain, tmp_path / "out.onnx", ops=ops_of_configs())
     assert not schema.without_shape(made)
     assert shapes_in(tmp_path / "out.onnx") == dict.fromkeys(("x", "t0", "t1", "y"), (2, 3))
 
@@ -124,7 +133,7 @@ def names_of(graph: Any) -> list[list[str]]:
 def test_attributes_are_written_so_that_the_order_of_the_config_arrives(tmp_path: Path) -> None:
     path = with_attributes(tmp_path / "m.onnx")
     before = onnx.load(path)
-    schema.add_schemas(path, tmp_path / "out.onnx", ["test::Mix"], params={"Mix": ("gamma", "alpha", "beta")})
+    schema.add_schemas(path, tmp_path / "out.onnx", ["test::Mix"], ops=[op_of("Mix", "gamma alpha beta")])
     after = onnx.load(tmp_path / "out.onnx")
     own = ["beta", "alpha", "gamma"]
     assert names_of(after.graph) == [own, ["alpha"], ["else_branch", "then_branch"], own, own]
@@ -138,8 +147,8 @@ def test_attributes_are_written_so_that_the_order_of_the_config_arrives(tmp_path
 
 def test_a_model_in_that_order_is_left_alone(tmp_path: Path) -> None:
     path = with_attributes(tmp_path / "m.onnx")
-    for params in ({"Mix": ("gamma", "beta", "alpha")}, {"Other": ("a", "b")}):
-        assert not schema.schemas_of(path, ["test::Mix"], params=params).reordered
+    for op in (op_of("Mix", "gamma beta alpha"), op_of("Other", "a b")):
+        assert not schema.schemas_of(path, ["test::Mix"], ops=[op]).reordered
 
 
 # --- ORT_QNN_CUSTOM_OP_DOMAINS ----------------------------------------------------------------------------------
@@ -153,7 +162,7 @@ def test_ops_that_the_provider_makes_known_itself(monkeypatch: pytest.MonkeyPatc
     known = preflight.ops_of_provider()
     assert known == (OpName("test", "LeakyRelu"), OpName("test", "Other"), OpName("more", "Third"))
     chain = model(tmp_path / "m.onnx", ["LeakyRelu", "Softmax"])
-    found = schema.schemas_of(chain, outputs=schema.outputs_of_configs(load(CONFIGS)[0]), known=known)
+    found = schema.schemas_of(chain, ops=ops_of_configs(), known=known)
     assert (found.ops, found.custom) == (
         (OpName("test", "Softmax"),),
         (OpName("test", "LeakyRelu"), OpName("test", "Softmax")),

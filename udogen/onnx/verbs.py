@@ -218,13 +218,8 @@ def _add_to_model(options: SchemaOptions) -> tuple[list[str], list[str]]:
     from udogen.onnx.ort import schema
 
     packages = _load(options.configs)
-    made = schema.add_schemas(
-        options.source,
-        options.out,
-        options.ops,
-        outputs=schema.outputs_of_configs(packages, options.rules),
-        params=schema.params_of(op for package in packages for op in package.ops),
-    )
+    ops = [op for package in packages for op in package.ops]
+    made = schema.add_schemas(options.source, options.out, options.ops, ops=ops, rules=options.rules)
     missing = [f"{text}; {schema.SHAPE_HINT}" for text in schema.without_shape(made)]
     return [str(op) for op in made.ops], [*made.notes, *missing]
 
