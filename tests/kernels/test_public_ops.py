@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 import onnxruntime
 import pytest
 from onnx import helper
@@ -28,7 +29,8 @@ def onnxruntime_results(op: str, domain: str, inputs: Mapping[str, Any], outputs
     node = helper.make_node(op, names, outputs, domain=domain, **attributes)
     types = {name: helper.np_dtype_to_tensor_dtype(value.dtype) for name, value in given.items()}
     shapes = {name: value.shape for name, value in given.items()}
-    made = model([node], shapes, {name: None for name in outputs if name}, opset=21, types=types)
+    made = model([node], shapes, {}, opset=21, types=types)
+    made.graph.output.extend(onnx.ValueInfoProto(name=name) for name in outputs if name)
     session = onnxruntime.InferenceSession(made.SerializeToString(), providers=["CPUExecutionProvider"])
     return session.run(None, given)
 
