@@ -13,51 +13,42 @@ from typing import Any
 
 import numpy as np
 import onnx
-from onnx import TensorProto, helper
+from onnx import TensorProto
 
+from tests.onnx_models import node, save
 from udogen.errors import UdogenError
 from udogen.onnx.ort import session
 
 FOLDER, CPU, HTP, BROKEN = Path(sys.argv[1]), *map(str, sys.argv[2:5])
-X = np.random.default_rng(3).normal(size=(2, 3, 4)).astype(np.float32)
+SHAPE = (2, 3, 4)
+X = np.random.default_rng(3).normal(size=SHAPE).astype(np.float32)
 BIAS = np.float32([1, 2, 3, -4])
 
 
 def model(name: str, *, dtype: int = TensorProto.FLOAT, nodes: int = 1, **attributes: Any) -> Path:
     """Write a model: Add, then LeakyRelu of udogen's domain, then Mul."""
-    bias = onnx.numpy_helper.from_array(BIAS.astype(helper.tensor_dtype_to_np_dtype(dtype)), "b")
     names = ["s", *(f"k{index}" for index in range(nodes))]
     own = [
-        helper.make_node("LeakyRelu", [given], [made], domain="udogen", name=f"mine{index}", **attributes)
+        node("LeakyRelu", given, made, f"mine{index}", domain="udogen", **attributes)
         for index, (given, made) in enumerate(itertools.pairwise(names))
     ]
-    every = [
-        helper.make_node("Add", ["x", "b"], ["s"]), *own, helper.make_node("Mul", [names[-1], "b"], ["y"])
-    ]  # fmt: skip
-    x, y = (helper.make_tensor_value_info(each, dtype, [2, 3, 4]) for each in "xy")
-    graph = helper.make_graph(every, "g", [x], [y], [bias])
-    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21), helper.make_opsetid("udogen", 1)])
-    made.ir_version = 10
-    onnx.save(made, FOLDER / f"{name}.onnx")
-    return FOLDER / f"{name}.onnx"
+    every = [node("Add", "x b", "s"), *own, node("Mul", f"{names[-1]} b", "y")]
+    bias = BIAS.astype(onnx.helper.tensor_dtype_to_np_dtype(dtype))
+    types = dict.fromkeys("xy", dtype)
+    return save(FOLDER / f"{name}.onnx", every, {"x": SHAPE}, {"y": SHAPE}, {"b": bias}, opset=21, types=types)
 
 
 def quantized(domain: str) -> Path:
     """Write a model: LeakyRelu between DequantizeLinear and QuantizeLinear, with steps of 1/8."""
-    constants = [onnx.numpy_helper.from_array(np.float32(0.125), "s"), onnx.numpy_helper.from_array(np.uint8(64), "z")]
     nodes = [
-        helper.make_node("QuantizeLinear", ["x", "s", "z"], ["q"]),
-        helper.make_node("DequantizeLinear", ["q", "s", "z"], ["d"]),
-        helper.make_node("LeakyRelu", ["d"], ["l"], domain=domain, alpha=0.25),
-        helper.make_node("QuantizeLinear", ["l", "s", "z"], ["r"]),
-        helper.make_node("DequantizeLinear", ["r", "s", "z"], ["y"]),
+        node("QuantizeLinear", "x s z", "q"),
+        node("DequantizeLinear", "q s z", "d"),
+        node("LeakyRelu", "d", "l", domain=domain, alpha=0.25),
+        node("QuantizeLinear", "l s z", "r"),
+        node("DequantizeLinear", "r s z", "y"),
     ]
-    x, y = (helper.make_tensor_value_info(each, TensorProto.FLOAT, [2, 3, 4]) for each in "xy")
-    graph = helper.make_graph(nodes, "g", [x], [y], constants)
-    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21), helper.make_opsetid("udogen", 1)])
-    made.ir_version = 10
-    onnx.save(made, FOLDER / f"quantized{domain}.onnx")
-    return FOLDER / f"quantized{domain}.onnx"
+    constants = {"s": np.float32(0.125), "z": np.uint8(64)}
+    return save(FOLDER / f"quantized{domain}.onnx", nodes, {"x": SHAPE}, {"y": SHAPE}, constants, opset=21)
 
 
 def expected(alpha: float, nodes: int = 1) -> np.ndarray:

@@ -5,7 +5,6 @@ The opposite direction, a binary of ONNX Runtime in udogen, is in test_ort.py.
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import subprocess
 import sys
@@ -16,6 +15,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+pytest.importorskip("onnx")
+pytest.importorskip("onnxruntime_qnn")
+
+from tests import onnx_models
 from tests.clients.laying import lay
 from tests.command_line import udogen
 from tests.contexts.storing import QUANT, store
@@ -24,15 +27,13 @@ from udogen.build import elf
 from udogen.clients.package import Package, PackageOptions
 from udogen.clients.package_files import find_packages
 from udogen.errors import UdogenError, UsageError
-from udogen.onnx.ort import context_model, contexts, placement_reasons, session
+from udogen.onnx.ort import context_model, contexts, placement, session
 from udogen.qnn.quantization import AxisScaleOffset, ScaleOffset
 from udogen.qnn.system import BinaryInfo, GraphInfo, TensorInfo
 from udogen.runtime import find_runtime
 from udogen.runtime.contexts.manifest import mapped_file
 
 EXAMPLE = ROOT / "examples" / "leaky_relu"
-NEEDED = ("onnx", "onnxruntime", "onnxruntime_qnn")
-pytestmark = pytest.mark.skipif(not all(map(importlib.util.find_spec, NEEDED)), reason=f"without {', '.join(NEEDED)}")
 RNG = np.random.default_rng(5)
 X = RNG.normal(size=(2, 3, 4)).astype(np.float32)
 Q = RNG.integers(0, 256, (2, 3, 4), np.uint8)
@@ -397,8 +398,8 @@ def test_packages_are_found_among_weights(tmp_path: Path) -> None:
         found = frozenset(contexts._package_names_in(data))
     assert {"Toy", "My_Package"} <= found
     assert [
-        reason.text
-        for reason in placement_reasons.of_contexts(contexts.ContextModel((), found), [], find_runtime("htp").path)
+        reason.message
+        for reason in placement.of_contexts(contexts.ContextModel((), found), [], find_runtime("htp").path)
     ] == ["a context of the model has kernels of package My_Package, which is not given"]
 
 
@@ -417,18 +418,16 @@ def test_a_binary_too_large_to_embed(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 def model(folder: Path, **changes: Any) -> Path:
     """Return a handwritten model of the binary with two graphs, like that of udogen except for the changes."""
-    from onnx import TensorProto, helper, save
-
-    kind = changes.pop("dtype", TensorProto.UINT8)
-    shape = changes.pop("shape", [1, 1, 1, 8])
+    kind, shape = changes.pop("dtype", 2), changes.pop("shape", (1, 1, 1, 8))  # 2: UINT8
     inputs, outputs = changes.pop("inputs", ["x"]), changes.pop("outputs", ["y"])
-    ends = [[helper.make_tensor_value_info(name, kind, shape) for name in names] for names in (inputs, outputs)]
     attributes = {"ep_cache_context": "forward_0.bin", "embed_mode": 0, "main_context": 1, "source": "QNN", **changes}
     name = attributes.pop("name", "kv_forward")
-    node = helper.make_node("EPContext", inputs, outputs, name=name, domain="com.microsoft", **attributes)
-    made = helper.make_model(helper.make_graph([node], "g", *ends), opset_imports=[helper.make_opsetid("", 21)])
-    save(made, folder / "m.onnx")
-    return folder / "m.onnx"
+    node = onnx_models.node(
+        "EPContext", " ".join(inputs), " ".join(outputs), name, domain="com.microsoft", **attributes
+    )
+    types = dict.fromkeys([*inputs, *outputs], kind)
+    ends = (dict.fromkeys(names, shape) for names in (inputs, outputs))
+    return onnx_models.save(folder / "m.onnx", [node], *ends, types=types, opset=21)
 
 
 def check(path: Path, packages: tuple[Package, ...] = ()) -> contexts.ContextModel:
@@ -523,11 +522,9 @@ def test_a_context_of_a_newer_sdk_is_a_reason() -> None:
     library = find_runtime("htp").path
     [release] = elf.sdk_releases(library)
     for build in ("v2.3.0.1", release):
-        assert placement_reasons.of_contexts(contexts.ContextModel((), frozenset(), (build,)), [], library) == []
-    [reason] = placement_reasons.of_contexts(
-        contexts.ContextModel((), frozenset(), ("v99.0.0.1", "v99.0.0.1")), [], library
-    )
-    assert reason == (
+        assert placement.of_contexts(contexts.ContextModel((), frozenset(), (build,)), [], library) == []
+    [reason] = placement.of_contexts(contexts.ContextModel((), frozenset(), ("v99.0.0.1", "v99.0.0.1")), [], library)
+    assert (reason.message, reason.hint) == (
         f"a context of the model was made by v99.0.0.1, which is newer than libQnnHtp.so ({release})",
         "make it with this release, or use a runtime that is at least as new",
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import subprocess
 import sys
@@ -12,11 +11,12 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
+pytest.importorskip("onnx")
+pytest.importorskip("onnxruntime_qnn")
+
+from tests import onnx_models
 from tests.making import LONG, ROOT, make, make_packages, need_runtime
 from udogen.runtime.built import find_built
-
-NEEDED = ("onnx", "onnxruntime", "onnxruntime_qnn")
-pytestmark = pytest.mark.skipif(not all(map(importlib.util.find_spec, NEEDED)), reason=f"without {', '.join(NEEDED)}")
 
 
 class Kind(NamedTuple):
@@ -126,17 +126,12 @@ X = np.float32([1, -2, 4])
 
 def model(path: Path, attributes: list[tuple[str, Any]]) -> Path:
     """Write a model with a node for each attribute."""
-    from onnx import helper, save
-
     nodes = [
-        helper.make_node("Ints", ["x"], [f"y{n}"], domain="tests", name=f"n{n}", **{name: value})
+        onnx_models.node("Ints", "x", f"y{n}", f"n{n}", domain="tests", **{name: value})
         for n, (name, value) in enumerate(attributes)
     ]
-    ends = [[helper.make_tensor_value_info(name, 1, [3]) for name in names]
-            for names in (["x"], [node.output[0] for node in nodes])]  # fmt: skip
-    imports = [helper.make_opsetid("", 21), helper.make_opsetid("tests", 1)]
-    save(helper.make_model(helper.make_graph(nodes, "g", *ends), opset_imports=imports, ir_version=10), path)
-    return path
+    outputs = {each.output[0]: [3] for each in nodes}
+    return onnx_models.save(path, nodes, {"x": [3]}, outputs, opset=21)
 
 
 def run(way: str, backend: str, library: Path, *models: Path) -> tuple[list[Any], str]:

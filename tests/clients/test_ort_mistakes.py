@@ -5,7 +5,6 @@ Mistakes that are found before a session is opened are in test_ort.py.
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import subprocess
 import sys
@@ -15,12 +14,16 @@ from typing import Any
 import numpy as np
 import pytest
 
+pytest.importorskip("onnx")
+pytest.importorskip("onnxruntime_qnn")
+
+import onnx
+
+from tests import onnx_models
 from tests.command_line import udogen
 from tests.making import LONG, ROOT, cpu_package, htp_package, make, make_packages, need_runtime
 
 EXAMPLE = ROOT / "examples" / "leaky_relu"
-NEEDED = ("onnx", "onnxruntime", "onnxruntime_qnn")
-pytestmark = pytest.mark.skipif(not all(map(importlib.util.find_spec, NEEDED)), reason=f"without {', '.join(NEEDED)}")
 SHAPE = (2, 3, 4)
 X = np.random.default_rng(7).normal(size=SHAPE).astype(np.float32)
 FAILING = """
@@ -35,24 +38,19 @@ def model(
     path: Path, *, domain: str = "example", dtype: int = 1, shape: tuple[int | str, ...] = SHAPE, body: bool = False
 ) -> Path:
     """Write a model with one LeakyRelu, optionally in both branches of an If."""
-    from onnx import helper, numpy_helper, save
 
     def node(out: str) -> Any:
-        return helper.make_node("LeakyRelu", ["x"], [out], domain=domain, name=f"the {out}", alpha=0.25)
+        return onnx_models.node("LeakyRelu", "x", out, f"the {out}", domain=domain, alpha=0.25)
 
     def branch(out: str) -> Any:
-        return helper.make_graph([node(out)], out, [], [helper.make_tensor_value_info(out, dtype, shape)])
+        value = onnx.helper.make_tensor_value_info(out, dtype, shape)
+        return onnx.helper.make_graph([node(out)], out, [], [value])
 
-    nodes = [node("y")]
-    if body:
-        nodes = [helper.make_node("If", ["c"], ["y"], then_branch=branch("t"), else_branch=branch("e"))]
-    ends = [[helper.make_tensor_value_info(name, dtype, shape)] for name in "xy"]
-    graph = helper.make_graph(nodes, "g", *ends, [numpy_helper.from_array(np.array(True), "c")] if body else [])
-    imports = [helper.make_opsetid("", 21), *([helper.make_opsetid(domain, 1)] if domain else [])]
-    made = helper.make_model(graph, opset_imports=imports)
-    made.ir_version = 10
-    save(made, path)
-    return path
+    types = dict.fromkeys("xy", dtype)
+    if not body:
+        return onnx_models.save(path, [node("y")], {"x": shape}, {"y": shape}, types=types, opset=21)
+    choice = onnx_models.node("If", "c", "y", then_branch=branch("t"), else_branch=branch("e"))
+    return onnx_models.save(path, [choice], {"x": shape}, {"y": shape}, {"c": True}, types=types, opset=21)
 
 
 @pytest.fixture(scope="module")

@@ -2,46 +2,46 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+pytest.importorskip("onnx")
+
+import onnx
+
+from tests import onnx_models
 from tests.command_line import udogen
 from tests.making import ROOT
 from udogen.clients.package import LINUX, Package, Platform
 from udogen.configs.load import load
-from udogen.onnx.models.from_proto import freeze
 from udogen.onnx.models.model import OpName
-from udogen.onnx.models.reading import read_proto
-from udogen.onnx.ort import schema, versions
-from udogen.onnx.ort.placement_reasons import of_model
+from udogen.onnx.models.reading import freeze, read_proto
+from udogen.onnx.ort import preflight, schema
+from udogen.onnx.ort.placement import of_model
+from udogen.opdef.model import Op, Tensor
 
-pytestmark = pytest.mark.skipif(not importlib.util.find_spec("onnx"), reason="without onnx")
 CONFIGS = [ROOT / "examples/leaky_relu/LeakyRelu.xml", ROOT / "examples/softmax/SoftmaxAxis.xml"]
 POOL = ROOT / "examples/max_pool"
 
 
 def model(path: Path, ops: list[str], *, shape: tuple[int, ...] = (2, 3), out: tuple[int, ...] = ()) -> Path:
     """Write a chain of these custom ops, without types of the tensors between them."""
-    from onnx import TensorProto, helper
-
     names = ["x", *(f"t{index}" for index in range(len(ops) - 1)), "y"]
     nodes = [
-        helper.make_node(op, [names[index]], [names[index + 1]], name=f"n{index}", domain="test")
-        for index, op in enumerate(ops)
+        onnx_models.node(op, names[index], names[index + 1], f"n{index}", domain="test") for index, op in enumerate(ops)
     ]
-    ends = [
-        helper.make_tensor_value_info(name, TensorProto.FLOAT, each)
-        for name, each in (("x", shape), ("y", out or shape))
-    ]
-    graph = helper.make_graph(nodes, "g", ends[:1], ends[1:])
-    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21), helper.make_opsetid("test", 1)])
-    made.ir_version = 10
-    path.write_bytes(made.SerializeToString())
-    return path
+    return onnx_models.save(path, nodes, {"x": shape}, {"y": out or shape}, opset=21)
+
+
+def ops_of_configs() -> list[Op]:
+    return [op for package in load(CONFIGS)[0] for op in package.ops]
+
+
+def op_of(name: str, params: str) -> Op:
+    return Op(name, (), (), tuple(Tensor(each, "param", ()) for each in params.split()))
 
 
 def shapes_in(path: Path) -> dict[str, tuple[Any, ...] | None]:
@@ -56,7 +56,7 @@ def test_shapes_of_a_chain_come_from_the_constraints_of_configs(tmp_path: Path) 
         "the shape of tensor `t0`, an output of node `n0` of op LeakyRelu, is unknown",
         "the shape of tensor `t1`, an output of node `n1` of op Softmax, is unknown",
     ]
-    made = schema.add_schemas(chain, tmp_path / "out.onnx", outputs=schema.outputs_of_configs(load(CONFIGS)[0]))
+    made = schema.add_schemas(chain, tmp_path / "out.onnx", ops=ops_of_configs())
     assert not schema.without_shape(made)
     assert shapes_in(tmp_path / "out.onnx") == dict.fromkeys(("x", "t0", "t1", "y"), (2, 3))
 
@@ -90,8 +90,10 @@ def test_why_a_node_is_not_placed_names_the_tensor(tmp_path: Path) -> None:
     package = Package("P", "PInterfaceProvider", "cpu", ("Odd",), (), Platform(LINUX, "cpu"), "")
     chain = freeze(read_proto(model(tmp_path / "m.onnx", ["Odd", "Odd"])), "m.onnx")
     [first, *_] = of_model(chain, [package], "cpu")
-    assert first.text == ("node `n0` of op Odd: output t0 is ?, and its shape is unknown; QNN takes only fixed shapes")
-    assert "value_info" in first.remedy and "--rules FILE.py" in first.remedy
+    assert first.message == (
+        "node `n0` of op Odd: output t0 is ?, and its shape is unknown; QNN takes only fixed shapes"
+    )
+    assert "value_info" in first.hint and "--rules FILE.py" in first.hint
 
 
 def test_rules_need_a_config(tmp_path: Path) -> None:
@@ -108,21 +110,14 @@ def test_rules_need_a_config(tmp_path: Path) -> None:
 
 def with_attributes(path: Path) -> Path:
     """Write nodes in a graph and in the body of an If, with attributes in the order of onnx's helper."""
-    from onnx import TensorProto, helper
 
     def node(name: str, out: str) -> Any:
-        return helper.make_node("Mix", ["x"], [out], name=name, domain="test", alpha=1.0, beta=2.0, gamma=[3.0, 4.0])
+        return onnx_models.node("Mix", "x", out, name, domain="test", alpha=1.0, beta=2.0, gamma=[3.0, 4.0])
 
-    value = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [2]) for name in ("x", "y", "z")]
-    body = helper.make_graph([node("inner", "z")], "body", [], value[2:])
-    choice = helper.make_node("If", ["c"], ["w"], then_branch=body, else_branch=body)
-    flag = helper.make_tensor_value_info("c", TensorProto.BOOL, [])
-    out = helper.make_tensor_value_info("w", TensorProto.FLOAT, [2])
-    other = helper.make_node("LeakyRelu", ["x"], ["v"], alpha=0.5)
-    graph = helper.make_graph([node("outer", "y"), other, choice], "g", [value[0], flag], [value[1], out])
-    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21), helper.make_opsetid("test", 1)])
-    path.write_bytes(made.SerializeToString())
-    return path
+    body = onnx.helper.make_graph([node("inner", "z")], "body", [], [onnx.helper.make_tensor_value_info("z", 1, [2])])
+    choice = onnx_models.node("If", "c", "w", then_branch=body, else_branch=body)
+    nodes = [node("outer", "y"), onnx_models.node("LeakyRelu", "x", "v", alpha=0.5), choice]
+    return onnx_models.save(path, nodes, {"x": [2], "c": []}, {"y": [2], "w": [2]}, types={"c": 9}, opset=21)
 
 
 def names_of(graph: Any) -> list[list[str]]:
@@ -136,11 +131,9 @@ def names_of(graph: Any) -> list[list[str]]:
 
 
 def test_attributes_are_written_so_that_the_order_of_the_config_arrives(tmp_path: Path) -> None:
-    import onnx
-
     path = with_attributes(tmp_path / "m.onnx")
     before = onnx.load(path)
-    schema.add_schemas(path, tmp_path / "out.onnx", ["test::Mix"], params={"Mix": ("gamma", "alpha", "beta")})
+    schema.add_schemas(path, tmp_path / "out.onnx", ["test::Mix"], ops=[op_of("Mix", "gamma alpha beta")])
     after = onnx.load(tmp_path / "out.onnx")
     own = ["beta", "alpha", "gamma"]
     assert names_of(after.graph) == [own, ["alpha"], ["else_branch", "then_branch"], own, own]
@@ -154,8 +147,8 @@ def test_attributes_are_written_so_that_the_order_of_the_config_arrives(tmp_path
 
 def test_a_model_in_that_order_is_left_alone(tmp_path: Path) -> None:
     path = with_attributes(tmp_path / "m.onnx")
-    for params in ({"Mix": ("gamma", "beta", "alpha")}, {"Other": ("a", "b")}):
-        assert not schema.schemas_of(path, ["test::Mix"], params=params).reordered
+    for op in (op_of("Mix", "gamma beta alpha"), op_of("Other", "a b")):
+        assert not schema.schemas_of(path, ["test::Mix"], ops=[op]).reordered
 
 
 # --- ORT_QNN_CUSTOM_OP_DOMAINS ----------------------------------------------------------------------------------
@@ -163,13 +156,13 @@ def test_a_model_in_that_order_is_left_alone(tmp_path: Path) -> None:
 
 def test_ops_that_the_provider_makes_known_itself(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("ORT_QNN_CUSTOM_OP_DOMAINS", "test:LeakyRelu,Other; more : Third ;;broken")
-    monkeypatch.setattr(versions, "_installed", lambda _name: "2.6.0")
-    assert versions.custom_ops() == ()
-    monkeypatch.setattr(versions, "_installed", lambda _name: "2.7.0")
-    known = versions.custom_ops()
+    monkeypatch.setattr(preflight, "_installed", lambda _name: "2.6.0")
+    assert preflight.ops_of_provider() == ()
+    monkeypatch.setattr(preflight, "_installed", lambda _name: "2.7.0")
+    known = preflight.ops_of_provider()
     assert known == (OpName("test", "LeakyRelu"), OpName("test", "Other"), OpName("more", "Third"))
     chain = model(tmp_path / "m.onnx", ["LeakyRelu", "Softmax"])
-    found = schema.schemas_of(chain, outputs=schema.outputs_of_configs(load(CONFIGS)[0]), known=known)
+    found = schema.schemas_of(chain, ops=ops_of_configs(), known=known)
     assert (found.ops, found.custom) == (
         (OpName("test", "Softmax"),),
         (OpName("test", "LeakyRelu"), OpName("test", "Softmax")),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import subprocess
 import sys
@@ -12,11 +11,17 @@ from typing import Any
 import numpy as np
 import pytest
 
+pytest.importorskip("onnx")
+pytest.importorskip("onnxruntime_qnn")
+
+import onnx
+from onnx.reference import ReferenceEvaluator
+from onnx.reference.op_run import OpRun
+
 from tests.making import LONG, ROOT, cpu_package, htp_package, need_runtime
+from tests.onnx_models import node, save
 
 EXAMPLE = ROOT / "examples" / "leaky_relu"
-NEEDED = ("onnx", "onnxruntime", "onnxruntime_qnn")
-pytestmark = pytest.mark.skipif(not all(map(importlib.util.find_spec, NEEDED)), reason=f"without {', '.join(NEEDED)}")
 X = np.random.default_rng(3).normal(size=(2, 4)).astype(np.float32) * 2
 STEP = 0.0625
 _BODY = ("If", "", "w")  # whose bodies read `a` twice
@@ -55,16 +60,13 @@ GRAPHS: dict[str, list[tuple[str, str, str]]] = {
 }  # fmt: skip
 
 
-def _body(helper: Any, out: str) -> Any:
-    nodes = [helper.make_node("Abs", ["a"], [f"{out}1"]), helper.make_node("Add", ["a", f"{out}1"], [out])]
-    return helper.make_graph(nodes, out, [], [helper.make_tensor_value_info(out, 1, X.shape)])
+def _body(out: str) -> Any:
+    nodes = [node("Abs", "a", f"{out}1"), node("Add", f"a {out}1", out)]
+    return onnx.helper.make_graph(nodes, out, [], [onnx.helper.make_tensor_value_info(out, 1, X.shape)])
 
 
 def _model(path: Path, rows: list[tuple[str, str, str]]) -> tuple[list[str], list[Any]]:
     """Write the model; return the names of its outputs, and what onnx computes for them."""
-    from onnx import helper, numpy_helper, save
-    from onnx.reference import ReferenceEvaluator
-    from onnx.reference.op_run import OpRun
 
     class LeakyRelu(OpRun):
         op_domain = "example"
@@ -80,22 +82,18 @@ def _model(path: Path, rows: list[tuple[str, str, str]]) -> tuple[list[str], lis
     nodes = []
     for op, inputs, out in rows:
         if op == "8":
-            nodes.append(helper.make_node("QuantizeLinear", [inputs, "scale", "zero"], [f"{out}8"]))
-            nodes.append(helper.make_node("DequantizeLinear", [f"{out}8", "scale", "zero"], [out]))
+            nodes.append(node("QuantizeLinear", f"{inputs} scale zero", f"{out}8"))
+            nodes.append(node("DequantizeLinear", f"{out}8 scale zero", out))
         elif op == "If":
             values["if"] = np.bool_(True)
-            branches = {"then_branch": _body(helper, "yes"), "else_branch": _body(helper, "no")}
-            nodes.append(helper.make_node("If", ["if"], [out], **branches))
+            nodes.append(node("If", "if", out, then_branch=_body("yes"), else_branch=_body("no")))
         else:
             more: dict[str, Any] = {"domain": "example", "alpha": 0.25} if op == "LeakyRelu" else {}
-            nodes.append(helper.make_node(op, inputs.split(), [out], **more))
+            nodes.append(node(op, inputs, out, **more))
     outputs = [out for _, _, out in rows if out.isupper() or out == "w"]
-    ends = [[helper.make_tensor_value_info(name, 1, X.shape) for name in names] for names in (["x"], outputs)]
-    used = {name for node in nodes for name in node.input}
-    constants = [numpy_helper.from_array(value, name) for name, value in values.items() if name in used]
-    graph = helper.make_graph(nodes, "g", *ends, constants)
-    imports = [helper.make_opsetid("", 21), helper.make_opsetid("example", 1)]
-    save(helper.make_model(graph, opset_imports=imports, ir_version=10), path)
+    used = {name for each in nodes for name in each.input}
+    constants = {name: value for name, value in values.items() if name in used}
+    save(path, nodes, {"x": X.shape}, dict.fromkeys(outputs, X.shape), constants, opset=21)
     return outputs, ReferenceEvaluator(str(path), new_ops=[LeakyRelu]).run(None, {"x": X})
 
 

@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from onnx import helper, numpy_helper
+from onnx import helper
 
+from tests.onnx_models import model
 from udogen.build import elf
 from udogen.kernels import worker
 from udogen.kernels.request import MACHINES, KernelVariant, Request, TensorPort
@@ -40,17 +41,12 @@ class Node:
         fixed = {f"x{place}" for place in self.constants}
         outputs = [f"y{place}" for place in range(self.outputs)]
         node = helper.make_node(self.op, names, outputs, name="node", **self.attributes)
-        rows = [
-            helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(array.dtype), array.shape)
-            for name, array in arrays.items()
-            if name not in fixed
-        ]
-        results = [helper.make_tensor_value_info(name, 0, None) for name in outputs]
-        constants = [numpy_helper.from_array(arrays[name], name) for name in arrays if name in fixed]
-        graph = helper.make_graph([node], "graph", rows, results, constants)
-        return SourceModel(
-            helper.make_model(graph, opset_imports=[helper.make_opsetid("", self.opset)], ir_version=8), "node.onnx", {}
-        )
+        inputs = {name: array.shape for name, array in arrays.items() if name not in fixed}
+        types = {name: helper.np_dtype_to_tensor_dtype(array.dtype) for name, array in arrays.items()}
+        constants = {name: arrays[name] for name in arrays if name in fixed}
+        shapes, kinds = dict.fromkeys(outputs), types | dict.fromkeys(outputs, 0)
+        made = model([node], inputs, shapes, constants, opset=self.opset, types=kinds, ir_version=8)
+        return SourceModel(made, "node.onnx", {})
 
     def feeds(self) -> dict[str, Any]:
         """Return the computed inputs, by name."""

@@ -17,8 +17,8 @@ pytest.importorskip("halide", reason="pip install 'udogen[kernels]'")
 pytest.importorskip("onnxruntime", reason="pip install 'udogen[run]'")
 
 from tests.command_line import udogen
-from tests.fuse.models import attention, node, save
 from tests.making import need_runtime
+from tests.onnx_models import attention, node, save
 from udogen.errors import RunFailed
 from udogen.onnx.network import execute
 

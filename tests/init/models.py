@@ -9,6 +9,8 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
+from tests.onnx_models import model, node
+
 FLOAT, INT64, UINT8 = TensorProto.FLOAT, TensorProto.INT64, TensorProto.UINT8
 
 
@@ -23,35 +25,17 @@ def torch_style() -> onnx.ModelProto:
         "head.norm.bias": np.zeros(8, np.float32),
     }
     norm = {"domain": "mycompany.ops", "epsilon": 1e-5, "groups": 4}
+    one, two = "/backbone/conv/Conv_output_0", "/backbone/norm/ScaledNorm_output_0"
+    first, last = "backbone.norm.weight backbone.norm.bias", "head.norm.weight head.norm.bias"
     nodes = [
-        helper.make_node(
-            "Conv", ["image", "backbone.conv.weight"], ["/backbone/conv/Conv_output_0"], pads=[1, 1, 1, 1]
-        ),
-        helper.make_node(
-            "ScaledNorm",
-            ["/backbone/conv/Conv_output_0", "backbone.norm.weight", "backbone.norm.bias"],
-            ["/backbone/norm/ScaledNorm_output_0"],
-            name="/backbone/norm/ScaledNorm",
-            **norm,
-        ),
-        helper.make_node("Relu", ["/backbone/norm/ScaledNorm_output_0"], ["/backbone/act/Relu_output_0"]),
-        helper.make_node(
-            "ScaledNorm",
-            ["/backbone/act/Relu_output_0", "head.norm.weight", "head.norm.bias"],
-            ["features"],
-            name="/head/norm/ScaledNorm",
-            **norm,
-        ),
+        node("Conv", "image backbone.conv.weight", one, pads=[1, 1, 1, 1]),
+        node("ScaledNorm", f"{one} {first}", two, "/backbone/norm/ScaledNorm", **norm),
+        node("Relu", two, "/backbone/act/Relu_output_0"),
+        node("ScaledNorm", f"/backbone/act/Relu_output_0 {last}", "features", "/head/norm/ScaledNorm", **norm),
     ]
-    graph = helper.make_graph(
-        nodes,
-        "main_graph",
-        [helper.make_tensor_value_info("image", FLOAT, ["batch", 3, 16, 16])],
-        [helper.make_tensor_value_info("features", FLOAT, ["batch", 8, 16, 16])],
-        [numpy_helper.from_array(array, name) for name, array in weights.items()],
-    )
-    imports = [helper.make_opsetid("", 17), helper.make_opsetid("mycompany.ops", 1)]
-    return helper.make_model(graph, producer_name="pytorch", producer_version="2.5.1", opset_imports=imports)
+    made = model(nodes, {"image": ["batch", 3, 16, 16]}, {"features": ["batch", 8, 16, 16]}, weights)
+    made.producer_name, made.producer_version = "pytorch", "2.5.1"
+    return made
 
 
 _FUNCTION = """
@@ -142,14 +126,8 @@ def attributes() -> onnx.ModelProto:
         "body": inner,
         "class": 1,
     }
-    nodes = [helper.make_node("Everything", ["x"], ["y"], "every", domain="acme", **given)]
-    graph = helper.make_graph(
-        nodes,
-        "kinds",
-        [helper.make_tensor_value_info("x", FLOAT, [2, 3])],
-        [helper.make_tensor_value_info("y", FLOAT, [2, 3])],
-    )
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20), helper.make_opsetid("acme", 1)])
+    nodes = [node("Everything", "x", "y", "every", domain="acme", **given)]
+    return model(nodes, {"x": [2, 3]}, {"y": [2, 3]}, opset=20)
 
 
 def quantized() -> onnx.ModelProto:
@@ -159,21 +137,14 @@ def quantized() -> onnx.ModelProto:
         "gain_q": np.arange(16, dtype=np.int8), "gain_s": np.float32(0.25), "gain_z": np.int8(0),
     }  # fmt: skip
     nodes = [
-        helper.make_node("QuantizeLinear", ["x", "s", "z"], ["xq"]),
-        helper.make_node("DequantizeLinear", ["xq", "s", "z"], ["xd"]),
-        helper.make_node("DequantizeLinear", ["gain_q", "gain_s", "gain_z"], ["gain"]),
-        helper.make_node("Gain", ["xd", "gain"], ["yd"], "gained", domain="acme"),
-        helper.make_node("QuantizeLinear", ["yd", "so", "zo"], ["yq"]),
-        helper.make_node("DequantizeLinear", ["yq", "so", "zo"], ["y"]),
+        node("QuantizeLinear", "x s z", "xq"),
+        node("DequantizeLinear", "xq s z", "xd"),
+        node("DequantizeLinear", "gain_q gain_s gain_z", "gain"),
+        node("Gain", "xd gain", "yd", "gained", domain="acme"),
+        node("QuantizeLinear", "yd so zo", "yq"),
+        node("DequantizeLinear", "yq so zo", "y"),
     ]
-    graph = helper.make_graph(
-        nodes,
-        "qdq",
-        [helper.make_tensor_value_info("x", FLOAT, [1, 4, 16])],
-        [helper.make_tensor_value_info("y", FLOAT, [1, 4, 16])],
-        [numpy_helper.from_array(np.asarray(array), name) for name, array in weights.items()],
-    )
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 19), helper.make_opsetid("acme", 1)])
+    return model(nodes, {"x": [1, 4, 16]}, {"y": [1, 4, 16]}, weights, opset=19)
 
 
 ALL: Mapping[str, Callable[[], onnx.ModelProto]] = {

@@ -9,19 +9,19 @@ import numpy as np
 import onnx
 import pytest
 import tomllib
-from onnx import TensorProto, helper, numpy_helper
+from onnx import helper
 
 from tests import making
 from tests.command_line import udogen
 from tests.init import models
+from tests.onnx_models import node, save
 from udogen.errors import UsageError
 from udogen.init import project
 from udogen.init.draft import Draft
 from udogen.onnx.draft import from_onnx
 from udogen.onnx.models.load import load_model
+from udogen.onnx.source import find_reference
 from udogen.opdef.model import Tensor
-
-IMPORTS = [helper.make_opsetid("", 17), helper.make_opsetid("acme", 1)]
 
 
 def of_text(text: str, folder: Path, **options: object) -> Draft:
@@ -32,16 +32,11 @@ def of_text(text: str, folder: Path, **options: object) -> Draft:
 
 
 def of_nodes(
-    nodes: list[onnx.NodeProto], folder: Path, *, inputs: dict[str, object], outputs: dict[str, object]
+    nodes: list[onnx.NodeProto], folder: Path, constants: dict[str, object] | None = None, **ends: int
 ) -> Draft:
-    """Return the draft of a model of nodes; inputs and outputs are floats of a shape, or of none."""
-    rows = [
-        [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name, shape in side.items()]
-        for side in (inputs, outputs)
-    ]
-    path = folder / "model.onnx"
-    onnx.save(helper.make_model(helper.make_graph(nodes, "g", *rows), opset_imports=IMPORTS), path)
-    return from_onnx.draft(path)
+    """Return the draft of a model of nodes; inputs (x…) and outputs (y…) are floats of one axis with this length."""
+    inputs, outputs = ({name: [size] for name, size in ends.items() if name[0] == side} for side in "xy")
+    return from_onnx.draft(save(folder / "model.onnx", nodes, inputs, outputs, constants))
 
 
 def tensor(draft: Draft, name: str, op: int = 0) -> Tensor:
@@ -114,11 +109,10 @@ def test_quantized_around(tmp_path: Path) -> None:
 
 
 def test_a_misspelt_standard_op_is_recognized(tmp_path: Path) -> None:
-    node = onnx.helper.make_node("Reluu", ["x"], ["y"])
-    sides = [[onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, [2])] for name in "xy"]
-    onnx.save(onnx.helper.make_model(onnx.helper.make_graph([node], "g", *sides)), tmp_path / "m.onnx")
-    remark = from_onnx.draft(tmp_path / "m.onnx").remarks[0]
+    draft = of_nodes([node("Reluu", "x", "y")], tmp_path, x=3, y=3)
+    remark = draft.remarks[0]
     assert remark.sentence == "it is in ONNX's own domain, which has no such op; did you mean Relu?" and remark.decide
+    assert [op.name for op in draft.package.ops] == ["Reluu"]
 
 
 def test_published_ops_are_not_custom_and_may_be_named(tmp_path: Path) -> None:
@@ -141,11 +135,6 @@ def test_published_ops_are_not_custom_and_may_be_named(tmp_path: Path) -> None:
     assert caught.value.hint == "it has: Softmax (1)"
 
 
-def test_a_type_that_onnx_does_not_know_is_custom_in_its_own_domain_too(tmp_path: Path) -> None:
-    draft = of_nodes([helper.make_node("Reluu", ["x"], ["y"])], tmp_path, inputs={"x": [3]}, outputs={"y": [3]})
-    assert [op.name for op in draft.package.ops] == ["Reluu"]
-
-
 def test_ops_inside_of_functions_of_exporters_are_found_and_functions_around_them_are_not_ops(tmp_path: Path) -> None:
     text = """<ir_version: 10, opset_import: ["": 20, "pkg.block": 1, "acme": 1, "mod": 1]>
     g (float[2, 3] x) => (float[2, 3] y) { h = mod.Layer (x)  y = pkg.block.Norm (h) }
@@ -162,11 +151,8 @@ def test_ops_inside_of_functions_of_exporters_are_found_and_functions_around_the
 
 
 def test_ops_of_one_type_in_two_domains_get_two_names(tmp_path: Path) -> None:
-    nodes = [
-        helper.make_node("Scale", ["x"], ["h"], domain="acme"),
-        helper.make_node("scale", ["h"], ["y"], domain="other"),
-    ]
-    draft = of_nodes(nodes, tmp_path, inputs={"x": [3]}, outputs={"y": [3]})
+    nodes = [node("Scale", "x", "h", domain="acme"), node("scale", "h", "y", domain="other")]
+    draft = of_nodes(nodes, tmp_path, x=3, y=3)
     assert [op.name for op in draft.package.ops] == ["Scale", "other_scale"]
     assert words(draft, "other_scale", decide=True) == [
         "the model calls it other::scale, which cannot be its name here; converters look for the model's name"
@@ -211,12 +197,8 @@ def test_one_input_more_is_optional(tmp_path: Path) -> None:
 
 def test_an_empty_constant_is_an_input_that_is_left_out(tmp_path: Path) -> None:
     """Like `roi` of Resize in opset 11."""
-    nodes = [helper.make_node("Op", ["x", "none", "x"], ["y"], domain="acme")]
-    rows = [[helper.make_tensor_value_info(name, TensorProto.FLOAT, [3])] for name in "xy"]
-    graph = helper.make_graph(nodes, "g", *rows, [numpy_helper.from_array(np.zeros(0, np.float32), "none")])
-    path = tmp_path / "m.onnx"
-    onnx.save(helper.make_model(graph, opset_imports=IMPORTS), path)
-    draft = from_onnx.draft(path)
+    nodes = [node("Op", "x none x", "y", domain="acme")]
+    draft = of_nodes(nodes, tmp_path, {"none": np.zeros(0, np.float32)}, x=3, y=3)
     assert [each.mandatory for each in draft.package.ops[0].inputs] == [True, False, True]
     assert list(draft.cases[0].inputs) == ["x", "input_2"] and draft.cases[0].backends == ("cpu",)
 
@@ -271,10 +253,10 @@ def test_attributes_of_every_kind(tmp_path: Path) -> None:
 def test_defaults(uses: str, mandatory: bool, default: float | None, sentence: str, tmp_path: Path) -> None:
     values = [None if text == "-" else int(text) if text.isdigit() else float(text) for text in uses.split()]
     nodes = [
-        helper.make_node("Op", ["x"], [f"y{n}"], domain="acme", **({} if value is None else {"rate": value}))
+        node("Op", "x", f"y{n}", domain="acme", **({} if value is None else {"rate": value}))
         for n, value in enumerate(values)
     ]
-    draft = of_nodes(nodes, tmp_path, inputs={"x": [3]}, outputs={"y0": [3], "y1": [3]})
+    draft = of_nodes(nodes, tmp_path, x=3, y0=3, y1=3)
     rate = tensor(draft, "rate")
     assert (rate.mandatory, rate.default) == (mandatory, default)
     assert words(draft, "Op", "rate") == [sentence]
@@ -285,13 +267,10 @@ def test_the_function_of_a_model_gives_names_defaults_and_the_reference(tmp_path
     assert [each.name for each in draft.package.ops[0].tensors] == ["data", "result", "beta"]
     assert tensor(draft, "beta").default == 1.0 and draft.cases[0].params == {"beta": 1.5}
     assert draft.references == {"Swish": "onnx:Swish.reference.onnx"}
-    from onnx.reference import ReferenceEvaluator
-
-    session = ReferenceEvaluator(onnx.load_from_string(draft.files["Swish.reference.onnx"]))
+    (tmp_path / "Swish.reference.onnx").write_bytes(draft.files["Swish.reference.onnx"])
     x = np.linspace(-3, 3, 12).reshape(2, 6)  # 64-bit floats, which the function would not accept
-    data, beta = session.input_names
-    [found] = session.run(None, {data: x, beta: np.float32(1.5)})
-    assert beta == "beta" and np.allclose(found, x / (1 + np.exp(-1.5 * x)), atol=1e-6)
+    [found] = find_reference("Swish.reference.onnx", tmp_path)(x, beta=1.5)
+    assert np.allclose(found, x / (1 + np.exp(-1.5 * x)), atol=1e-6)
 
 
 def test_the_function_of_a_model_becomes_a_kernel(tmp_path: Path) -> None:
@@ -384,12 +363,9 @@ def test_comments_name_open_points(tmp_path: Path) -> None:
 
 
 def test_the_values_of_large_weights_are_not_kept(tmp_path: Path) -> None:
-    nodes = [helper.make_node("Op", ["x", "a.weight"], ["y"], domain="acme")]
-    rows = [[helper.make_tensor_value_info(name, TensorProto.FLOAT, [3])] for name in "xy"]
-    weights = numpy_helper.from_array(np.zeros((50, 50), np.float32), "a.weight")
-    graph = helper.make_graph(nodes, "g", *rows, [weights])
-    onnx.save(helper.make_model(graph, opset_imports=IMPORTS), tmp_path / "large.onnx")
-    weight = from_onnx.draft(tmp_path / "large.onnx").cases[0].inputs["weight"]
+    nodes = [node("Op", "x a.weight", "y", domain="acme")]
+    draft = of_nodes(nodes, tmp_path, {"a.weight": np.zeros((50, 50), np.float32)}, x=3, y=3)
+    weight = draft.cases[0].inputs["weight"]
     assert (weight.shape, weight.values) == ((50, 50), None)
 
 

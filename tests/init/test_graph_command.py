@@ -9,15 +9,15 @@ from pathlib import Path
 
 import onnx
 import pytest
-from onnx import TensorProto, helper
 
 from tests.command_line import udogen
 from tests.contexts import storing
 from tests.init import models
 from tests.making import ROOT
+from tests.onnx_models import model, node
 from udogen.inspect.graph import Edge, GraphView, Node, Section
 from udogen.onnx.models.load import load_model
-from udogen.onnx.models.view import onnx_view
+from udogen.onnx.source import onnx_view
 
 SOFTMAX = ROOT / "examples" / "softmax" / "SoftmaxAxis.xml"
 
@@ -105,14 +105,10 @@ def test_a_model_with_its_custom_ops_marked(tmp_path: Path) -> None:
 
 def chain(length: int, custom: int) -> onnx.ModelProto:
     nodes = [
-        helper.make_node(
-            "Blur" if n == custom else "Relu", [f"v{n}"], [f"v{n + 1}"], domain="acme" if n == custom else ""
-        )
+        node("Blur" if n == custom else "Relu", f"v{n}", f"v{n + 1}", domain="acme" if n == custom else "")
         for n in range(length)
     ]
-    rows = [[helper.make_tensor_value_info(name, TensorProto.FLOAT, [4])] for name in ("v0", f"v{length}")]
-    imports = [helper.make_opsetid("", 17), helper.make_opsetid("acme", 1)]
-    return helper.make_model(helper.make_graph(nodes, "chain", *rows), opset_imports=imports)
+    return model(nodes, {"v0": [4]}, {f"v{length}": [4]})
 
 
 def test_of_a_large_graph_what_is_near_custom_ops(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import random
 import sys
 import tempfile
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import cycle
 from pathlib import Path
@@ -193,10 +194,9 @@ class Kernels:
 
     def definition(self) -> str:
         """The op of the config."""
-        rows = [("Input", name, kind) for name, kind in self.inputs.items()]
-        rows += [("Output", name, each.type) for name, each in self.outputs.items()]
-        tensors = "".join(TENSOR.format(tag=tag, name=name, type=DATATYPES[kind]) for tag, name, kind in rows)
-        return OP.format(name=self.name, tensors=tensors, backend=PLACES[self.place])
+        inputs = {name: DATATYPES[kind] for name, kind in self.inputs.items()}
+        outputs = {name: DATATYPES[each.type] for name, each in self.outputs.items()}
+        return definition(self.name, inputs, outputs, PLACES[self.place])
 
     def cases(self) -> str:
         """The cases of the op."""
@@ -209,12 +209,23 @@ class Kernels:
 
 
 TYPE = {"u8": "UInt(8)", "i8": "Int(8)", "u16": "UInt(16)", "i16": "Int(16)"}
-TENSOR = """<{tag}><Name>{name}</Name><Mandatory>true</Mandatory><Datatype>{type}</Datatype>
+_TENSOR = """<{tag}><Name>{name}</Name><Mandatory>true</Mandatory><Datatype>{type}</Datatype>
 <Shape><Rank>ND</Rank></Shape></{tag}>"""
-OP = "<OpDef><Name>{name}</Name>{tensors}<SupportedBackend>{backend}</SupportedBackend></OpDef>"
-PACKAGE = """<OpDefCollection PackageName="Random" Domain="test" Version="1.0"><OpDefList>
-{}
-</OpDefList></OpDefCollection>"""
+
+
+def definition(op: str, inputs: Mapping[str, str], outputs: Mapping[str, str], backend: str = "HTP") -> str:
+    """The definition of an op; tensors are given with their types."""
+    rows = [("Input", *each) for each in inputs.items()] + [("Output", *each) for each in outputs.items()]
+    tensors = "".join(_TENSOR.format(tag=tag, name=name, type=kind) for tag, name, kind in rows)
+    return f"<OpDef><Name>{op}</Name>{tensors}<SupportedBackend>{backend}</SupportedBackend></OpDef>"
+
+
+def config(package: str, definitions: Iterable[str]) -> str:
+    """The config of a package."""
+    head = f'<OpDefCollection PackageName="{package}" Domain="test" Version="1.0"><OpDefList>'
+    return f"{head}{''.join(definitions)}</OpDefList></OpDefCollection>"
+
+
 NUMPY = '''"""The kernels in numpy, with integers of 64 bits."""
 
 import numpy as np
@@ -257,7 +268,7 @@ def write(folder: Path, seed: int, count: int) -> None:
     ops = [Kernels(f"K{n}", random.Random(f"{seed} {n}"), place) for n, place in enumerate(places)]
     for each in ops:
         (folder / "kernels" / f"{each.name}.py").write_text(each.source())
-    (folder / "Random.xml").write_text(PACKAGE.format("\n".join(each.definition() for each in ops)))
+    (folder / "Random.xml").write_text(config("Random", [each.definition() for each in ops]))
     (folder / "reference.py").write_text(NUMPY + "\n\n\n".join(each.reference() for each in ops) + "\n")
     head = 'config = "Random.xml"\nkernels = "kernels"\n'
     (folder / "op_tests.toml").write_text(head + "\n".join(each.cases() for each in ops))

@@ -14,6 +14,7 @@ from onnx import helper
 
 from tests.command_line import udogen
 from tests.making import ROOT, need_opencl, need_runtime
+from tests.onnx_models import model
 from udogen.python_files import load_module
 
 OPS = ROOT / "tests" / "kernels" / "public"
@@ -27,15 +28,10 @@ def onnxruntime_results(op: str, domain: str, inputs: Mapping[str, Any], outputs
     names = [name if name in given else "" for name in inputs]
     node = helper.make_node(op, names, outputs, domain=domain, **attributes)
     types = {name: helper.np_dtype_to_tensor_dtype(value.dtype) for name, value in given.items()}
-    graph = helper.make_graph(
-        [node],
-        op,
-        [helper.make_tensor_value_info(name, types[name], value.shape) for name, value in given.items()],
-        [onnx.ValueInfoProto(name=name) for name in outputs if name],
-    )
-    opsets = [helper.make_opsetid("", 21), helper.make_opsetid("com.microsoft", 1)]
-    model = helper.make_model(graph, opset_imports=opsets, ir_version=10)
-    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    shapes = {name: value.shape for name, value in given.items()}
+    made = model([node], shapes, {}, opset=21, types=types)
+    made.graph.output.extend(onnx.ValueInfoProto(name=name) for name in outputs if name)
+    session = onnxruntime.InferenceSession(made.SerializeToString(), providers=["CPUExecutionProvider"])
     return session.run(None, given)
 
 
@@ -140,12 +136,9 @@ def onnx_results(op: str, inputs: Mapping[str, Any], **attributes: Any) -> Any:
     """Return the results of ONNX's own evaluator for one node."""
     from onnx.reference import ReferenceEvaluator
 
-    node = helper.make_node(op, list(inputs), ["y"], **attributes)
-    graph = helper.make_graph(
-        [node], op, [onnx.ValueInfoProto(name=name) for name in inputs], [onnx.ValueInfoProto(name="y")]
-    )
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)])
-    return ReferenceEvaluator(model).run(None, dict(inputs))[0]
+    shapes = {name: value.shape for name, value in inputs.items()}
+    made = model([helper.make_node(op, list(inputs), ["y"], **attributes)], shapes, {"y": None}, opset=21)
+    return ReferenceEvaluator(made).run(None, dict(inputs))[0]
 
 
 def test_modulated_deform_conv2d() -> None:

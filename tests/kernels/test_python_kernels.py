@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from tests.command_line import udogen
+from tests.kernels.random_kernels import config, definition
 from tests.making import ONE_OP, ROOT, make, make_packages, need_opencl, need_packets, need_runtime, open_package
 from udogen.build.make import build_package
 from udogen.errors import ToolMissing, UdogenError
@@ -341,11 +342,6 @@ def test_explain() -> None:
     assert refused.returncode == 2 and "is named `AddSatU8`" in refused.stderr
 
 
-_PACKAGE = """<OpDefCollection PackageName="Rows" Domain="test" Version="1.0"><OpDefList>
-{}
-</OpDefList></OpDefCollection>"""
-_TENSOR = """<{tag}><Name>{name}</Name><Mandatory>true</Mandatory>
-<Datatype>{type}</Datatype><Shape><Rank>ND</Rank></Shape></{tag}>"""
 _REDUCED = {"of_elements": "x[k]", "of_products": "x[k] * x[k]", "of_negated": "-x[k]"}
 
 
@@ -361,8 +357,7 @@ def test_values_of_rows_in_fixed_point(tmp_path: Path) -> None:
     (tmp_path / "kernels").mkdir()
     for (name, term), kind in product(_REDUCED.items(), ("min", "max", "mean")):
         op, dtype = f"{kind}_{name}", types[name]
-        tensors = [_TENSOR.format(tag=tag, name=each, type=dtype) for tag, each in (("Input", "x"), ("Output", "y"))]
-        ops.append(f"<OpDef><Name>{op}</Name>{''.join(tensors)}<SupportedBackend>HTP</SupportedBackend></OpDef>")
+        ops.append(definition(op, {"x": dtype}, {"y": dtype}))
         (tmp_path / "kernels" / f"{op}.py").write_text(
             "import halide as hl\nfrom udogen.kernels import Rows\n"
             f"def {op}(x: Rows, y: Rows):\n    k = hl.Var('k')\n    y[k] = x.{kind}(lambda k: {term})\n"
@@ -374,7 +369,7 @@ def test_values_of_rows_in_fixed_point(tmp_path: Path) -> None:
             f'[[op]]\nname = "{op}"\nreference = "reference.py:{op}"\n[[op.case]]\nshape = ["1", "2x130", "3x257"]\n'
             f'values = "uniform(0.3, 0.9)"\nquant = {{ x = {grid}, y = {grid} }}'
         )
-    (tmp_path / "Rows.xml").write_text(_PACKAGE.format("".join(ops)))
+    (tmp_path / "Rows.xml").write_text(config("Rows", ops))
     (tmp_path / "reference.py").write_text("\n".join(references))
     (tmp_path / "op_tests.toml").write_text("\n".join(cases))
     done = udogen("test", tmp_path, "--backend", "htp,hexagon")

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.command_line import udogen
-from tests.kernels.random_kernels import NUMPY, OP, OUTPUTS, PACKAGE, PLACES, TENSOR, write
+from tests.kernels.random_kernels import NUMPY, OUTPUTS, PLACES, config, definition, write
 from tests.making import need_opencl, need_packets, need_runtime
 
 pytest.importorskip("halide", reason="pip install 'udogen[kernels]'")
@@ -36,11 +36,11 @@ OF_BYTES = [
     ("hl.i32(hl.u8(A) / 7) - hl.i32(hl.i8(B) % -7)", "wrap(a, 'u8') // 7 - wrap(b, 'i8') % 7"),
     ("hl.i32(hl.u8(A)) * hl.i32(hl.u8(B)) - A", "wrap(a, 'u8') * wrap(b, 'u8') - a"),
 ]
-OF_UNSIGNED = [
-    ("hl.saturating_cast(hl.Int(8), hl.u16(A) + hl.u16(A))", "np.minimum(2 * a & 65535, 127)"),
-    ("hl.i8_sat(hl.u16(B))", "np.minimum(b, 127)"),
-    ("hl.i16_sat(hl.u16(A) + hl.u16(B))", "np.minimum(a + b & 65535, 32767)"),
-    ("hl.i16_sat(hl.u32(A) * hl.u32(B))", "np.minimum(a * b, 32767)"),
+OF_UNSIGNED = [  # by functions that are imported by name
+    ("saturating_cast(hl.Int(8), hl.u16(A) + hl.u16(A))", "np.minimum(2 * a & 65535, 127)"),
+    ("i8_sat(hl.u16(B))", "np.minimum(b, 127)"),
+    ("i16_sat(hl.u16(A) + hl.u16(B))", "np.minimum(a + b & 65535, 32767)"),
+    ("i16_sat(hl.u32(A) * hl.u32(B))", "np.minimum(a * b, 32767)"),
 ]
 OPS = {  # the type of the inputs, the view, the indices, the outputs: all have vectors of the same length
     "Shifts": ("UINT_8", "Flat", "i", SHIFTS[:2]),
@@ -62,17 +62,13 @@ def test_integers_of_other_widths_on_hexagon(tmp_path: Path) -> None:
     for op, (dtype, view, indices, rows) in OPS.items():
         names = ["a", "b", *(f"y{n}" for n in range(len(rows)))]
         result, cast = ("UINT_16", "hl.u16") if op == "SaturatedWords" else ("INT_32", "hl.i32")
-        types = [dtype, dtype, *[result] * len(rows)]
-        tensors = "".join(
-            TENSOR.format(tag="Input" if name in "ab" else "Output", name=name, type=kind)
-            for name, kind in zip(names, types, strict=True)
-        )
-        ops.append(OP.format(name=op, tensors=tensors, backend="HTP"))
+        ops.append(definition(op, dict.fromkeys("ab", dtype), dict.fromkeys(names[2:], result)))
         lines = [f"    {index} = hl.Var('{index}')" for index in indices.split(", ")]
         lines += [f"    {each} = hl.i32({each.lower()}[{indices}])" for each in "AB"]
         lines += [f"    y{n}[{indices}] = {cast}({halide})" for n, (halide, _) in enumerate(rows)]
         head = f"def {op}({', '.join(f'{name}: {view}' for name in names)}):"
-        imports = "import halide as hl\nfrom udogen.kernels import Flat, Whole\n"
+        imports = "import halide as hl\nfrom halide import i8_sat, i16_sat, saturating_cast\n"
+        imports += "from udogen.kernels import Flat, Whole\n"
         (tmp_path / "kernels" / f"{op}.py").write_text("\n".join([imports, head, *lines]))
         values = ", ".join(f"({numpy})" for _, numpy in rows)
         references.append(f"def {op}(a, b):\n    a, b = a.astype(np.int64), b.astype(np.int64)\n    return {values}\n")
@@ -80,7 +76,7 @@ def test_integers_of_other_widths_on_hexagon(tmp_path: Path) -> None:
             f'[[op]]\nname = "{op}"\nreference = "reference.py:{op}"\n[[op.case]]\n'
             'shape = ["3", "127", "128", "1000", "3x130"]'
         )
-    (tmp_path / "Widths.xml").write_text(PACKAGE.format("".join(ops)))
+    (tmp_path / "Widths.xml").write_text(config("Random", ops))
     (tmp_path / "reference.py").write_text(NUMPY + "\n\n".join(references))
     (tmp_path / "op_tests.toml").write_text("\n".join(cases))
     done = udogen("test", tmp_path, "--backend", "hexagon")

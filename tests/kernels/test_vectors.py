@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.command_line import udogen
+from tests.kernels.random_kernels import config, definition
 from tests.making import make_packages, need_packets, open_package
 from udogen.build import make, tools, vectors
 from udogen.build.package import PackageLibrary
@@ -60,27 +61,17 @@ WRONG = {"Elements": "y", "InRows": "y", "Image": "y", "Dot": "y", "Pair": "z", 
 WRONG |= {"Inside": "integer 1 of line 7"}
 
 
-def tensor(kind: str, name: str, datatype: str) -> str:
-    shape = "<Shape><Rank>ND</Rank></Shape>"
-    return f"<{kind}><Name>{name}</Name><Mandatory>true</Mandatory><Datatype>{datatype}</Datatype>{shape}</{kind}>"
-
-
 def package(folder: Path, fault: int, names: Iterable[str] = OPS) -> PackageLibrary:
     """A package with these ops; `fault` is added to some of the elements."""
     (folder / "kernels").mkdir(parents=True)
-    ops = ""
     for name in names:
-        inputs, outputs, kernel = OPS[name]
-        tensors = [tensor("Input", *each) for each in inputs.items()]
-        tensors += [tensor("Output", *each) for each in outputs.items()]
-        ops += f"<OpDef><Name>{name}</Name>{''.join(tensors)}<SupportedBackend>HTP</SupportedBackend></OpDef>"
+        kernel = OPS[name][2]
         head = "import halide as hl\nfrom udogen.kernels import Rows, Whole\n\ni = hl.Var('i')\n\n"
         text = f"{head}def {name}({kernel}\n".replace("@", str(fault))
         (folder / "kernels" / f"{name}.py").write_text(text)
-    config = folder / "Vectors.xml"
-    head = '<OpDefCollection PackageName="Vectors" Domain="test" Version="1.0">'
-    config.write_text(f"{head}<OpDefList>{ops}</OpDefList></OpDefCollection>")
-    [made] = make_packages([config], folder / "out", chosen=["htp"], kernels=folder / "kernels", layout="qnn")
+    file = folder / "Vectors.xml"
+    file.write_text(config("Vectors", [definition(name, *OPS[name][:2]) for name in names]))
+    [made] = make_packages([file], folder / "out", chosen=["htp"], kernels=folder / "kernels", layout="qnn")
     return open_package(made.folder)
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from tests.making import ROOT
 from udogen import resources
-from udogen.onnx.network.result import Elsewhere, LayerResult, NetworkResult
+from udogen.onnx.network.compare import Elsewhere, LayerResult, NetworkResult
 from udogen.runtime.op.calls import RuntimeInfo
 from udogen.verify.baseline import Baseline, CostChange
 from udogen.verify.cases import Case

@@ -13,7 +13,7 @@ import pytest
 from tests.making import ROOT, need_runtime
 from udogen.backends import PLACES
 from udogen.errors import ToolMissing
-from udogen.onnx.ort import versions
+from udogen.onnx.ort import preflight
 from udogen.onnx.ort.op_session import OrtSession
 from udogen.runtime.failures import NotExpressible
 from udogen.runtime.op.calls import OpCall, ParamArg, TensorArg
@@ -124,7 +124,7 @@ def test_a_missing_place_has_its_reason(monkeypatch: pytest.MonkeyPatch, work: P
     def missing(_backend: str) -> None:
         raise ToolMissing("onnxruntime-qnn is not installed", hint="pip install it")
 
-    monkeypatch.setattr(versions, "check", missing)
+    monkeypatch.setattr(preflight, "check_releases", missing)
     options = TestOptions(backends=("cpu-ort",), work=work)
     found = test_run.run(test_run.plan(load_test_files(FOLDER), options), options)
     [state] = found.states

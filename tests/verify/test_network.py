@@ -11,11 +11,15 @@ from typing import Any
 import numpy as np
 import pytest
 
+pytest.importorskip("onnx")
+pytest.importorskip("onnxruntime")
+
+import onnx
+
 from tests.command_line import udogen
 from tests.making import ROOT, need_runtime
+from tests.onnx_models import node, save
 
-onnx = pytest.importorskip("onnx")
-pytest.importorskip("onnxruntime")
 LEAKY = ROOT / "examples" / "leaky_relu"
 
 
@@ -35,23 +39,18 @@ def package(base: Path, backend: str) -> Path:
 @pytest.fixture(scope="module")
 def network(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Write convolution, LeakyRelu of udogen's domain, pooling, a fully connected layer, softmax; and four samples."""
-    folder = tmp_path_factory.mktemp("network")
-    helper, numbers = onnx.helper, np.random.default_rng(1)
+    folder, numbers = tmp_path_factory.mktemp("network"), np.random.default_rng(1)
     weights = {"w1": (8, 3, 3, 3), "b1": (8,), "w2": (128, 10), "b2": (10,)}
-    constants = [onnx.numpy_helper.from_array(numbers.normal(size=s).astype("f") / 3, n) for n, s in weights.items()]
+    constants = {name: numbers.normal(size=shape).astype("f") / 3 for name, shape in weights.items()}
     nodes = [
-        helper.make_node("Conv", ["x", "w1", "b1"], ["conv"], name="first", pads=[1, 1, 1, 1]),
-        helper.make_node("LeakyRelu", ["conv"], ["leaky"], name="leaking", domain="example", alpha=0.1),
-        helper.make_node("MaxPool", ["leaky"], ["pool"], kernel_shape=[2, 2], strides=[2, 2]),
-        helper.make_node("Flatten", ["pool"], ["flat"]),
-        helper.make_node("Gemm", ["flat", "w2", "b2"], ["full"]),
-        helper.make_node("Softmax", ["full"], ["y"]),
+        node("Conv", "x w1 b1", "conv", "first", pads=[1, 1, 1, 1]),
+        node("LeakyRelu", "conv", "leaky", "leaking", domain="example", alpha=0.1),
+        node("MaxPool", "leaky", "pool", kernel_shape=[2, 2], strides=[2, 2]),
+        node("Flatten", "pool", "flat"),
+        node("Gemm", "flat w2 b2", "full"),
+        node("Softmax", "full", "y"),
     ]
-    ends = [helper.make_tensor_value_info(n, 1, s) for n, s in (("x", ["n", 3, 8, 8]), ("y", ["n", 10]))]
-    graph = helper.make_graph(nodes, "net", ends[:1], ends[1:], constants)
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17), helper.make_opsetid("example", 1)])
-    model.ir_version = 10
-    onnx.save(model, folder / "net.onnx")
+    save(folder / "net.onnx", nodes, {"x": ["n", 3, 8, 8]}, {"y": ["n", 10]}, constants)
     np.save(folder / "x.npy", numbers.normal(size=(4, 1, 3, 8, 8)).astype("f"))
     return folder
 
@@ -79,20 +78,16 @@ def test_each_layer_agrees_with_onnx_runtime(
 
 def test_a_model_of_an_old_opset_has_8_bits(tmp_path_factory: pytest.TempPathFactory, tmp_path: Path) -> None:
     """Opset 9, where Dropout has an attribute and constants are inputs too; two nodes read `product`."""
-    helper = onnx.helper
-    weights = onnx.numpy_helper.from_array(np.random.default_rng(1).normal(size=(4, 4)).astype("f"), "w")
+    weights = np.random.default_rng(1).normal(size=(4, 4)).astype("f")
     nodes = [
-        helper.make_node("MatMul", ["x", "w"], ["product"]),
-        helper.make_node("LeakyRelu", ["product"], ["leaky"], domain="example", alpha=0.1),
-        helper.make_node("Add", ["leaky", "product"], ["sum"]),
-        helper.make_node("Dropout", ["sum"], ["dropped", "mask"], ratio=0.5),
-        helper.make_node("Softmax", ["dropped"], ["y"], axis=1),
+        node("MatMul", "x w", "product"),
+        node("LeakyRelu", "product", "leaky", domain="example", alpha=0.1),
+        node("Add", "leaky product", "sum"),
+        node("Dropout", "sum", "dropped mask", ratio=0.5),
+        node("Softmax", "dropped", "y", axis=1),
     ]
-    ends = [helper.make_tensor_value_info(name, 1, [2, 4] if name != "w" else [4, 4]) for name in ("x", "w", "y")]
-    graph = helper.make_graph(nodes, "net", ends[:2], ends[2:], [weights])
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 9), helper.make_opsetid("example", 1)])
-    model.ir_version = 3
-    onnx.save(model, tmp_path / "net.onnx")
+    shapes = {"x": [2, 4], "w": [4, 4]}
+    save(tmp_path / "net.onnx", nodes, shapes, {"y": [2, 4]}, {"w": weights}, opset=9, ir_version=3)
     np.save(tmp_path / "x.npy", np.random.default_rng(2).normal(size=(2, 4)).astype("f"))
     made = package(tmp_path_factory.getbasetemp(), "cpu")
     found = run(tmp_path, "--package", made, "--bits", "8", "--tests", LEAKY)
@@ -102,12 +97,8 @@ def test_a_model_of_an_old_opset_has_8_bits(tmp_path_factory: pytest.TempPathFac
 
 def test_what_comes_after_a_model_that_is_right(tmp_path_factory: pytest.TempPathFactory, tmp_path: Path) -> None:
     """The node omits its attribute: the op and its reference use the default of the config."""
-    node = onnx.helper.make_node("LeakyRelu", ["x"], ["y"], domain="example")
-    x, y = (onnx.helper.make_tensor_value_info(name, 1, [4, 8]) for name in ("x", "y"))
-    imports = [onnx.helper.make_opsetid("", 17), onnx.helper.make_opsetid("example", 1)]
-    model = onnx.helper.make_model(onnx.helper.make_graph([node], "net", [x], [y]), opset_imports=imports)
-    model.ir_version = 10
-    onnx.save(model, tmp_path / "net.onnx")
+    made_of = [node("LeakyRelu", "x", "y", domain="example")]
+    save(tmp_path / "net.onnx", made_of, {"x": [4, 8]}, {"y": [4, 8]})
     made = package(tmp_path_factory.getbasetemp(), "cpu")
     words = ["run", "model", str(tmp_path / "net.onnx"), "--package", str(made), "--tests", str(LEAKY)]
     for expected in (["udogen", *words, "--bits", "8"], ["udogen", "register", str(made), "--client", "ort"]):
@@ -120,53 +111,44 @@ def test_what_comes_after_a_model_that_is_right(tmp_path_factory: pytest.TempPat
 
 
 def test_a_model_of_scalars(tmp_path_factory: pytest.TempPathFactory, tmp_path: Path) -> None:
-    node = onnx.helper.make_node("LeakyRelu", ["x"], ["y"], domain="example", alpha=0.1)
-    x, y = (onnx.helper.make_tensor_value_info(name, 1, []) for name in ("x", "y"))
-    imports = [onnx.helper.make_opsetid("", 17), onnx.helper.make_opsetid("example", 1)]
-    model = onnx.helper.make_model(onnx.helper.make_graph([node], "net", [x], [y]), opset_imports=imports)
-    model.ir_version = 10
-    onnx.save(model, tmp_path / "net.onnx")
+    save(tmp_path / "net.onnx", [custom("x", "y")], {"x": []}, {"y": []})
     np.save(tmp_path / "x.npy", np.float32(-3))
     made = package(tmp_path_factory.getbasetemp(), "cpu")
     found = run(tmp_path, "--package", made, "--tests", LEAKY, "--output-dir", tmp_path)
     assert found["ok"] and np.load(tmp_path / "y.npy") == np.float32(-3) * np.float32(0.1)
 
 
-def node(op: str, given: str, made: str, **attributes: Any) -> Any:
-    constants = ["scale", "zero"] if op.endswith("Linear") else []
-    return onnx.helper.make_node(op, [given, *constants], [made], name=f"{op}_{made}", **attributes)
+def stored(op: str, given: str, made: str) -> Any:
+    """Return a QuantizeLinear or DequantizeLinear."""
+    return node(f"{op}Linear", f"{given} scale zero", made, f"{op}Linear_{made}")
+
+
+def named(op: str, given: str, made: str, **attributes: Any) -> Any:
+    return node(op, given, made, f"{op}_{made}", **attributes)
 
 
 def custom(given: str, made: str) -> Any:
-    return node("LeakyRelu", given, made, domain="example", alpha=0.1)
+    return named("LeakyRelu", given, made, domain="example", alpha=0.1)
 
 
 def save_quantized(folder: Path, nodes: list[Any], outputs: tuple[str, ...]) -> None:
     """Write a model that quantizes `x` itself, to `stored`, and then has these nodes."""
-    helper = onnx.helper
     constants = {"scale": np.float32(0.02), "zero": np.uint8(128), "yes": np.True_}
-    graph = helper.make_graph(
-        [node("QuantizeLinear", "x", "stored"), node("DequantizeLinear", "stored", "real"), *nodes],
-        "net",
-        [helper.make_tensor_value_info("x", 1, [2, 4])],
-        [helper.make_tensor_value_info(name, 1, [2, 4]) for name in outputs],
-        [onnx.numpy_helper.from_array(np.array(value), name) for name, value in constants.items()],
-    )
-    imports = [helper.make_opsetid(domain, version) for domain, version in (("", 17), ("example", 1), ("mine", 1))]
-    model = helper.make_model(graph, opset_imports=imports)
-    model.functions.append(helper.make_function("mine", "Wrap", ["a"], ["b"], [custom("a", "b")], imports))
-    model.ir_version = 10
-    onnx.save(model, folder / "net.onnx")
+    imports = [onnx.helper.make_opsetid("", 17), onnx.helper.make_opsetid("example", 1)]
+    wrap = onnx.helper.make_function("mine", "Wrap", ["a"], ["b"], [custom("a", "b")], imports)
+    first = [stored("Quantize", "x", "stored"), stored("Dequantize", "stored", "real")]
+    shapes = dict.fromkeys(outputs, (2, 4))
+    save(folder / "net.onnx", [*first, *nodes], {"x": [2, 4]}, shapes, constants, functions=[wrap])
     np.save(folder / "x.npy", np.random.default_rng(3).normal(size=(2, 4)).astype("f"))
 
 
-QUANTIZED = [custom("real", "leaky"), node("QuantizeLinear", "leaky", "again"), node("DequantizeLinear", "again", "y")]
+QUANTIZED = [custom("real", "leaky"), stored("Quantize", "leaky", "again"), stored("Dequantize", "again", "y")]
 
 
 def test_a_model_that_quantizes_itself(tmp_path_factory: pytest.TempPathFactory, tmp_path: Path) -> None:
     """Stored tensors as real-valued outputs would make the provider fail; two nodes read one of them."""
-    last = [node("DequantizeLinear", "stored", name) for name in ("v", "w")]  # 6004 if the provider received them
-    save_quantized(tmp_path, [*QUANTIZED, node("Relu", "real", "z"), *last], ("y", "z", "v", "w"))
+    last = [stored("Dequantize", "stored", name) for name in ("v", "w")]  # 6004 if the provider received them
+    save_quantized(tmp_path, [*QUANTIZED, named("Relu", "real", "z"), *last], ("y", "z", "v", "w"))
     made = package(tmp_path_factory.getbasetemp(), "cpu")
     found = run(tmp_path, "--package", made, "--tests", LEAKY, "--output-dir", tmp_path)
     rows = {row["tensor"]: row["op"] for row in found["layers"]}
@@ -184,11 +166,11 @@ def body(made: Any) -> Any:
     ("nodes", "outputs", "text"),
     [
         (QUANTIZED, ("y", "leaky"), "node `LeakyRelu_leaky` (LeakyRelu): its output `leaky` is quantized by node"),
-        ([*QUANTIZED, node("Relu", "leaky", "z")], ("y", "z"), "QuantizeLinear_again`, and is used elsewhere"),
-        ([node("Wrap", "real", "y", domain="mine")], ("y",), "`Wrap_y` (Wrap) contains the custom node `LeakyRelu_b`"),
+        ([*QUANTIZED, named("Relu", "leaky", "z")], ("y", "z"), "QuantizeLinear_again`, and is used elsewhere"),
+        ([named("Wrap", "real", "y", domain="mine")], ("y",), "`Wrap_y` (Wrap) contains the custom node `LeakyRelu_b`"),
         (
-            [onnx.helper.make_node("If", ["yes"], ["y"], "choice", then_branch=body(custom("real", "then")),
-                                   else_branch=body(node("Relu", "real", "else")))],
+            [node("If", "yes", "y", "choice", then_branch=body(custom("real", "then")),
+                  else_branch=body(named("Relu", "real", "else")))],
             ("y",),
             "node `choice` (If) contains the custom node `LeakyRelu_then` (LeakyRelu)",
         ),
@@ -202,14 +184,10 @@ def test_refused_before_anything_runs(tmp_path: Path, nodes: list[Any], outputs:
 
 def test_a_scalar_of_truth_as_an_input(tmp_path: Path) -> None:
     need_runtime("cpu")
-    node_ = onnx.helper.make_node(
-        "If", ["which"], ["y"], then_branch=body(node("Relu", "x", "a")), else_branch=body(node("Abs", "x", "b"))
-    )
-    ends = [onnx.helper.make_tensor_value_info(name, kind, shape) for name, kind, shape in
-            (("x", 1, [2, 4]), ("which", 9, []), ("y", 1, [2, 4]), ("z", 1, [2, 4]))]  # fmt: skip
-    graph = onnx.helper.make_graph([node_, node("Sigmoid", "x", "z")], "net", ends[:2], ends[2:])
-    model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)], ir_version=10)
-    onnx.save(model, tmp_path / "net.onnx")
+    branches = {"then_branch": body(named("Relu", "x", "a")), "else_branch": body(named("Abs", "x", "b"))}
+    nodes = [node("If", "which", "y", **branches), named("Sigmoid", "x", "z")]
+    shapes = dict.fromkeys("yz", (2, 4))
+    save(tmp_path / "net.onnx", nodes, {"x": [2, 4], "which": []}, shapes, types={"which": 9})
     np.save(tmp_path / "x.npy", np.random.default_rng(3).normal(size=(2, 4)).astype("f"))
     assert run(tmp_path)["random"] == ["which"]
 
@@ -217,36 +195,26 @@ def test_a_scalar_of_truth_as_an_input(tmp_path: Path) -> None:
 def test_what_a_runtime_computes_in_one_with_the_op_before_is_not_wrong(tmp_path: Path) -> None:
     """libQnnHtp computes Relu and Concat from the unrounded result of Conv; weights are not symmetric."""
     need_runtime("htp")
-    helper, numbers = onnx.helper, np.random.default_rng(5)
-    constants, nodes = [], []
+    numbers, constants, nodes = np.random.default_rng(5), {}, []
     for name in ("a", "b"):
         weights = np.where(numbers.random((16, 8, 3, 3)) < 0.02, 3, numbers.normal(size=(16, 8, 3, 3))).astype("f")
-        constants.append(onnx.numpy_helper.from_array(weights / 9, f"w{name}"))
-        nodes.append(helper.make_node("Conv", ["x", f"w{name}"], [f"conv{name}"], pads=[1, 1, 1, 1]))
-        nodes.append(helper.make_node("Relu", [f"conv{name}"], [f"relu{name}"]))
-    nodes.append(helper.make_node("Concat", ["relua", "relub"], ["y"], axis=1))
-    ends = [helper.make_tensor_value_info(n, 1, s) for n, s in (("x", [1, 8, 16, 16]), ("y", [1, 32, 16, 16]))]
-    graph = helper.make_graph(nodes, "net", ends[:1], ends[1:], constants)
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])
-    model.ir_version = 10
-    onnx.save(model, tmp_path / "net.onnx")
+        constants[f"w{name}"] = weights / 9
+        nodes.append(node("Conv", f"x w{name}", f"conv{name}", pads=[1, 1, 1, 1]))
+        nodes.append(node("Relu", f"conv{name}", f"relu{name}"))
+    nodes.append(node("Concat", "relua relub", "y", axis=1))
+    save(tmp_path / "net.onnx", nodes, {"x": [1, 8, 16, 16]}, {"y": [1, 32, 16, 16]}, constants)
     np.save(tmp_path / "x.npy", numbers.normal(size=(2, 1, 8, 16, 16)).astype("f"))
     found = run(tmp_path, "--backend", "htp", "--bits", "8")
     assert [row["tensor"] for row in found["layers"] if row["wrong"]] == []
 
 
-def save_chain(file: Path, ops: list[tuple[str, str, str]], ends: str, shape: tuple[object, ...] = (2, 16)) -> None:
-    """Write a model of nodes (op, inputs, output) whose tensors have one shape; those after `x…` are outputs."""
+def save_chain(file: Path, ops: list[tuple[Any, ...]], ends: str, shape: tuple[object, ...] = (2, 16)) -> None:
+    """Write nodes (op, inputs, output, attributes) whose tensors have one shape; those after `x…` are outputs."""
     numbers = np.random.default_rng(4)
-    constants = {"scale": numbers.normal(size=16), "bias": numbers.normal(size=16)}
-    tensors = [onnx.numpy_helper.from_array(value.astype("f"), name) for name, value in constants.items()]
-    tensors.append(onnx.numpy_helper.from_array(np.int64(1), "axis"))
-    nodes = [onnx.helper.make_node(op, given.split(), [made], name=f"n_{made}") for op, given, made in ops]
-    infos = [onnx.helper.make_tensor_value_info(name, 1, shape) for name in ends.split()]
-    inputs = [each for each in infos if each.name.startswith("x")]
-    graph = onnx.helper.make_graph(nodes, "net", inputs, [each for each in infos if each not in inputs], tensors)
-    imports = [onnx.helper.make_opsetid("", 17)]
-    onnx.save(onnx.helper.make_model(graph, opset_imports=imports, ir_version=10), file)
+    constants = {name: numbers.normal(size=16).astype("f") for name in ("scale", "bias")} | {"axis": np.int64(1)}
+    nodes = [node(op, given, made, f"n_{made}", **dict(*more)) for op, given, made, *more in ops]
+    inputs = {name: shape for name in ends.split() if name.startswith("x")}
+    save(file, nodes, inputs, {name: shape for name in ends.split() if name not in inputs}, constants)
 
 
 ERF = ("Erf", "x", "y")
@@ -264,7 +232,7 @@ NOT_SUPPORTED = "Operators of type `Erf` are not supported by QNN EP"
     ],
 )
 def test_only_what_ran_on_qnn_is_evidence(
-    tmp_path: Path, ops: list[tuple[str, str, str]], backend: str, bits: str, on_qnn: int, reasons: dict[str, str]
+    tmp_path: Path, ops: list[tuple[Any, ...]], backend: str, bits: str, on_qnn: int, reasons: dict[str, str]
 ) -> None:
     need_runtime(backend)
     save_chain(tmp_path / "net.onnx", ops, "x y")
@@ -299,13 +267,20 @@ def test_only_what_ran_on_qnn_is_evidence(
             ("--backend", "htp"),
             ("node `n_b` (CumSum) of", "1002 (QNN_COMMON_ERROR_MEM_ALLOC)", "--bits 8"),
         ),
+        (
+            [("Transpose", "x", "a", {"perm": [0, 2, 1]}), ("Transpose", "x", "b", {"perm": [0, 1, 2]}),
+             ("MatMul", "a b", "c"), ("Relu", "c", "y")],
+            "x y",
+            ("--bits", "8"),
+            ("node `n_c` (MatMul) of", "the session: Failed to find kernel for DequantizeLinear (node b__real_Deq"),
+        ),
     ],
 )  # fmt: skip
 def test_the_node_at_which_the_runtime_fails_is_named(
-    tmp_path: Path, ops: list[tuple[str, str, str]], ends: str, words: tuple[str, ...], texts: tuple[str, ...]
+    tmp_path: Path, ops: list[tuple[Any, ...]], ends: str, words: tuple[str, ...], texts: tuple[str, ...]
 ) -> None:
     need_runtime("htp")
-    save_chain(tmp_path / "net.onnx", ops, ends)
+    save_chain(tmp_path / "net.onnx", ops, ends, (2, 16) if "MatMul" not in str(ops) else (1, 16, 16))
     done = udogen("run", "model", tmp_path / "net.onnx", *words)
     assert done.returncode == 5 and [text for text in texts if text not in done.stderr] == [], done.stderr
     assert "onnxruntime:" not in done.stderr  # lines of its log

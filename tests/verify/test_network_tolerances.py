@@ -9,12 +9,14 @@ from typing import Any
 import numpy as np
 import pytest
 
+pytest.importorskip("onnx")
+pytest.importorskip("onnxruntime")
+
 from tests.making import need_runtime
+from tests.onnx_models import node, save
 from udogen.onnx.network.compare import ALLOWED, Allowed, run_network
 from udogen.onnx.network.execute import NetworkOptions
 
-onnx = pytest.importorskip("onnx")
-pytest.importorskip("onnxruntime")
 RNG = np.random.default_rng(3)
 # Largest own errors in steps that were measured, with libraries of 2.47; all other ops: at most 1.
 MEASURED = {"cpu": {}, "htp": {"MatMul": 2, "LogSoftmax": 2, "Softmax": 240}}
@@ -26,16 +28,16 @@ TWO_INPUTS = ("Add", "Sub", "Mul", "Max", "Min")
 
 def save_ops(backend: str, folder: Path) -> dict[str, Path]:
     """Write a network of independent nodes, and the files of its inputs."""
-    nodes, files, infos = [], {}, {"x": [], "y": []}  # type: ignore[var-annotated]
+    nodes, files, inputs, outputs = [], {}, {}, {}  # type: ignore[var-annotated]
 
-    def add(op: str, made: tuple[int, ...], *inputs: Any) -> None:
+    def add(op: str, made: tuple[int, ...], *values: Any) -> None:
         name = f"y{len(nodes)}"
-        for index, value in enumerate(inputs):
+        for index, value in enumerate(values):
             files[f"{name}x{index}"] = folder / f"{name}x{index}.npy"
             np.save(files[f"{name}x{index}"], value.astype("f"))
-            infos["x"].append(onnx.helper.make_tensor_value_info(f"{name}x{index}", 1, value.shape))
-        nodes.append(onnx.helper.make_node(op, [f"{name}x{index}" for index in range(len(inputs))], [name]))
-        infos["y"].append(onnx.helper.make_tensor_value_info(name, 1, made))
+            inputs[f"{name}x{index}"] = value.shape
+        nodes.append(node(op, " ".join(f"{name}x{index}" for index in range(len(values))), name))
+        outputs[name] = made
 
     for shape in ROWS:
         for scale in (0.3, 1, 3):
@@ -48,9 +50,7 @@ def save_ops(backend: str, folder: Path) -> dict[str, Path]:
         one, other = RNG.normal(size=(batch, rows, inner)), RNG.normal(size=(batch, inner, cols))
         for pair in ((one, other), (abs(one), abs(other)), (one + 2, other - 1)):
             add("MatMul", (batch, rows, cols), *pair)
-    graph = onnx.helper.make_graph(nodes, "net", infos["x"], infos["y"])
-    imports = [onnx.helper.make_opsetid("", 17)]
-    onnx.save(onnx.helper.make_model(graph, opset_imports=imports, ir_version=10), folder / "net.onnx")
+    save(folder / "net.onnx", nodes, inputs, outputs)
     return files
 
 

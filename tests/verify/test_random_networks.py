@@ -10,11 +10,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+pytest.importorskip("onnx")
+pytest.importorskip("onnxruntime")
+
 from tests.command_line import udogen
 from tests.making import ROOT, need_runtime
+from tests.onnx_models import node, save
 
-onnx = pytest.importorskip("onnx")
-pytest.importorskip("onnxruntime")
 LEAKY = ROOT / "examples" / "leaky_relu"
 RIGHT, WRONG = "return x > 0.0f ? x : alpha * x;", "return 0.9f * (x > 0.0f ? x : alpha * x) + 0.25f;"
 UNARY = ("Relu", "Sigmoid", "Tanh", "Abs", "Softmax", "Transpose", "Identity", "Erf", "Flatten")
@@ -45,14 +47,14 @@ def package(base: Path, backend: str, op: str, *, faulty: bool) -> Path:
 
 def save_network(numbers: np.random.Generator, file: Path) -> set[str]:
     """Write a network of 3 to 10 nodes with one or two custom ops in chains and branches; return the custom ops."""
-    helper = onnx.helper
     shape = (int(numbers.integers(2, 9)), int(numbers.integers(2, 33)))
     shapes: dict[str, tuple[int, ...]] = {"x": shape}
-    nodes, constants, read = [], [], set()
+    nodes, read = [], set()
+    constants: dict[str, Any] = {}
 
     def add(op: str, given: list[str], made: tuple[int, ...], **attributes: Any) -> None:
         name = f"t{len(nodes)}"
-        nodes.append(helper.make_node(op, given, [name], name=f"{op}_{name}", **attributes))
+        nodes.append(node(op, " ".join(given), name, f"{op}_{name}", **attributes))
         shapes[name] = made
         read.update(given)
 
@@ -70,7 +72,7 @@ def save_network(numbers: np.random.Generator, file: Path) -> set[str]:
             add(op, [one], own, domain="example", alpha=slope)
         elif kind < 0.2:
             weights = numbers.normal(size=(own[1], int(numbers.integers(2, 17)))).astype("f") / np.sqrt(own[1])
-            constants.append(onnx.numpy_helper.from_array(weights.astype("f"), f"w{number}"))
+            constants[f"w{number}"] = weights.astype("f")
             add("MatMul", [one, f"w{number}"], (own[0], weights.shape[1]))
         elif kind < 0.5:
             op = str(numbers.choice(BINARY))
@@ -85,12 +87,9 @@ def save_network(numbers: np.random.Generator, file: Path) -> set[str]:
             op = str(numbers.choice(UNARY))
             add(op, [one], own[::-1] if op == "Transpose" else own)
     ends = [name for name in shapes if name not in read]
-    tensors = {name: helper.make_tensor_value_info(name, 1, shapes[name]) for name in ("x", *ends)}
-    graph = helper.make_graph(nodes, "net", [tensors["x"]], [tensors[name] for name in ends], constants)
-    imports = [helper.make_opsetid("", 17), helper.make_opsetid("example", 1)]
-    onnx.save(helper.make_model(graph, opset_imports=imports, ir_version=10), file)
+    save(file, nodes, {"x": shapes["x"]}, {name: shapes[name] for name in ends}, constants)
     np.save(file.with_suffix(".npy"), (numbers.normal(size=(2, *shape)) * 2).astype("f"))
-    return {node.op_type for node in nodes} & {*CUSTOM}
+    return {each.op_type for each in nodes} & {*CUSTOM}
 
 
 @pytest.mark.parametrize("seed", range(60))

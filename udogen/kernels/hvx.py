@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import halide as hl
@@ -47,8 +49,10 @@ def compiled_wrongly(loops: str) -> str:
 
 
 @contextmanager
-def operators(lanes: int, length: Any = None, *, in_floats: bool, data: Collection[str] = ()) -> Iterator[None]:
-    """Replace operators of expressions while a kernel's function runs.
+def operators(
+    file: str, lanes: int, length: Any = None, *, in_floats: bool, data: Collection[str] = ()
+) -> Iterator[None]:
+    """Replace operators of expressions while the function of a kernel's file runs.
 
     Quotients of floats become products with inverses: HVX has no division, and LLVM divides single numbers.  Products
     of 8 and 16 bits that fill no vector become those of INT_16, for which HVX has an instruction.  Saturating casts of
@@ -125,13 +129,23 @@ def operators(lanes: int, length: Any = None, *, in_floats: bool, data: Collecti
 
     rows = [operator(kind, f"__{name}__", way) for kind in _KINDS for name, way in ways.items()]
     rows += [(hl, name, partial(_saturated, getattr(hl, name))) for name in _SATURATING]
-    with replaced(rows):
+    with replaced(rows, file):
         yield
 
 
 @contextmanager
-def replaced(rows: Sequence[tuple[Any, str, Any]]) -> Iterator[None]:
-    """Replace attributes of Halide for a while; the rows are (owner, name, new value)."""
+def replaced(rows: Sequence[tuple[Any, str, Any]], file: str) -> Iterator[None]:
+    """Replace attributes of Halide for a while; the rows are (owner, name, new value).
+
+    A kernel's file, and modules beside it, may have imported functions of Halide by name: these are replaced, too.
+    """
+    new = {id(getattr(hl, name)): value for owner, name, value in rows if owner is hl}
+    folder = Path(file).parent
+    modules = [each for each in sys.modules.values() if Path(getattr(each, "__file__", "") or "").parent == folder]
+    rows = [
+        *rows,
+        *((user, name, new[id(value)]) for user in modules for name, value in vars(user).items() if id(value) in new),
+    ]
     usual = [(owner, name, getattr(owner, name)) for owner, name, _ in rows]
     for owner, name, value in rows:
         setattr(owner, name, value)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import re
 import shutil
 import signal
 import struct
@@ -32,7 +33,8 @@ from udogen.opdef.names import identifier
 
 _KEY = "key"
 # The modules that determine what is compiled; modules for one kind of machine count only for such machines.
-_DECIDING = ("__init__", "algorithm", "hvx", "math", "request", "worker")
+_DECIDING = ("__init__", "algorithm", "hvx", "kernel_file", "math", "request", "twins", "worker")
+_LIBRARY = re.compile(rb"^from udogen\.(\w+) import (\w+)", re.MULTILINE)  # functions for kernels, in a folder
 _LONGEST = 7200.0  # wall-clock seconds for a worker, which itself limits its processor time
 # What Halide's HVX code refers to but never calls here: no library needs to have it.
 _UNUSED = {
@@ -67,7 +69,7 @@ def compile_kernels(kernels: PythonKernels, machines: Sequence[str], on_step: Ca
     for path in kernels.files:
         for machine in known:
             row = repr((about, path.stem)).encode()
-            key = resources.content_key(path.read_bytes(), *_deciding(rows[machine]), row, *calls)
+            key = resources.content_key(*_deciding(path, rows[machine]), row, *calls)
             found = path.with_suffix(KERNEL_FOLDER) / machine
             kernel_of[key], machine_of[key] = path, machine
             if not _is_there(found, key, version):
@@ -82,8 +84,8 @@ def compile_kernels(kernels: PythonKernels, machines: Sequence[str], on_step: Ca
         path = kernel_of[key]
         request = _request(kernels, ops[path.stem], path, machine_of[key])
         asked = replace(request, file=path.name).as_json().encode()
-        parts = (path.read_bytes(), *_deciding(request.machine), asked, version.encode())
-        cached = resources.cache_dir("kernels") / resources.content_key(*parts)
+        key_of_code = resources.content_key(*_deciding(path, request.machine), asked, version.encode())
+        cached = resources.cache_dir("kernels") / key_of_code
         if not (cached / _KEY).is_file():
             on_step(f"HALIDE {path.relative_to(kernels.folder)} {machine_of[key]}")
             _compile_into(cached, request)
@@ -110,10 +112,13 @@ def _install(cached: Path, folder: Path, include: str) -> None:
         file.write_text(include, "utf-8")
 
 
-def _deciding(machine: TargetMachine) -> list[bytes]:
-    """What a machine's code is made of, in addition to the kernel and the request."""
+def _deciding(kernel: Path, machine: TargetMachine) -> list[bytes]:
+    """What the code of a kernel for a machine is made of, in addition to the request."""
+    text, own = kernel.read_bytes(), Path(__file__).parent
     names = (*_DECIDING, *(["fixed"] if machine.integers else []), *(["opencl"] if machine.gpu else []))
-    return [repr(machine).encode(), *(Path(__file__).with_name(f"{name}.py").read_bytes() for name in names)]
+    folders = (own.parent.joinpath(*map(bytes.decode, parts)) for parts in _LIBRARY.findall(text))
+    files = [own / f"{name}.py" for name in names] + [file for each in folders for file in sorted(each.glob("*.py"))]
+    return [text, repr(machine).encode(), *(file.read_bytes() for file in files)]
 
 
 def _halide() -> str | None:

@@ -1,4 +1,8 @@
-"""The OpenCL that Halide writes, changed so that each tensor is read and written in its stored type."""
+"""The OpenCL that Halide writes, changed so that each tensor is read and written in its stored type.
+
+Halide 21 has no API for loads and stores of device code, nor for the arguments of its kernels: both are found in its
+text, here only.
+"""
 
 from __future__ import annotations
 

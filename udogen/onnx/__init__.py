@@ -4,11 +4,11 @@ ENTRY_POINTS = {
     "places": {"cpu-ort": "udogen.onnx.places:CPU", "htp-ort": "udogen.onnx.places:HTP"},
     "clients": {"ort": "udogen.onnx.client:CLIENT"},
     "verbs": {
-        "onnx": "udogen.onnx.verbs.onnx:command",
-        "onnx schema": "udogen.onnx.verbs.schema:command",
-        "onnx fuse": "udogen.onnx.verbs.fuse:command",
-        "onnx context": "udogen.onnx.verbs.context:command",
-        "run model": "udogen.onnx.verbs.run_model:command",
+        "onnx": "udogen.onnx.verbs:onnx",
+        "onnx schema": "udogen.onnx.verbs:add_schemas",
+        "onnx fuse": "udogen.onnx.verbs:fuse",
+        "onnx context": "udogen.onnx.verbs:context",
+        "run model": "udogen.onnx.verbs:run_model",
     },
     "sources": {"onnx": "udogen.onnx.source:ONNX"},
 }

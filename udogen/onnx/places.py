@@ -19,9 +19,9 @@ class OnnxRuntime(Program):
     def check(self, backend: str) -> None:
         """Raise if a Python package is missing."""
         from udogen.onnx.models.reading import onnx_module
-        from udogen.onnx.ort import versions
+        from udogen.onnx.ort import preflight
 
-        versions.check(backend)
+        preflight.check_releases(backend)
         onnx_module()
 
     def open(self, built: Any, backend: str, timeout: float | None) -> Any:

@@ -27,11 +27,9 @@ from udogen.onnx.draft.tensors import (
 from udogen.onnx.fuse.ops import title
 from udogen.onnx.fuse.subgraph import SourceModel
 from udogen.onnx.fuse.write import FusedOp, fused_op, kernel_text
-from udogen.onnx.models import custom_ops
-from udogen.onnx.models.from_proto import attribute_of
-from udogen.onnx.models.load import Loaded, TypeOf, load_model
+from udogen.onnx.models.load import Loaded, TypeOf, knows, load_model, nearest_standard, schema_of
 from udogen.onnx.models.model import Attribute, Function, Node, OnnxGraph, OpName, ValueType, walk
-from udogen.onnx.models.reading import onnx_module
+from udogen.onnx.models.reading import attribute_of, onnx_module
 from udogen.onnx.models.uses import Argument, Use, definition, standalone_model, uses_of
 from udogen.opdef import names
 from udogen.opdef.model import Op, OpPackage, OpSupplement, Passage, Supplement, Tensor, TensorSupplement
@@ -135,7 +133,7 @@ class _LikeFirstInput:
     def __call__(self, node: Node, scopes: tuple[OnnxGraph, ...], type_of: TypeOf) -> Sequence[ValueType]:
         names = (name for name in node.inputs if name and not any(name in graph.constants for graph in scopes))
         first = type_of(next(names, ""))
-        if custom_ops.knows(node.op) or not first.complete:
+        if knows(node.op) or not first.complete:
             return ()
         self.values.update(name for name in node.outputs if not type_of(name).complete)
         return [first] * len(node.outputs)
@@ -150,7 +148,7 @@ def _drafted_op(
     assumed: Collection[str],
 ) -> DraftedOp:
     model = loaded.model
-    uses, function, schema = uses_of(model, source), model.function(source), custom_ops.schema(source, model.opsets)
+    uses, function, schema = uses_of(model, source), model.function(source), schema_of(source, model.opsets)
     remarks = _of_name(source, name, is_function=function is not None)
     taken: set[str] = set()
     inputs = operands_of(uses, "input", _formals(function, schema, "inputs"), taken)
@@ -195,8 +193,8 @@ def _drafted_op(
 def _of_name(source: OpName, name: str, *, is_function: bool) -> list[Remark]:
     """Remarks on an op that ONNX does not have, and on a name that differs from the model's."""
     remarks: list[Remark] = []
-    if not source.domain and not is_function and not custom_ops.knows(source):
-        near = custom_ops.nearest_standard(source.type)
+    if not source.domain and not is_function and not knows(source):
+        near = nearest_standard(source.type)
         text = f"it is in ONNX's own domain, which has no such op{f'; did you mean {near}?' if near else ''}"
         remarks.append(Remark((name,), text, decide=True))
     if name != source.type:
@@ -287,7 +285,7 @@ def _obstacles(operands: Sequence[Operand], attributes: Sequence[Param], chosen:
 
 def _reference(loaded: Loaded, source: OpName, op: Op, uses: Sequence[Use]) -> tuple[str, bytes | None]:
     """The reference of the op: ONNX's own, or the body that the model has for it, with its file."""
-    if not source.domain and loaded.model.function(source) is None and custom_ops.knows(source):
+    if not source.domain and loaded.model.function(source) is None and knows(source):
         return f"onnx:{source.type}", None
     file = standalone_model(loaded.proto, source, uses)
     return (f"onnx:{op.name}.reference.onnx", file) if file is not None else ("", None)

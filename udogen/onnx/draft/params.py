@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 
 from udogen.init.draft import Remark
-from udogen.onnx.models import types
-from udogen.onnx.models.model import Attribute, OnnxConstant
+from udogen.onnx.models.model import Attribute, OnnxConstant, qnn_type, why_another_type
 from udogen.onnx.models.uses import Use
 from udogen.opdef import names, values
 from udogen.opdef.datatypes import BY_NAME, DataType
@@ -40,7 +39,6 @@ class Param:
     """A parameter, and its value in each use (None if a use has none)."""
 
     tensor: Tensor
-    attribute: str
     in_uses: tuple[Value | None, ...]
 
 
@@ -99,7 +97,7 @@ def _param(
         default=default,
         enum=shape.enum,
     )
-    return Param(tensor, name, tuple(found)), remarks
+    return Param(tensor, tuple(found)), remarks
 
 
 def _kind(samples: Sequence[Attribute]) -> str:
@@ -126,7 +124,6 @@ def _named(name: str, taken: set[str]) -> str:
 class _Shape:
     """The attribute as a parameter of QNN."""
 
-    kind: str
     datatype: DataType
     rank: Rank
     enum: tuple[str, ...] = ()
@@ -154,7 +151,7 @@ def _shape_of(kind: str, samples: Sequence[Attribute], about: tuple[str, str]) -
     if kind == "TENSOR":
         return _tensor(samples, about)
     if kind in ("FLOAT", "FLOATS"):
-        return _Shape(kind, BY_NAME["FLOAT_32"], Rank(scalar=True) if kind == "FLOAT" else Rank((1,))), []
+        return _Shape(BY_NAME["FLOAT_32"], Rank(scalar=True) if kind == "FLOAT" else Rank((1,))), []
     return _numbers(kind, samples, about)
 
 
@@ -162,13 +159,13 @@ def _numbers(kind: str, samples: Sequence[Attribute], about: tuple[str, str]) ->
     """Integers: INT_32 if all samples fit; a longer one can be passed as a scalar, but not in a list."""
     numbers = [number for each in samples for number in values.flatten(_plain(each.value))]
     if all(_INT_32[0] <= int(number) <= _INT_32[1] for number in numbers):
-        shape = _Shape(kind, BY_NAME["INT_32"], Rank(scalar=True) if kind == "INT" else Rank((1,)))
+        shape = _Shape(BY_NAME["INT_32"], Rank(scalar=True) if kind == "INT" else Rank((1,)))
         if kind == "INT" and set(numbers) <= {0, 1}:
             return shape, [Remark(about, "only 0 and 1 in the model; use BOOL_8 if it is a switch")]
         return shape, []
     if kind == "INT":
         text = "it holds numbers of more than 32 bits; ONNX Runtime's QNN provider cannot pass them"
-        return _Shape(kind, BY_NAME["INT_64"], Rank(scalar=True)), [Remark(about, text, decide=True)]
+        return _Shape(BY_NAME["INT_64"], Rank(scalar=True)), [Remark(about, text, decide=True)]
     return None, [_left_out(about, "lists numbers of more than 32 bits, which no backend hands to an op")]
 
 
@@ -180,13 +177,13 @@ def _text(samples: Sequence[Attribute], about: tuple[str, str]) -> _Shaped:
             f"a string in ONNX; the model has {' '.join(texts)}: complete the list.  ONNX Runtime's QNN provider "
             "passes no strings: for it leave the attribute out, or make it an INT and this parameter INT_32"
         )
-        return _Shape("STRING", BY_NAME["UINT_32"], Rank(scalar=True), texts), [Remark(about, text, decide=True)]
-    return _Shape("STRING", BY_NAME["STRING"], Rank(scalar=True)), []
+        return _Shape(BY_NAME["UINT_32"], Rank(scalar=True), texts), [Remark(about, text, decide=True)]
+    return _Shape(BY_NAME["STRING"], Rank(scalar=True)), []
 
 
 def _tensor(samples: Sequence[Attribute], about: tuple[str, str]) -> _Shaped:
     tensors = [each.value for each in samples if isinstance(each.value, OnnxConstant)]
-    rows = {types.of_tensor(each.dtype) for each in tensors}
+    rows = {qnn_type(each.dtype) for each in tensors}
     row = rows.pop() if len(rows) == 1 else None
     if row is None:
         kinds = " or ".join(sorted(each.dtype for each in tensors))
@@ -196,10 +193,10 @@ def _tensor(samples: Sequence[Attribute], about: tuple[str, str]) -> _Shaped:
         return None, [_left_out(about, "holds numbers of more than 32 bits, which no backend hands to an op")]
     row = BY_NAME["FLOAT_32"] if row.name == "FLOAT_16" else row
     remarks = []
-    if any(types.why(each.dtype) for each in tensors):
-        text = f"{tensors[0].dtype} in the model, {row.name} here: {types.why(tensors[0].dtype)}"
+    if any(why_another_type(each.dtype) for each in tensors):
+        text = f"{tensors[0].dtype} in the model, {row.name} here: {why_another_type(tensors[0].dtype)}"
         remarks = [Remark(about, text)]
-    return _Shape("TENSOR", row, _rank_of(tensors)), remarks
+    return _Shape(row, _rank_of(tensors)), remarks
 
 
 def _rank_of(tensors: Sequence[OnnxConstant]) -> Rank:

@@ -11,7 +11,7 @@ import numpy as np
 
 from udogen import backends
 from udogen.init.draft import Remark
-from udogen.onnx.models import types
+from udogen.onnx.models.model import NEAREST, qnn_stored_type, qnn_type, why_another_type
 from udogen.onnx.models.uses import Argument, Use
 from udogen.opdef import names
 from udogen.opdef.datatypes import BACKEND_SPECIFIC, BY_NAME, DataType
@@ -57,8 +57,7 @@ def operands_of(uses: Sequence[Use], role: str, formals: Sequence[FormalOperand]
     found = []
     for index, name in enumerate(distinct(suggested, role, taken)):
         column, repeated = columns[index], index >= start
-        mandatory = all(column) and (role == "input" or index == 0 or not _seldom(column))
-        found.append(Operand(name, role, column, mandatory, repeated, decide if repeated else ""))
+        found.append(Operand(name, role, column, all(column), repeated, decide if repeated else ""))
     return _doubts(found, sides, decide if start >= most else "")
 
 
@@ -122,10 +121,6 @@ def _kind(argument: Argument) -> tuple[str, int | None] | None:
         return None
     shape = argument.type.shape
     return argument.type.dtype, None if shape is None else len(shape)
-
-
-def _seldom(column: tuple[tuple[Argument, ...], ...]) -> bool:
-    return not all(column)
 
 
 def _doubts(operands: list[Operand], sides: Sequence[tuple[Argument, ...]], decide: str) -> list[Operand]:
@@ -192,13 +187,13 @@ def types_of_arguments(arguments: Iterable[Argument]) -> tuple[tuple[DataType, .
     found: dict[DataType, None] = {}
     notes: dict[str, None] = {}
     for each in arguments:
-        row = types.of_tensor(each.type.dtype)
+        row = qnn_type(each.type.dtype)
         if row is not None:
             found[row] = None
-        if types.why(each.type.dtype) and row is not None:
-            notes[f"{each.type.dtype} in the model, {row.name} here: {types.why(each.type.dtype)}"] = None
+        if why_another_type(each.type.dtype) and row is not None:
+            notes[f"{each.type.dtype} in the model, {row.name} here: {why_another_type(each.type.dtype)}"] = None
     for each in arguments:
-        stored = types.of_stored(each.quantized.dtype) if each.quantized else None
+        stored = qnn_stored_type(each.quantized.dtype) if each.quantized else None
         if stored is not None:
             found[stored] = None
     return tuple(found), list(notes)
@@ -216,8 +211,8 @@ def types_on_backends(datatypes: Sequence[DataType], chosen: Sequence[str]) -> M
 
 def _nearest(datatype: DataType, delivered: Sequence[str]) -> DataType:
     name = datatype.name
-    while name not in delivered and name in types.NEAREST:
-        name = types.NEAREST[name]
+    while name not in delivered and name in NEAREST:
+        name = NEAREST[name]
     return BY_NAME[name]
 
 
@@ -346,7 +341,7 @@ def _always_like(output: Operand, one: Operand) -> bool:
 def qnn_types(argument: Argument) -> tuple[str, tuple[float, int] | None]:
     """The type of a tensor in a case, and its quantization; fixed point if the model quantizes it."""
     quantized = argument.quantized
-    stored = types.of_stored(quantized.dtype) if quantized else None
+    stored = qnn_stored_type(quantized.dtype) if quantized else None
     if quantized and stored is not None and quantized.scale is not None:
         return stored.name, (float(str(np.float32(quantized.scale))), -quantized.zero_point)
     return plain_type(argument)
@@ -354,5 +349,5 @@ def qnn_types(argument: Argument) -> tuple[str, tuple[float, int] | None]:
 
 def plain_type(argument: Argument) -> tuple[str, None]:
     """The type of a tensor in a case without quantization."""
-    plain = types.of_tensor(argument.type.dtype)
+    plain = qnn_type(argument.type.dtype)
     return (plain.name if plain else "FLOAT_32"), None

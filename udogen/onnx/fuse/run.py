@@ -20,9 +20,8 @@ from udogen.init.write import check, save
 from udogen.onnx.fuse import write
 from udogen.onnx.fuse.subgraph import SourceModel, read_source
 from udogen.onnx.fuse.write import FusedOp
-from udogen.onnx.models.reading import onnx_module
 from udogen.onnx.network import compare, execute
-from udogen.onnx.ort.commands import NetworkRan
+from udogen.onnx.ort.worker import NetworkRan
 from udogen.opdef.names import fault_of_symbol
 from udogen.verify.packages import build
 from udogen.verify.test_files import references
@@ -33,7 +32,6 @@ if TYPE_CHECKING:
 # Tolerances, as fractions of a tensor's range: for the op's results from its own inputs, and for the model's results.
 # HTP calculates the rest of a model with 16 bits.
 TOLERANCES = {"cpu": (1e-5, 1e-4), "htp": (1e-3, 2e-2)}
-_SAME = 1e-4  # a fraction of a tensor's range, for two implementations of ONNX
 _MOST_NAMES = 5
 
 
@@ -55,29 +53,23 @@ class Compared:
     """How far results on a backend are from those of the original model on ONNX Runtime's CPU."""
 
     backend: str
-    runtime: str
-    own: float  # the op's outputs, from the inputs that it had
-    model: float  # the model's outputs; 0 where only the op could be run
-    elsewhere: tuple[str, ...]  # nodes that QNN did not take
-    failure: UdogenError | None = None  # why only a model of the op alone was run
+    failure: UdogenError | None = None  # why the model was not run
+    runtime: str = ""
+    own: float | None = None  # the op's outputs, from the inputs that it had; None: nothing could be run
+    model: float | None = None  # the model's outputs; None: at most the op alone could be run
+    elsewhere: tuple[str, ...] = ()  # nodes that QNN did not take
 
     @property
     def right(self) -> bool:
-        """Whether both are within their tolerances."""
+        """Whether what was compared is within its tolerance."""
         own, model = TOLERANCES[self.backend]
-        return self.own <= own and self.model <= model
+        return self.own is not None and self.own <= own and (self.model or 0.0) <= model
 
-
-@dataclass(frozen=True)
-class NotCompared:
-    """A backend that could not build the op, or not run the model."""
-
-    backend: str
-    error: UdogenError
-
-
-def _failure(found: Compared | NotCompared) -> UdogenError | None:
-    return found.error if isinstance(found, NotCompared) else found.failure
+    def as_json(self) -> dict[str, Any]:
+        """The comparison as `--json` prints it."""
+        names = ("runtime", "own", "model", "elsewhere") if self.own is not None else ()
+        error = {"error": self.failure.as_json()} if self.failure else {}
+        return {"backend": self.backend, "right": self.right, **{name: getattr(self, name) for name in names}, **error}
 
 
 @dataclass(frozen=True)
@@ -87,14 +79,14 @@ class Fused:
     op: FusedOp
     files: Mapping[Path, str]
     model: Path
-    compared: tuple[Compared | NotCompared, ...]
+    compared: tuple[Compared, ...]
 
     @property
     def exit_code(self) -> int:
         """0 if all is right; otherwise that of wrong numbers, or else that of what could not be run."""
-        if any(isinstance(each, Compared) and not each.right for each in self.compared):
+        if any(each.own is not None and not each.right for each in self.compared):
             return VerificationFailed.exit_code
-        return max((error.exit_code for each in self.compared if (error := _failure(each))), default=0)
+        return max((each.failure.exit_code for each in self.compared if each.failure), default=0)
 
 
 def fuse(options: FuseOptions, log: Callable[[str], None]) -> Fused:
@@ -106,16 +98,15 @@ def fuse(options: FuseOptions, log: Callable[[str], None]) -> Fused:
     feeds = source.feeds(options.feeds)
     op = write.fused_op(options.name, source.file, source.subgraph(nodes, feeds))
     files = _files(op, source, feeds)
-    _check_reference(op, files[f"{op.name}.reference.onnx"], source)
     written = save({options.out / name: data for name, data in files.items()})
     model = options.out / _model_name(op)
-    compared: list[Compared | NotCompared] = []
+    compared = []
     for backend in options.backends:
         log(f"{op.name} on {backend}: build, and run {model.name} in ONNX Runtime")
         try:
             compared.append(_compare(op, source, feeds, backend, options.out, model))
         except UdogenError as error:
-            compared.append(NotCompared(backend, error))
+            compared.append(Compared(backend, error))
     return Fused(op, written, model, tuple(compared))
 
 
@@ -141,28 +132,6 @@ def _files(op: FusedOp, source: SourceModel, feeds: Mapping[str, Array]) -> dict
     return files
 
 
-def _check_reference(op: FusedOp, reference: bytes, source: SourceModel) -> None:
-    """Raise unless ONNX's evaluator returns what ONNX Runtime returned in the model."""
-    try:
-        evaluator: Any = onnx_module("reference").ReferenceEvaluator(source.onnx.load_from_string(reference))
-        with np.errstate(all="ignore"):
-            found = evaluator.run(None, write.arrays_of(op))
-    except Exception as fault:  # any op may raise anything
-        text = " ".join(str(fault).split())[:200]
-        raise RunFailed(
-            f"ONNX's own evaluator cannot run these nodes: {text}",
-            hint="convert the model to a newer opset (onnx.version_converter), or choose other nodes",
-        ) from fault
-    for port, array in zip(op.outputs, found, strict=True):
-        usual = op.part.values[port.value].reshape(port.shape)
-        if (error := _apart(array, usual, usual)) > _SAME:
-            raise RunFailed(
-                f"`{port.value}` in ONNX's own evaluator is off by {error:.2g} of its range from that in ONNX Runtime, "
-                "so it cannot be the reference",
-                hint="convert the model to a newer opset (onnx.version_converter), or choose other nodes",
-            )
-
-
 def _compare(
     op: FusedOp, source: SourceModel, feeds: Mapping[str, Array], backend: str, folder: Path, model: Path
 ) -> Compared:
@@ -179,7 +148,7 @@ def _compare(
     alone = reference(given, {}, [port.name for port in op.outputs])
     own = max(_apart(found[port.value].reshape(port.shape), alone[port.name], op.array(port)) for port in op.outputs)
     whole = max((_apart(found[name], expected[name], expected[name]) for name in wanted), default=0.0)
-    return Compared(backend, runtime, own, whole, ran.elsewhere)
+    return Compared(backend, None, runtime, own, whole, ran.elsewhere)
 
 
 def _compare_alone(op: FusedOp, backend: str, package: Path, model: Path, failure: RunFailed) -> Compared:
@@ -192,7 +161,7 @@ def _compare_alone(op: FusedOp, backend: str, package: Path, model: Path, failur
         raise failure from error
     found = {row.name: row.array for row in ran.samples[0]}
     own = max(_apart(found[port.name], op.array(port), op.array(port)) for port in op.outputs)
-    return Compared(backend, runtime, own, 0.0, ran.elsewhere, failure)
+    return Compared(backend, failure, runtime, own, None, ran.elsewhere)
 
 
 def _taken(op: FusedOp) -> list[tuple[write.OpPort, str]]:
@@ -243,16 +212,15 @@ def lines(fused: Fused) -> Sequence[str]:
     made = ", ".join(f"{port.name} {'x'.join(map(str, port.shape))}" for port in op.outputs)
     found.append(f"{op.name}: {len(op.part.nodes)} nodes; takes {shapes}; returns {made}")
     for each in fused.compared:
-        if isinstance(each, NotCompared):
-            found.append(f"{each.backend}: NOT COMPARED: {each.error.message}")
-            found += [f"  {line}" for line in each.error.details]
-            found += [f"  = {each.error.hint}"] if each.error.hint else []
+        failed = [*each.failure.details, each.failure.hint and f"= {each.failure.hint}"] if each.failure else []
+        if each.own is None and each.failure:
+            found.append(f"{each.backend}: NOT COMPARED: {each.failure.message}")
+            found += [f"  {line}" for line in failed if line]
             continue
-        verdict = "right" if each.right else "WRONG"
-        what = f"the op is off by {each.own:.2g} of its range, the model by {each.model:.2g}"
+        what = f"the op is off by {each.own:.2g} of its range, the model by {each.model or 0.0:.2g}"
         if each.failure:
             what = f"the op alone is off by {each.own:.2g} of its range"
-        found.append(f"{each.backend}: {verdict}; {what} ({each.runtime})")
+        found.append(f"{each.backend}: {'right' if each.right else 'WRONG'}; {what} ({each.runtime})")
         if each.failure:
             found.append(f"  MODEL NOT COMPARED: {each.failure.message}")
             found += [f"    {line}" for line in each.failure.details]
@@ -275,12 +243,5 @@ def as_json(fused: Fused) -> dict[str, Any]:
         "outputs": [{"name": port.name, "value": port.value, "shape": list(port.shape)} for port in op.outputs],
         "model": str(fused.model),
         "files": [{"path": str(path), "action": action} for path, action in fused.files.items()],
-        "compared": [
-            {"backend": each.backend, "right": False, "error": each.error.as_json()}
-            if isinstance(each, NotCompared)
-            else {"backend": each.backend, "runtime": each.runtime, "own": each.own, "right": each.right,
-                  "model": None if each.failure else each.model, "elsewhere": list(each.elsewhere)}
-                  | ({"error": each.failure.as_json()} if each.failure else {})
-            for each in fused.compared
-        ],
-    }  # fmt: skip
+        "compared": [each.as_json() for each in fused.compared],
+    }

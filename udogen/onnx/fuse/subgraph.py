@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,7 +14,7 @@ from udogen.errors import RunFailed, ToolMissing, UsageError
 from udogen.findings import suggestion
 from udogen.onnx.fuse.ops import OF_SHAPES, row_of, title
 from udogen.onnx.models.model import STANDARD
-from udogen.onnx.models.reading import captured_by, graphs_of, onnx_module, read_whole, taken_by
+from udogen.onnx.models.reading import captured_by, cpu_session, graphs_of, onnx_module, read_whole, taken_by
 from udogen.onnx.models.uses import RANDOM
 from udogen.verify.test_files.values import load_array
 
@@ -159,7 +158,7 @@ class SourceModel:
         found = next((node for node in self.nodes if node.name == name), self.makers.get(name))
         if found is None:
             known = [name for node in self.nodes for name in (node.name, *node.output) if name]
-            hint = suggestion(name, known, "`udogen inspect --svg` shows the names of nodes")
+            hint = suggestion(name, known, "`udogen inspect --mermaid` shows the names of nodes")
             raise UsageError(f"{self.file} has no node and no calculated tensor `{name}`", hint=hint)
         return found
 
@@ -246,18 +245,13 @@ class SourceModel:
         made.graph.output.extend(self.onnx.ValueInfoProto(name=name) for name in wanted)
         if not wanted:
             return known
-        try:
-            runtime: Any = importlib.import_module("onnxruntime")
-        except ImportError as fault:
-            raise ToolMissing("onnxruntime is not installed", hint="pip install 'udogen[run]'") from fault
-        options = runtime.SessionOptions()
-        options.graph_optimization_level = runtime.GraphOptimizationLevel.ORT_DISABLE_ALL
-        options.log_severity_level = 4
         hint = "fuse before other nodes become custom ops: ONNX Runtime must know each node, or the model its function"
         try:
-            session = runtime.InferenceSession(made.SerializeToString(), options, ["CPUExecutionProvider"])
+            session = cpu_session(made)
             hint = "give inputs with --feed NAME=FILE.npy: they are random now"
             found = session.run(wanted, dict(feeds))
+        except ToolMissing:
+            raise
         except Exception as fault:  # pybind11 raises various kinds
             text = " ".join(str(fault).split())[:300]
             raise RunFailed(f"ONNX Runtime's CPU cannot run {self.file}: {text}", hint=hint) from fault

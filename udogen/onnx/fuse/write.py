@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import keyword
-import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -304,138 +303,17 @@ def reference_model(op: FusedOp, source: SourceModel) -> bytes:
 
 
 def _own_nodes(op: FusedOp, onnx: Any, constants: Sequence[str]) -> list[Any]:
-    """The op's nodes in forms that ONNX's evaluator supports; all values except constants get new names."""
-    values, found = op.part.values, []
+    """The op's nodes; all values except constants get new names."""
+    found = []
     renamed = {port.value: f"{port.name}/in" for port in op.inputs} | {name: name for name in ("", *constants)}
-    for node, call in zip(op.part.nodes, op.calls, strict=True):
+    for node in op.part.nodes:
         copy = onnx.NodeProto()
         copy.CopyFrom(node)
         for side in (copy.input, copy.output):
             for place, name in enumerate(side):
                 side[place] = renamed.get(name, f"{name}/own")
-        shapes = [values[name].shape if name else () for name in node.input]
-        found += _PlainForm(onnx, copy, call, shapes, op.part.opset).nodes()
+        found.append(copy)
     return found
-
-
-@dataclass(frozen=True)
-class _PlainForm:
-    """A node, or equivalent nodes if ONNX's evaluator lacks its form."""
-
-    onnx: Any
-    node: Any
-    call: Call
-    shapes: Sequence[tuple[int, ...]]  # of its inputs
-    opset: int
-
-    def nodes(self) -> list[Any]:
-        """The nodes."""
-        kind, options = self.node.op_type, self.call.keywords
-        if options.get("flat"):  # always evaluated as since opset 13
-            return self._flat(options["axis"])
-        if kind == "Mean":  # evaluated into the memory of its first input
-            largest = max(range(len(self.shapes)), key=lambda place: math.prod(self.shapes[place]))
-            given = self.node.input
-            given[0], given[largest] = given[largest], given[0]
-        if kind == "LpNormalization" and options.get("p") == 1:  # evaluated without taking absolute values
-            norm = self._norm(1, [int(str(options.get("axis", -1)))], self._step(0))
-            return [*norm, self._make("Div", [self._given, self._step(0)], self._made)]
-        if kind == "GlobalLpPool":
-            return self._global_pool(int(str(options.get("p", 2))))
-        if kind == "BatchNormalization" and self.opset < 14:  # evaluated as in training
-            return self._batch_normalization(float(str(options.get("epsilon", 1e-5))))
-        if kind == "DequantizeLinear" and self.opset < 19:
-            return self._dequantized(int(str(options.get("axis", 1))) % self._rank if self._rank else 0)
-        return [self.node]
-
-    @property
-    def _rank(self) -> int:
-        return len(self.shapes[0])
-
-    @property
-    def _given(self) -> str:
-        return str(self.node.input[0])
-
-    @property
-    def _made(self) -> str:
-        return str(self.node.output[0])
-
-    def _step(self, name: object) -> str:
-        """The name of an intermediate value."""
-        return f"{self._made}/{name}"
-
-    def _make(self, kind: str, inputs: Sequence[str], output: str, **attributes: Any) -> Any:
-        return self.onnx.helper.make_node(kind, inputs, [output], **attributes)
-
-    def _constant(self, numbers: Any, output: str, dtype: Any = np.int64) -> Any:
-        return self._make("Constant", [], output, value=self.onnx.numpy_helper.from_array(np.array(numbers, dtype)))
-
-    def _along(self, axis: int, output: str) -> Any:
-        """The shape of a vector along an axis."""
-        return self._constant([-1 if each == axis else 1 for each in range(self._rank)], output)
-
-    def _norm(self, p: object, axes: Sequence[int], output: str) -> list[Any]:
-        if self.opset < 18:
-            return [self._make(f"ReduceL{p}", [self._given], output, axes=list(axes))]
-        return [self._constant(axes, self._step(2)), self._make(f"ReduceL{p}", [self._given, self._step(2)], output)]
-
-    def _global_pool(self, p: int) -> list[Any]:
-        axes = list(range(2, self._rank))
-        if p in (1, 2):
-            return self._norm(p, axes, self._made)
-        size, exponent, power, total, inverse = map(self._step, ("size", "p", "power", "total", "1/p"))
-        sum_inputs = [power] if self.opset < 13 else [power, self._step("axes")]
-        return [
-            self._make("Abs", [self._given], size),
-            self._constant(p, exponent, np.float32),
-            self._make("Pow", [size, exponent], power),
-            self._constant(axes, self._step("axes")),
-            self._make("ReduceSum", sum_inputs, total, **({"axes": axes} if self.opset < 13 else {})),
-            self._constant(1 / p, inverse, np.float32),
-            self._make("Pow", [total, inverse], self._made),
-        ]
-
-    def _flat(self, axis: object) -> list[Any]:
-        matrix, result, shape = map(self._step, range(3))
-        return [
-            self._make("Flatten", [self._given], matrix, axis=axis),
-            self._make(self.node.op_type, [matrix], result, axis=1),
-            self._constant(self.shapes[0], shape),
-            self._make("Reshape", [result, shape], self._made),
-        ]
-
-    def _batch_normalization(self, epsilon: float) -> list[Any]:
-        chain = (
-            ("Add", "variance", "epsilon", "moved"),
-            ("Sqrt", "moved", "root"),
-            ("Sub", self._given, "mean", "centred"),
-            ("Div", "centred", "root", "normalized"),
-            ("Mul", "normalized", "scale", "scaled"),
-            ("Add", "scaled", "bias", self._made),
-        )
-        shape = self._step(0)
-        found = [self._along(1, shape), self._constant(epsilon, self._step("epsilon"), np.float32)]
-        for name, value in zip(("scale", "bias", "mean", "variance"), self.node.input[1:], strict=True):
-            found.append(self._make("Reshape", [value, shape], self._step(name)))
-        ends = {self._given: self._given, self._made: self._made}
-        for kind, *names in chain:
-            *inputs, output = (ends.get(name) or self._step(name) for name in names)
-            found.append(self._make(kind, inputs, output))
-        return found
-
-    def _dequantized(self, axis: int) -> list[Any]:
-        shape, shifted = self._step(0), self._step(1)
-        found, names = [self._along(axis, shape)], []
-        for number, name in enumerate(self.node.input):
-            names.append(self._step(f"float{number}"))
-            is_vector = number > 0 and len(self.shapes[number]) == 1 and self._rank > 1
-            raw = f"{names[-1]}/flat" if is_vector else names[-1]
-            found.append(self._make("Cast", [name], raw, to=self.onnx.TensorProto.FLOAT))
-            found += [self._make("Reshape", [raw, shape], names[-1])] if is_vector else []
-        if len(names) > 2:
-            found.append(self._make("Sub", [names[0], names[2]], shifted))
-            names[0] = shifted
-        return [*found, self._make("Mul", names[:2], self._made)]
 
 
 def _as_in_model(before: str, after: str, array: Array, port: OpPort) -> list[Any]:
@@ -493,7 +371,7 @@ def tests_text(op: FusedOp, config: str) -> str:
     """The test file: the op with its inputs in the model."""
     shapes = ", ".join(f'{port.name} = "{"x".join(map(str, port.shape))}"' for port in (*op.inputs, *op.outputs))
     files = ", ".join(f'{port.name} = "{VALUES}/{port.name}.npy"' for port in op.inputs)
-    return f"""# What `udogen test` checks of {op.name}: the reference is ONNX's own evaluator in numpy.
+    return f"""# What `udogen test` checks of {op.name}: the reference is ONNX Runtime's CPU.
 config = "{config}"
 kernels = "kernels"
 

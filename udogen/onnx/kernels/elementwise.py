@@ -11,6 +11,7 @@ from udogen.kernels.math import absolute, larger, select
 from udogen.kernels.math import exp as exp_of
 from udogen.kernels.math import sigmoid as sigmoid_of
 from udogen.kernels.math import tanh as tanh_of
+from udogen.onnx.kernels.shapes import Unsqueeze
 from udogen.onnx.kernels.values import INTEGER_RANGES, Number, Value, as_float, as_value, elementwise, kind_of
 
 
@@ -21,21 +22,23 @@ def _chain(function: Callable[[Any, Any], Any], given: Sequence[Number]) -> Valu
     return found
 
 
+def _unary(function: Callable[[Any], Any]) -> Callable[[Number], Value]:
+    return lambda x: elementwise(function, x)
+
+
+def _binary(function: Callable[[Any, Any], Any]) -> Callable[[Number, Number], Value]:
+    return lambda a, b: elementwise(function, a, b)
+
+
 def Identity(x: Number) -> Value:
     return as_value(x)
 
 
-def Dropout(x: Number) -> Value:
-    """As in inference, where the input is unchanged."""
-    return as_value(x)
+Dropout = Identity  # as in inference
 
 
-def Abs(x: Number) -> Value:
-    return elementwise(lambda a: absolute(a) if kind_of(a) == "float" else hl.cast(hl.Int(32), hl.abs(a)), x)
-
-
-def Neg(x: Number) -> Value:
-    return elementwise(lambda a: -a, x)
+Abs = _unary(lambda a: absolute(a) if kind_of(a) == "float" else hl.cast(hl.Int(32), hl.abs(a)))
+Neg = _unary(lambda a: -a)
 
 
 def Relu(x: Number) -> Value:
@@ -86,24 +89,11 @@ def erf(a: Any) -> Any:
     return select(a != a, a, hl.erf(hl.clamp(a, hl.f32(-9.0), hl.f32(9.0))))  # beyond, Halide's result is not 1
 
 
-def Exp(x: Number) -> Value:
-    return elementwise(exp, x)
-
-
-def Log(x: Number) -> Value:
-    return elementwise(log, x)
-
-
-def Sqrt(x: Number) -> Value:
-    return elementwise(hl.sqrt, x)
-
-
-def Reciprocal(x: Number) -> Value:
-    return elementwise(lambda a: 1.0 / a, x)
-
-
-def Sigmoid(x: Number) -> Value:
-    return elementwise(sigmoid, x)
+Exp = _unary(exp)
+Log = _unary(log)
+Sqrt = _unary(hl.sqrt)
+Reciprocal = _unary(lambda a: 1.0 / a)
+Sigmoid = _unary(sigmoid)
 
 
 def Tanh(x: Number) -> Value:
@@ -126,20 +116,15 @@ def Swish(x: Number, *, alpha: float = 1.0) -> Value:
     return elementwise(lambda a: a * sigmoid(a * alpha), x)
 
 
-def Softplus(x: Number) -> Value:
-    return elementwise(lambda a: larger(a, hl.f32(0.0)) + log(1.0 + exp(-absolute(a))), x)
-
-
-def Softsign(x: Number) -> Value:
-    return elementwise(lambda a: a / (1.0 + absolute(a)), x)
+Softplus = _unary(lambda a: larger(a, hl.f32(0.0)) + log(1.0 + exp(-absolute(a))))
+Softsign = _unary(lambda a: a / (1.0 + absolute(a)))
 
 
 def Mish(x: Number) -> Value:
     return Mul(x, Tanh(Softplus(x)))
 
 
-def Erf(x: Number) -> Value:
-    return elementwise(erf, x)
+Erf = _unary(erf)
 
 
 def Gelu(x: Number, *, approximate: str = "none") -> Value:
@@ -152,12 +137,8 @@ def Shrink(x: Number, *, bias: float = 0.0, lambd: float = 0.5) -> Value:
     return elementwise(lambda a: select(a < -lambd, a + bias, select(a > lambd, a - bias, hl.f32(0.0))), x)
 
 
-def Floor(x: Number) -> Value:
-    return elementwise(hl.floor, x)
-
-
-def Ceil(x: Number) -> Value:
-    return elementwise(hl.ceil, x)
+Floor = _unary(hl.floor)
+Ceil = _unary(hl.ceil)
 
 
 def Round(x: Number) -> Value:
@@ -173,52 +154,18 @@ def Sign(x: Number) -> Value:
     return elementwise(sign, x)
 
 
-def Sin(x: Number) -> Value:
-    return elementwise(hl.sin, x)
-
-
-def Cos(x: Number) -> Value:
-    return elementwise(hl.cos, x)
-
-
-def Tan(x: Number) -> Value:
-    return elementwise(hl.tan, x)
-
-
-def Asin(x: Number) -> Value:
-    return elementwise(hl.asin, x)
-
-
-def Acos(x: Number) -> Value:
-    return elementwise(hl.acos, x)
-
-
-def Atan(x: Number) -> Value:
-    return elementwise(hl.atan, x)
-
-
-def Sinh(x: Number) -> Value:
-    return elementwise(hl.sinh, x)
-
-
-def Cosh(x: Number) -> Value:
-    return elementwise(hl.cosh, x)
-
-
-def Asinh(x: Number) -> Value:
-    return elementwise(hl.asinh, x)
-
-
-def Acosh(x: Number) -> Value:
-    return elementwise(hl.acosh, x)
-
-
-def Atanh(x: Number) -> Value:
-    return elementwise(hl.atanh, x)
-
-
-def IsNaN(x: Number) -> Value:
-    return elementwise(lambda a: a != a, x)
+Sin = _unary(hl.sin)
+Cos = _unary(hl.cos)
+Tan = _unary(hl.tan)
+Asin = _unary(hl.asin)
+Acos = _unary(hl.acos)
+Atan = _unary(hl.atan)
+Sinh = _unary(hl.sinh)
+Cosh = _unary(hl.cosh)
+Asinh = _unary(hl.asinh)
+Acosh = _unary(hl.acosh)
+Atanh = _unary(hl.atanh)
+IsNaN = _unary(lambda a: a != a)
 
 
 def IsInf(x: Number, *, detect_negative: int = 1, detect_positive: int = 1) -> Value:
@@ -228,12 +175,8 @@ def IsInf(x: Number, *, detect_negative: int = 1, detect_positive: int = 1) -> V
     )
 
 
-def Not(x: Number) -> Value:
-    return elementwise(lambda a: ~_as_bool(a), x)
-
-
-def BitwiseNot(x: Number) -> Value:
-    return elementwise(lambda a: ~a, x)
+Not = _unary(lambda a: ~_as_bool(a))
+BitwiseNot = _unary(lambda a: ~a)
 
 
 def Clip(x: Number, *, min: float | int | Value | None = None, max: float | int | Value | None = None) -> Value:
@@ -269,16 +212,9 @@ def CastLike(x: Number, *, to: str) -> Value:
     return Cast(x, to=to)
 
 
-def Add(a: Number, b: Number) -> Value:
-    return elementwise(lambda a, b: a + b, a, b)
-
-
-def Sub(a: Number, b: Number) -> Value:
-    return elementwise(lambda a, b: a - b, a, b)
-
-
-def Mul(a: Number, b: Number) -> Value:
-    return elementwise(lambda a, b: a * b, a, b)
+Add = _binary(lambda a, b: a + b)
+Sub = _binary(lambda a, b: a - b)
+Mul = _binary(lambda a, b: a * b)
 
 
 def Div(a: Number, b: Number) -> Value:
@@ -342,58 +278,56 @@ def Mean(*x: Number) -> Value:
     return Mul(Sum(*x), 1.0 / len(x))
 
 
-def And(a: Number, b: Number) -> Value:
-    return elementwise(lambda a, b: _as_bool(a) & _as_bool(b), a, b)
+And = _binary(lambda a, b: _as_bool(a) & _as_bool(b))
+Or = _binary(lambda a, b: _as_bool(a) | _as_bool(b))
+Xor = _binary(lambda a, b: _as_bool(a) != _as_bool(b))
 
 
-def Or(a: Number, b: Number) -> Value:
-    return elementwise(lambda a, b: _as_bool(a) | _as_bool(b), a, b)
-
-
-def Xor(a: Number, b: Number) -> Value:
-    return elementwise(lambda a, b: _as_bool(a) != _as_bool(b), a, b)
-
-
-def _compared(a: Number, b: Number, compare: Callable[[Any, Any], Any]) -> Value:
+def _compared(compare: Callable[[Any, Any], Any]) -> Callable[[Number, Number], Value]:
     def both(a: Any, b: Any) -> Any:
         if "bool" in (kind_of(a), kind_of(b)):
             a, b = hl.cast(hl.Int(32), a), hl.cast(hl.Int(32), b)
         return compare(a, b)
 
-    return elementwise(both, a, b)
+    return _binary(both)
 
 
-def Equal(a: Number, b: Number) -> Value:
-    return _compared(a, b, lambda a, b: a == b)
-
-
-def Greater(a: Number, b: Number) -> Value:
-    return _compared(a, b, lambda a, b: a > b)
-
-
-def GreaterOrEqual(a: Number, b: Number) -> Value:
-    return _compared(a, b, lambda a, b: (a > b) | (a == b))  # Halide's `>=` is true for NaN
-
-
-def Less(a: Number, b: Number) -> Value:
-    return _compared(a, b, lambda a, b: a < b)
-
-
-def LessOrEqual(a: Number, b: Number) -> Value:
-    return _compared(a, b, lambda a, b: (a < b) | (a == b))
+Equal = _compared(lambda a, b: a == b)
+Greater = _compared(lambda a, b: a > b)
+GreaterOrEqual = _compared(lambda a, b: (a > b) | (a == b))  # Halide's `>=` is true for NaN
+Less = _compared(lambda a, b: a < b)
+LessOrEqual = _compared(lambda a, b: (a < b) | (a == b))
 
 
 def Where(condition: Number, a: Number, b: Number) -> Value:
     return elementwise(lambda c, a, b: hl.select(_as_bool(c), a, b), condition, a, b)
 
 
-def BitwiseAnd(a: Number, b: Number) -> Value:
-    return elementwise(lambda a, b: a & b, a, b)
+BitwiseAnd = _binary(lambda a, b: a & b)
+BitwiseOr = _binary(lambda a, b: a | b)
+BitwiseXor = _binary(lambda a, b: a ^ b)
 
 
-def BitwiseOr(a: Number, b: Number) -> Value:
-    return elementwise(lambda a, b: a | b, a, b)
+def _along(value: Number, rank: int, axis: int) -> Number:
+    """Numbers along one axis, for broadcasting."""
+    if not isinstance(value, Value) or value.rank != 1:
+        return value
+    return Unsqueeze(value, axes=[each for each in range(rank) if each != axis % rank])
 
 
-def BitwiseXor(a: Number, b: Number) -> Value:
-    return elementwise(lambda a, b: a ^ b, a, b)
+def QuantizeLinear(x: Number, scale: Number, zero: Number = 0, *, axis: int = 1, to: str = "UINT8") -> Value:
+    value = as_value(x)
+    low, high = INTEGER_RANGES[to]
+    grid = (_along(scale, value.rank, axis), _along(zero, value.rank, axis))
+
+    def quantized(a: Any, scale: Any, zero: Any) -> Any:
+        steps = hl.round(a / scale) + as_float(zero)
+        return hl.cast(hl.Int(32), hl.clamp(steps, hl.f32(low), hl.f32(high)))
+
+    return elementwise(quantized, value, *grid)
+
+
+def DequantizeLinear(x: Number, scale: Number, zero: Number = 0, *, axis: int = 1) -> Value:
+    value = as_value(x)
+    grid = (_along(scale, value.rank, axis), _along(zero, value.rank, axis))
+    return elementwise(lambda a, scale, zero: as_float(a - zero) * scale, value, *grid)

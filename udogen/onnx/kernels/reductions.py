@@ -8,9 +8,8 @@ from typing import Any
 
 import halide as hl
 
-from udogen.onnx.kernels.elementwise import Abs, Add, Div, Exp, Log, Mul, Sqrt, Sub
-from udogen.onnx.kernels.folds import fold_over
-from udogen.onnx.kernels.shapes import Squeeze
+from udogen.onnx.kernels.elementwise import Abs, Add, Cast, Div, Equal, Exp, Log, Mul, Sqrt, Sub, Where
+from udogen.onnx.kernels.shapes import Flatten, Reshape, Squeeze, Unsqueeze
 from udogen.onnx.kernels.values import (
     LANES,
     Axes,
@@ -20,7 +19,9 @@ from udogen.onnx.kernels.values import (
     as_value,
     axes_of,
     elementwise,
+    fold_over,
     is_int,
+    spread,
     zero_of,
 )
 
@@ -30,9 +31,7 @@ def _with_axes(value: Value, axes: Sequence[int], keepdims: int) -> Value:
     return value if keepdims else Squeeze(value, axes=axes)
 
 
-def _reduced(
-    op: str, x: Value, axes: Sequence[int], start: Any, both: Callable[[Any, Any], Any], keepdims: int = 1
-) -> Value:
+def _reduced(op: str, x: Value, axes: Axes, start: Any, both: Callable[[Any, Any], Any], keepdims: int = 1) -> Value:
     """A tensor folded along axes, which then have one element."""
     chosen = axes_of(x, axes)
     if not chosen:
@@ -72,43 +71,33 @@ def _reduced(
     return _with_axes(total, chosen, keepdims)
 
 
-def _every(x: Number, axes: Axes, noop: int) -> tuple[Value, Sequence[int] | None]:
-    """The tensor and its axes; None where nothing is reduced."""
-    value = as_value(x)
-    return value, None if not axes and noop else axes_of(value, axes)
+def _start(of_ints: int, of_floats: float) -> Callable[[Value], Any]:
+    return lambda x: hl.Expr(of_ints) if is_int(x) else hl.f32(of_floats)
 
 
-def ReduceSum(x: Number, *, axes: Axes = None, keepdims: int = 1, noop_with_empty_axes: int = 0) -> Value:
-    value, chosen = _every(x, axes, noop_with_empty_axes)
-    if chosen is None:
-        return value
-    return _reduced("ReduceSum", value, chosen, zero_of(value), lambda a, b: a + b, keepdims)
+def _reduction(op: str, start: Callable[[Value], Any], both: Callable[[Any, Any], Any]) -> Callable[..., Value]:
+    """The function of an op that folds a tensor along axes."""
+
+    def reduce(x: Number, *, axes: Axes = None, keepdims: int = 1, noop_with_empty_axes: int = 0) -> Value:
+        value = as_value(x)
+        return value if not axes and noop_with_empty_axes else _reduced(op, value, axes, start(value), both, keepdims)
+
+    return reduce
+
+
+ReduceSum = _reduction("ReduceSum", zero_of, lambda a, b: a + b)
+ReduceMax = _reduction("ReduceMax", _start(-(2**31), float("-inf")), hl.max)
+ReduceMin = _reduction("ReduceMin", _start(2**31 - 1, float("inf")), hl.min)
+ReduceProd = _reduction("ReduceProd", _start(1, 1.0), lambda a, b: a * b)
 
 
 def ReduceMean(x: Number, *, axes: Axes = None, keepdims: int = 1, noop_with_empty_axes: int = 0) -> Value:
-    value, chosen = _every(x, axes, noop_with_empty_axes)
-    if chosen is None:
+    value = as_value(x)
+    if not axes and noop_with_empty_axes:
         return value
+    chosen = axes_of(value, axes)
     total, count = ReduceSum(value, axes=chosen, keepdims=keepdims), math.prod(value.shape[axis] for axis in chosen)
     return Div(total, count) if is_int(value) else Mul(total, 1.0 / count)
-
-
-def ReduceMax(x: Number, *, axes: Axes = None, keepdims: int = 1, noop_with_empty_axes: int = 0) -> Value:
-    value, chosen = _every(x, axes, noop_with_empty_axes)
-    start = hl.Expr(-(2**31)) if is_int(value) else hl.f32(float("-inf"))
-    return value if chosen is None else _reduced("ReduceMax", value, chosen, start, hl.max, keepdims)
-
-
-def ReduceMin(x: Number, *, axes: Axes = None, keepdims: int = 1, noop_with_empty_axes: int = 0) -> Value:
-    value, chosen = _every(x, axes, noop_with_empty_axes)
-    start = hl.Expr(2**31 - 1) if is_int(value) else hl.f32(float("inf"))
-    return value if chosen is None else _reduced("ReduceMin", value, chosen, start, hl.min, keepdims)
-
-
-def ReduceProd(x: Number, *, axes: Axes = None, keepdims: int = 1, noop_with_empty_axes: int = 0) -> Value:
-    value, chosen = _every(x, axes, noop_with_empty_axes)
-    start = hl.Expr(1) if is_int(value) else hl.f32(1.0)
-    return value if chosen is None else _reduced("ReduceProd", value, chosen, start, lambda a, b: a * b, keepdims)
 
 
 def ReduceL1(x: Number, **options: Any) -> Value:
@@ -128,8 +117,8 @@ def ReduceLogSum(x: Number, **options: Any) -> Value:
 
 
 def ReduceLogSumExp(x: Number, *, axes: Axes = None, keepdims: int = 1, noop_with_empty_axes: int = 0) -> Value:
-    value, chosen = _every(x, axes, noop_with_empty_axes)
-    if chosen is None:
+    value, chosen = as_value(x), axes_of(as_value(x), axes)
+    if not axes and noop_with_empty_axes:
         return value
     top = ReduceMax(value, axes=chosen)
     found = Add(top, Log(ReduceSum(Exp(Sub(value, top)), axes=chosen)))
@@ -173,3 +162,101 @@ def CumSum(x: Number, *, axis: int, exclusive: int = 0, reverse: int = 0) -> Val
         return [so_far[0] + hl.select(counts, value.at(*index[:axis], place[0], *index[axis + 1 :]), none)]
 
     return fold_over("CumSum", value.shape, [value.shape[axis]], [none], step)
+
+
+def _rows(x: Number, axis: int, flat: bool, function: Callable[[Value, int], Value]) -> Value:
+    """Apply a function along an axis; before opset 13 (`flat`), along all axes from it on."""
+    value = as_value(x)
+    axis %= value.rank
+    if not flat:
+        return function(value, axis)
+    return Reshape(function(Flatten(value, axis=axis), 1), shape=value.shape)
+
+
+def Softmax(x: Number, *, axis: int = -1, flat: bool = False) -> Value:
+    def softmax(value: Value, axis: int) -> Value:
+        powers = Exp(Sub(value, ReduceMax(value, axes=(axis,))))
+        return Div(powers, ReduceSum(powers, axes=(axis,)))
+
+    return _rows(x, axis, flat, softmax)
+
+
+def LogSoftmax(x: Number, *, axis: int = -1, flat: bool = False) -> Value:
+    def log_softmax(value: Value, axis: int) -> Value:
+        shifted = Sub(value, ReduceMax(value, axes=(axis,)))
+        return Sub(shifted, Log(ReduceSum(Exp(shifted), axes=(axis,))))
+
+    return _rows(x, axis, flat, log_softmax)
+
+
+def Hardmax(x: Number, *, axis: int = -1, flat: bool = False) -> Value:
+    def hardmax(value: Value, axis: int) -> Value:
+        first = ArgMax(value, axis=axis)
+        hot = Value(value.shape, lambda index: index[axis] == spread(first, index))
+        return Cast(hot, to="FLOAT")
+
+    return _rows(x, axis, flat, hardmax)
+
+
+def by_channel(value: Number, rank: int) -> Value:
+    """A tensor with one number for each channel, along axis 1."""
+    return Unsqueeze(value, axes=[axis for axis in range(rank) if axis != 1])
+
+
+def _normalized(x: Value, axes: Sequence[int], epsilon: float) -> Value:
+    centred = Sub(x, ReduceMean(x, axes=axes))
+    return Div(centred, Sqrt(Add(ReduceMean(Mul(centred, centred), axes=axes), epsilon)))
+
+
+def BatchNormalization(
+    x: Number, scale: Number, bias: Number, mean: Number, variance: Number, *, epsilon: float = 1e-5
+) -> Value:
+    value = as_value(x)
+    gain, shift, middle, spread = (by_channel(each, value.rank) for each in (scale, bias, mean, variance))
+    return Add(Mul(Div(Sub(value, middle), Sqrt(Add(spread, epsilon))), gain), shift)
+
+
+def InstanceNormalization(x: Number, scale: Number, bias: Number, *, epsilon: float = 1e-5) -> Value:
+    value = as_value(x)
+    found = _normalized(value, range(2, value.rank), epsilon)
+    return Add(Mul(found, by_channel(scale, value.rank)), by_channel(bias, value.rank))
+
+
+def GroupNormalization(
+    x: Number, scale: Number, bias: Number, *, num_groups: int, epsilon: float = 1e-5, by_group: bool = False
+) -> Value:
+    """Before opset 21 (`by_group`), scale and bias are per group."""
+    value = as_value(x)
+    n, channels, *rest = value.shape
+    grouped = Reshape(value, shape=(n, num_groups, channels // num_groups, *rest))
+    found = _normalized(grouped, range(2, grouped.rank), epsilon)
+    if by_group:
+        found = Add(Mul(found, by_channel(scale, found.rank)), by_channel(bias, found.rank))
+        return Reshape(found, shape=value.shape)
+    found = Reshape(found, shape=value.shape)
+    return Add(Mul(found, by_channel(scale, value.rank)), by_channel(bias, value.rank))
+
+
+def LayerNormalization(
+    x: Number, scale: Number, bias: Number | None = None, *, axis: int = -1, epsilon: float = 1e-5
+) -> Value:
+    value = as_value(x)
+    found = Mul(_normalized(value, range(axis % value.rank, value.rank), epsilon), scale)
+    return found if bias is None else Add(found, bias)
+
+
+def RMSNormalization(x: Number, scale: Number, *, axis: int = -1, epsilon: float = 1e-5) -> Value:
+    value = as_value(x)
+    squares = ReduceMean(Mul(value, value), axes=range(axis % value.rank, value.rank))
+    return Mul(Div(value, Sqrt(Add(squares, epsilon))), scale)
+
+
+def LpNormalization(x: Number, *, axis: int = -1, p: int = 2) -> Value:
+    size = ReduceL1(x, axes=(axis,)) if p == 1 else ReduceL2(x, axes=(axis,))
+    return Where(Equal(size, 0.0), 0.0, Div(x, size))
+
+
+def MeanVarianceNormalization(x: Number, *, axes: Sequence[int] = (0, 2, 3)) -> Value:
+    value = as_value(x)
+    centred = Sub(value, ReduceMean(value, axes=axes))
+    return Div(centred, Add(Sqrt(ReduceMean(Mul(centred, centred), axes=axes)), 1e-9))

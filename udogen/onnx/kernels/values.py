@@ -7,12 +7,15 @@ for as few elements as the loops over the output allow.  Elements are floats or 
 from __future__ import annotations
 
 import itertools
+import math
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import halide as hl
 
+from udogen.errors import UsageError
 from udogen.kernels.algorithm import as_expr
 from udogen.kernels.fixed import Fixed, NotFixedError
 
@@ -177,3 +180,178 @@ def zero_of(x: Value) -> Any:
 
 
 Axes = Sequence[int] | None
+
+
+# Halide's Python API cannot visit an expression; the loops that an index depends on are those that its text names.
+_INNER = re.compile(r"\b[fr]\d+")
+_LOOPS = re.compile(r"\b[dfr]\d+")  # loops in the text of an index: of outputs (d), of folds (f), over domains (r)
+STACK_BYTES = 16384  # memory that results of folds may take at once: kernels have no heap
+_Row = tuple[frozenset[int], bool]  # what an index depends on: axes of the output; whether also loops of other folds
+
+
+@dataclass(eq=False)
+class _Needs:
+    """What the indices of folds depend on: loops of the output, with these names, and loops of other folds."""
+
+    names: list[str]
+    folds: list[Fold]
+    known: dict[tuple[int, int, bool], _Row] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.owners = {name: (fold, axis) for fold in self.folds for axis, name in enumerate(fold.names)}
+
+    def rows(self, fold: Fold) -> list[_Row]:
+        """What each index of a fold depends on; whole axes only if memory suffices for them."""
+        axes = range(len(fold.shape))
+        rows = [self.row(fold, axis, True) for axis in axes]
+        fits = _elements(fold, rows, len(self.names)) * 4 <= STACK_BYTES
+        return rows if fits else [self.row(fold, axis, False) for axis in axes]
+
+    def row(self, fold: Fold, axis: int, whole: bool) -> _Row:
+        """What one index depends on.
+
+        `whole`: all elements are needed where Halide cannot determine which: if an index divides the index in a vector,
+        and if one element of the output has several indices.
+        """
+        key = (id(fold), axis, whole)
+        if key not in self.known:
+            texts = {call[axis] for call in fold.calls}
+            if whole and self._is_unclear(texts):
+                self.known[key] = frozenset(), True
+            else:
+                self.known[key] = self._of_names([each for text in texts for each in _LOOPS.findall(text)], whole)
+        return self.known[key]
+
+    def _is_unclear(self, texts: set[str]) -> bool:
+        several = len([text for text in texts if not _INNER.search(text)]) > 1
+        return several or any(re.search(r"[/%]", text) and self.names[-1] in _LOOPS.findall(text) for text in texts)
+
+    def _of_names(self, found: list[str], whole: bool) -> _Row:
+        axes: set[int] = set()
+        looped = False
+        for name in found:
+            if name in self.names:
+                axes.add(self.names.index(name))
+            elif name in self.owners:
+                more, inner = self.row(*self.owners[name], whole)
+                axes |= more
+                looped |= inner
+            else:
+                looped |= name.startswith("r")
+        return frozenset(axes), looped
+
+
+def _place_folds(output: hl.Func, names: list[str], shape: tuple[int, ...], index: Index, *, vectors: bool) -> None:
+    """Compute each fold inside the outer loops of the output on which it depends without a gap, if it fits there."""
+    needs = _Needs(names, list(stores[-1].folds.values()))
+    most: dict[int, int] = {}  # a fold is calculated outside of those that use it
+    for key, fold in reversed(stores[-1].folds.items()):
+        rows = needs.rows(fold)
+        level = _level(fold, rows, shape, most.get(key, len(shape)))
+        if level is None:
+            continue  # Halide calculates it together with the element, in the same vector
+        most.update({each: min(level, most.get(each, level)) for each in fold.folds})
+        # Halide does not infer the sizes of all functions, so the known ones are given.
+        for (taken, looped), name, extent in zip(rows, fold.names, fold.shape, strict=True):
+            if (looped or taken) and not any(each < level for each in taken):
+                fold.func.bound(hl.Var(name), 0, extent)
+        fold.func.store_in(hl.MemoryType.Stack)
+        if fold.vector and vectors:
+            for stage in (fold.func, fold.func.update(0)):
+                stage.vectorize(hl.Var(fold.names[-1]), LANES)
+        if level == 0:
+            fold.func.compute_root()
+        else:
+            fold.func.compute_at(output, index[level - 1])
+
+
+def _level(fold: Fold, rows: list[_Row], shape: tuple[int, ...], deepest: int) -> int | None:
+    """The number of output loops inside which a fold is calculated; None: where each element is calculated."""
+    used = frozenset().union(*(axes for axes, _ in rows))
+    level = 0
+    while level < deepest and (level in used or shape[level] == 1):
+        level += 1
+    if level == len(shape) and not any(_INNER.search(text) for call in fold.calls for text in call):
+        return None
+    while level < deepest and _elements(fold, rows, level) * 4 > STACK_BYTES:
+        level += 1
+    if _elements(fold, rows, level) * 4 > STACK_BYTES:
+        raise UsageError(
+            f"{fold.op} needs memory for {_elements(fold, rows, level)} numbers at once, and a kernel has no heap",
+            hint="fuse fewer nodes: end the op before this one, or begin it there",
+        )
+    return level
+
+
+def _elements(fold: Fold, rows: list[_Row], level: int) -> int:
+    """The number of results of a fold that are needed at once inside this many loops; windows count as whole axes."""
+    inside = frozenset(range(level))
+    return math.prod(
+        1 if axes <= inside and not looped else extent for (axes, looped), extent in zip(rows, fold.shape, strict=True)
+    )
+
+
+def fold_over(
+    op: str,
+    shape: Sequence[int],
+    over: Sequence[int],
+    starts: Sequence[Any],
+    step: Callable[[list[Any], Index, Index], list[Any]],
+    *,
+    vector: bool = False,
+) -> Value:
+    """A tensor whose elements are folded: `step(so far, index, place in the domain)` returns it first."""
+    key = next(numbers)
+
+    def get(index: Index) -> Any:
+        store = stores[-1]
+        folds = store.folds
+        if key not in folds:
+            around, store.used = store.used, set()
+            fold = Fold(op, hl.Func(f"{op}_{key}"), [f"f{next(numbers)}" for _ in shape], tuple(shape), vector)
+            variables = tuple(hl.Var(name) for name in fold.names)
+            at = tuple(reversed(variables))
+            domain = hl.RDom([(0, each) for each in over], f"r{next(numbers)}")
+            place = tuple(as_expr(domain[number]) for number in range(len(over)))
+            for names_place in (False, True):
+                fold.func = hl.Func(f"{op}_{key}")
+                fold.func[at] = _one_or_tuple([as_expr(start) for start in starts])
+                now = fold.func[at]
+                so_far = [hl.Expr(now)] if len(starts) == 1 else [hl.Expr(now[n]) for n in range(len(starts))]
+                values = step(so_far, variables, place)
+                if names_place:
+                    values[0] = hl.select(place[0] >= 0, values[0], so_far[0])
+                fold.func[at] = _one_or_tuple(values)
+                if fold.func.rvars(0) or not place:  # otherwise Halide would fold only one element, as all are equal
+                    break
+            fold.folds = frozenset(store.used)
+            store.used = around
+            folds[key] = fold
+        store.used.add(key)
+        fold = folds[key]
+        fold.calls.append([str(as_expr(each)) for each in index])
+        found = fold.func[tuple(reversed(index))]
+        return hl.Expr(found) if len(starts) == 1 else hl.Expr(found[0])
+
+    return Value(tuple(shape), get)
+
+
+def _one_or_tuple(values: list[Any]) -> Any:
+    return values[0] if len(values) == 1 else hl.Tuple(values)
+
+
+def store(output: Any, value: Value) -> None:
+    """Write an output of the op."""
+    stores[-1] = Store()
+    if value.shape == (ANY,):
+        i = hl.Var("i")
+        output[i] = value.at(i)
+        return
+    rank = max(len(value.shape), 1)
+    names = [f"d{next(numbers)}" for _ in range(rank)]
+    index = tuple(hl.Var(name) for name in names)
+    element = value.at(*index[: value.rank])
+    output[tuple(reversed(index))] = hl.cast(hl.Int(32), element) if kind_of(element) == "bool" else element
+    for number, extent in enumerate(value.shape):
+        output.func.output_buffer().dim(rank - 1 - number).set_extent(extent)
+    _place_folds(output.func, names, value.shape or (1,), index, vectors=output.lanes > 1)

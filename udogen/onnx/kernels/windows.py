@@ -10,11 +10,9 @@ from typing import Any
 import halide as hl
 
 from udogen.onnx.kernels.elementwise import Abs, Add, Div, Mul, Pow, Sqrt
-from udogen.onnx.kernels.folds import fold_over
-from udogen.onnx.kernels.norms import by_channel
-from udogen.onnx.kernels.reductions import ReduceMax, ReduceMean, ReduceSum
+from udogen.onnx.kernels.reductions import ReduceMax, ReduceMean, ReduceSum, by_channel
 from udogen.onnx.kernels.shapes import Squeeze, Transpose, Unsqueeze, within
-from udogen.onnx.kernels.values import ZERO, Index, Number, Value, as_value, broadcast_shape, is_int, zero_of
+from udogen.onnx.kernels.values import ZERO, Index, Number, Value, as_value, broadcast_shape, fold_over, is_int, zero_of
 
 
 def MatMul(a: Number, b: Number) -> Value:

@@ -1,10 +1,12 @@
-"""An ONNX model, frozen: graphs of nodes, what is known about each value, and small constants."""
+"""An ONNX model, frozen: graphs of nodes, what is known about each value, small constants; data types in QNN."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
+
+from udogen.opdef.datatypes import BY_NAME, DataType
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -73,10 +75,6 @@ class Node:
     attributes: tuple[Attribute, ...] = ()
     graphs: tuple[tuple[str, OnnxGraph], ...] = ()  # subgraphs, by the attribute that holds them
 
-    def attribute(self, name: str) -> Attribute | None:
-        """The attribute of this name."""
-        return next((each for each in self.attributes if each.name == name), None)
-
 
 @dataclass(frozen=True, eq=False)
 class OnnxGraph:
@@ -131,3 +129,65 @@ def type_in(name: str, scopes: tuple[OnnxGraph, ...]) -> ValueType:
         if name in graph.types:
             return graph.types[name]
     return ValueType()
+
+
+class TypeRow(NamedTuple):
+    """One data type of ONNX."""
+
+    onnx: str
+    qnn: str  # what tensors of it are in QNN; empty where there is nothing like it
+    why: str = ""  # where that is another type: who makes it so
+    fixed: str = ""  # what it is in QNN where it is the stored side of a quantization
+
+
+_WIDE = "converters make it so: no backend hands 64 bits to a custom op"
+
+_ROWS = (
+    TypeRow("FLOAT", "FLOAT_32"),
+    TypeRow("FLOAT16", "FLOAT_16"),
+    TypeRow("BFLOAT16", "FLOAT_32", "no backend hands bfloat16 to a custom op"),
+    TypeRow("DOUBLE", "FLOAT_32", _WIDE),
+    TypeRow("INT8", "INT_8", "", "SFIXED_POINT_8"),
+    TypeRow("INT16", "INT_16", "", "SFIXED_POINT_16"),
+    TypeRow("INT32", "INT_32", "", "SFIXED_POINT_32"),
+    TypeRow("INT64", "INT_32", _WIDE),
+    TypeRow("UINT8", "UINT_8", "", "UFIXED_POINT_8"),
+    TypeRow("UINT16", "UINT_16", "", "UFIXED_POINT_16"),
+    TypeRow("UINT32", "UINT_32"),
+    TypeRow("UINT64", "UINT_32", _WIDE),
+    TypeRow("BOOL", "BOOL_8"),
+    TypeRow("INT4", "INT_8", "it is unpacked: no backend hands 4 bits to a custom op", "SFIXED_POINT_8"),
+    TypeRow("UINT4", "UINT_8", "it is unpacked: no backend hands 4 bits to a custom op", "UFIXED_POINT_8"),
+)
+BY_ONNX = {row.onnx: row for row in _ROWS}
+
+# A type that a backend does not hand to custom ops -> the nearest that it does.
+NEAREST = {
+    "FLOAT_16": "FLOAT_32",
+    "INT_16": "INT_32",
+    "UINT_16": "UINT_32",
+    "INT_8": "INT_32",
+    "UINT_32": "INT_32",
+    "SFIXED_POINT_8": "FLOAT_32",
+    "SFIXED_POINT_16": "FLOAT_32",
+    "SFIXED_POINT_32": "INT_32",
+    "UFIXED_POINT_16": "FLOAT_32",
+}
+
+
+def qnn_type(dtype: str) -> DataType | None:
+    """The type in QNN of a tensor that is not quantized; None where there is nothing like it."""
+    row = BY_ONNX.get(dtype)
+    return BY_NAME[row.qnn] if row and row.qnn else None
+
+
+def qnn_stored_type(dtype: str) -> DataType | None:
+    """The fixed-point type of integers that a DequantizeLinear reads."""
+    row = BY_ONNX.get(dtype)
+    return BY_NAME[row.fixed] if row and row.fixed else None
+
+
+def why_another_type(dtype: str) -> str:
+    """Why QNN has another type for it; empty where it has the same."""
+    row = BY_ONNX.get(dtype)
+    return row.why if row else ""

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import importlib
 import math
-from collections.abc import Iterator
+import re
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from udogen.errors import ToolMissing, UsageError, open_plain
+from udogen.onnx.models.model import Attribute, Function, Node, OnnxConstant, OnnxGraph, OnnxModel, OpName, ValueType
+
+if TYPE_CHECKING:
+    from udogen.onnx.models.model import Array
 
 _GRAPH, _GRAPHS = 5, 10  # kinds of attributes
 _WHOLE_BYTES = frozenset((*range(1, 8), *range(9, 17)))  # data types whose elements have whole bytes, but no STRING
@@ -57,10 +62,7 @@ def read_whole(path: Path) -> Any:
 
 
 def _initializers(graph: Any) -> Iterator[Any]:
-    yield from graph.initializer
-    for node in graph.node:
-        for body in graphs_of(node):
-            yield from _initializers(body)
+    return (each for body in bodies_of(graph) for each in body.initializer)
 
 
 def _file_of(tensor: Any) -> str:
@@ -146,8 +148,9 @@ def inferred(proto: Any, notes: list[str]) -> Any:
 
 def prepare(proto: Any) -> None:
     """Add what inference needs: the domains of all nodes to those that the model lists."""
-    known = {"" if row.domain == "ai.onnx" else row.domain for row in proto.opset_import}
-    for name in sorted({"" if d == "ai.onnx" else d for d in _domains(proto.graph)} - known):
+    known = {_domain(row.domain) for row in proto.opset_import}
+    used = {_domain(node.domain) for body in bodies_of(proto.graph) for node in body.node}
+    for name in sorted(used - known):
         proto.opset_import.add(domain=name, version=1 if name else 17)
     for function in proto.functions:
         imported = {"" if row.domain == "ai.onnx" else row.domain for row in function.opset_import}
@@ -155,12 +158,16 @@ def prepare(proto: Any) -> None:
             function.opset_import.add(domain=name, version=1 if name else 17)
 
 
-def _domains(graph: Any) -> set[str]:
-    found = {node.domain for node in graph.node}
-    for node in graph.node:
-        for body in graphs_of(node):
-            found |= _domains(body)
-    return found
+def cpu_session(model: Any) -> Any:
+    """ONNX Runtime's CPU with a `ModelProto`, without optimization; raises what ONNX Runtime raises."""
+    try:
+        runtime: Any = importlib.import_module("onnxruntime")
+    except ImportError as fault:
+        raise ToolMissing("onnxruntime is not installed", hint="pip install 'udogen[run]'") from fault
+    options = runtime.SessionOptions()
+    options.graph_optimization_level = runtime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    options.log_severity_level = 4
+    return runtime.InferenceSession(model.SerializeToString(), options, ["CPUExecutionProvider"])
 
 
 def graphs_of(node: Any) -> Iterator[Any]:
@@ -170,6 +177,14 @@ def graphs_of(node: Any) -> Iterator[Any]:
             yield attribute.g
         elif attribute.type == _GRAPHS:
             yield from attribute.graphs
+
+
+def bodies_of(graph: Any) -> Iterator[Any]:
+    """A graph (or a function), and the graphs inside of its nodes."""
+    yield graph
+    for node in graph.node:
+        for inner in graphs_of(node):
+            yield from bodies_of(inner)
 
 
 def captured_by(node: Any) -> Iterator[str]:
@@ -185,3 +200,135 @@ def taken_by(node: Any) -> Iterator[str]:
     """Names of tensors that a node takes, also in graphs inside of it."""
     yield from (name for name in node.input if name)
     yield from captured_by(node)
+
+
+_INVENTED = re.compile(r"(unk__\d+)?\Z")  # names that onnx's inference makes up
+
+
+def freeze(proto: Any, file: str) -> OnnxModel:
+    """The model; `file` is what messages call it."""
+    freezer = _Freezer()
+    return OnnxModel(
+        file=file,
+        graph=freezer.graph(proto.graph),
+        functions=tuple(freezer.function(each) for each in proto.functions),
+        opsets={_domain(row.domain): row.version for row in proto.opset_import},
+    )
+
+
+def attribute_of(proto: Any) -> Attribute:
+    """One attribute, such as the default that a schema has."""
+    return _Freezer().attribute(proto)
+
+
+def _domain(name: str) -> str:
+    return "" if name == "ai.onnx" else name
+
+
+class _Freezer:
+    """Knows the names of onnx's numbers."""
+
+    def __init__(self) -> None:
+        onnx = onnx_module()
+        self._types: dict[int, str] = {number: name for name, number in onnx.TensorProto.DataType.items()}
+        self._kinds: dict[int, str] = {number: name for name, number in onnx.AttributeProto.AttributeType.items()}
+        self._external: int = onnx.TensorProto.EXTERNAL
+        self._to_array = onnx_module("numpy_helper").to_array
+
+    def graph(self, proto: Any) -> OnnxGraph:
+        constants = {each.name: self.constant(each) for each in proto.initializer}
+        for sparse in proto.sparse_initializer:
+            constants[sparse.values.name] = OnnxConstant(self.dtype(sparse.values.data_type), tuple(sparse.dims))
+        types = {name: ValueType(each.dtype, each.shape) for name, each in constants.items()}
+        for each in (*proto.value_info, *proto.output, *proto.input):
+            found = self.value_type(each)
+            if each.name not in types or found.complete:
+                types[each.name] = found
+        return OnnxGraph(
+            name=proto.name,
+            inputs=tuple(each.name for each in proto.input if each.name not in constants),
+            outputs=tuple(each.name for each in proto.output),
+            nodes=tuple(self.node(each) for each in proto.node),
+            types=types,
+            constants=constants,
+        )
+
+    def node(self, proto: Any) -> Node:
+        return Node(
+            op=OpName(_domain(proto.domain), proto.op_type),
+            name=proto.name,
+            inputs=tuple(proto.input),
+            outputs=tuple(proto.output),
+            attributes=tuple(self.attribute(each) for each in proto.attribute),
+            graphs=tuple(self.graphs(proto.attribute)),
+        )
+
+    def graphs(self, attributes: Iterable[Any]) -> Iterable[tuple[str, OnnxGraph]]:
+        for each in attributes:
+            for body in [each.g] if each.type == _GRAPH else each.graphs if each.type == _GRAPHS else []:
+                yield each.name, self.graph(body)
+
+    def function(self, proto: Any) -> Function:
+        return Function(
+            op=OpName(_domain(proto.domain), proto.name),
+            inputs=tuple(proto.input),
+            outputs=tuple(proto.output),
+            required=tuple(proto.attribute),
+            defaults=tuple(self.attribute(each) for each in proto.attribute_proto),
+            nodes=tuple(self.node(each) for each in proto.node),
+        )
+
+    def attribute(self, proto: Any) -> Attribute:
+        """Of a kind that old files leave out, the kind follows from the value."""
+        kind = self._kinds.get(proto.type, "UNDEFINED")
+        value: Any = None
+        if kind in ("FLOAT", "INT", "STRING"):
+            value = {"FLOAT": proto.f, "INT": proto.i, "STRING": proto.s}[kind]
+            value = _text(value) if kind == "STRING" else value
+        elif kind in ("FLOATS", "INTS"):
+            value = tuple(proto.floats if kind == "FLOATS" else proto.ints)
+        elif kind == "STRINGS":
+            value = tuple(_text(each) for each in proto.strings)
+        elif kind == "TENSOR":
+            value = self.constant(proto.t)
+        return Attribute(proto.name, kind if not proto.ref_attr_name else "REFERENCE", value)
+
+    def constant(self, proto: Any) -> OnnxConstant:
+        return OnnxConstant(self.dtype(proto.data_type), tuple(proto.dims), self._array(proto))
+
+    def _array(self, proto: Any) -> Array | None:
+        if proto.data_location == self._external:
+            return None
+        try:
+            array: Array = self._to_array(proto)
+        except Exception:  # its data was too large to keep, or does not fit its shape
+            return None
+        return array
+
+    def dtype(self, number: int) -> str:
+        name = self._types.get(number, "")
+        return "" if name == "UNDEFINED" else name
+
+    def value_type(self, proto: Any) -> ValueType:
+        what = proto.type.WhichOneof("value")
+        if what is None:
+            return ValueType()
+        if what != "tensor_type":
+            return ValueType(other=what.removesuffix("_type").replace("_", " "))
+        tensor = proto.type.tensor_type
+        shape = None
+        if tensor.HasField("shape"):
+            shape = tuple(_extent(each) for each in tensor.shape.dim)
+        return ValueType(self.dtype(tensor.elem_type), shape)
+
+
+def _extent(proto: Any) -> int | str | None:
+    """A dimension; one of -1 or 0, which exporters write for "any", is not known."""
+    what = proto.WhichOneof("value")
+    if what == "dim_value":
+        return int(proto.dim_value) if proto.dim_value > 0 else None
+    return str(proto.dim_param) if what == "dim_param" and not _INVENTED.match(proto.dim_param) else None
+
+
+def _text(raw: bytes) -> str:
+    return raw.decode("utf-8", "replace")

@@ -21,7 +21,7 @@ from udogen.onnx.models.model import (
     type_in,
     walk,
 )
-from udogen.onnx.models.reading import graphs_of, onnx_module
+from udogen.onnx.models.reading import bodies_of, onnx_module
 
 _QUANTIZES, _DEQUANTIZES = "QuantizeLinear", "DequantizeLinear"
 RANDOM = frozenset(
@@ -58,9 +58,7 @@ class Argument:
 class Use:
     """One node."""
 
-    op: OpName
     name: str
-    graph: str
     inputs: tuple[Argument, ...]
     outputs: tuple[Argument, ...]
     attributes: tuple[Attribute, ...]
@@ -92,9 +90,7 @@ class _Finder:
 
     def use(self, node: Node, scopes: tuple[OnnxGraph, ...]) -> Use:
         return Use(
-            op=node.op,
             name=node.name,
-            graph=scopes[-1].name,
             inputs=_without_tail([self._input(name, scopes) for name in node.inputs]),
             outputs=_without_tail([self._output(name, scopes) for name in node.outputs]),
             attributes=node.attributes,
@@ -216,7 +212,12 @@ def definition(proto: Any, op: OpName) -> tuple[Any, list[Any]]:
     body = next((each for each in proto.functions if (each.domain, each.name) == (op.domain, op.type)), None)
     if body is None or not _whole(body):
         return None, []
-    return body, [node for node in _nodes(proto.graph) if (node.domain, node.op_type) == (op.domain, op.type)]
+    return body, [
+        node
+        for each in bodies_of(proto.graph)
+        for node in each.node
+        if (node.domain, node.op_type) == (op.domain, op.type)
+    ]
 
 
 def standalone_model(proto: Any, op: OpName, uses: Sequence[Use]) -> bytes | None:
@@ -256,7 +257,7 @@ def _as_inputs(body: Any) -> list[str]:
 
 def _model_of_one(proto: Any, body: Any, call: Any, uses: Sequence[Use], numbers: Sequence[str]) -> Any:
     """A model of one node, the call of a function, with all functions of the model that it is from."""
-    helper, unknown = onnx_module("helper"), onnx_module().TensorProto.UNDEFINED
+    helper, tensor = onnx_module("helper"), onnx_module().TensorProto
     tensors = body.input[: len(body.input) - len(numbers)]
     kinds = [_type(uses, place) for place in range(len(tensors))]
     # A test hands over numbers of other types: of 64 bits, or 32 where the model has 64.
@@ -265,12 +266,14 @@ def _model_of_one(proto: Any, body: Any, call: Any, uses: Sequence[Use], numbers
     given = [f"{name}_as_it_is" if kind else name for name, kind in zip(tensors, kinds, strict=True)]
     node = helper.make_node(call.op_type, [*tensors, *numbers], list(body.output), domain=call.domain)
     node.attribute.extend(each for each in call.attribute if each.name not in numbers)
-    rows = [helper.make_tensor_value_info(name, kind or unknown, None) for name, kind in zip(given, kinds, strict=True)]
+    rows = [
+        helper.make_tensor_value_info(name, kind or tensor.FLOAT, None) for name, kind in zip(given, kinds, strict=True)
+    ]
     graph = helper.make_graph(
         [*casts, node],
         call.op_type,
-        rows + [helper.make_tensor_value_info(name, onnx_module().TensorProto.FLOAT, []) for name in numbers],
-        [helper.make_tensor_value_info(name, unknown, None) for name in body.output],
+        rows + [helper.make_tensor_value_info(name, tensor.FLOAT, []) for name in numbers],
+        [onnx_module().ValueInfoProto(name=name) for name in body.output],
     )
     others = [each for each in proto.functions if (each.domain, each.name) != (body.domain, body.name)]
     needed = [body, *(each for each in others if _whole(each))]
@@ -283,14 +286,6 @@ def _type(uses: Sequence[Use], place: int) -> int | None:
     found = next((use.inputs[place].type.dtype for use in uses if place < len(use.inputs)), "")
     number: int | None = onnx_module().TensorProto.DataType.Value(found) if found else None
     return number
-
-
-def _nodes(graph: Any) -> list[Any]:
-    found = list(graph.node)
-    for node in graph.node:
-        for body in graphs_of(node):
-            found += _nodes(body)
-    return found
 
 
 def _whole(function: Any) -> bool:

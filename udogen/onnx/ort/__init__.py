@@ -10,7 +10,8 @@ With `prove=True` the session also checks that the kernels ran: `with with_ops.p
 
 from __future__ import annotations
 
-from udogen.onnx.ort.open_session import NotPlaced, OpProof, ProvingSession, SessionFailed, session
+from udogen.onnx.ort.open_session import OpProof, ProvingSession, session
+from udogen.onnx.ort.placement import NotPlaced, SessionFailed
 from udogen.runtime.execution_counts import NotExecuted
 
 __all__ = ["NotExecuted", "NotPlaced", "OpProof", "ProvingSession", "SessionFailed", "session"]

@@ -25,8 +25,8 @@ from udogen.build import elf
 from udogen.clients.package import Package
 from udogen.errors import RunFailed, UdogenError, UsageError
 from udogen.onnx.models import reading
-from udogen.onnx.models.from_proto import freeze
 from udogen.onnx.models.model import ValueType
+from udogen.onnx.models.reading import freeze
 from udogen.opdef import datatypes
 from udogen.qnn.system import BinaryInfo, GraphInfo, TensorInfo
 from udogen.runtime.contexts import binary_info, manifest

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import importlib
-import json
 import os
 import re
 import sys
 import tempfile
 import threading
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
@@ -22,45 +20,24 @@ from udogen.clients.client import check_rules
 from udogen.clients.package import Package, PackageOptions
 from udogen.clients.package_files import find_packages
 from udogen.errors import RunFailed, ToolMissing, UsageError
+from udogen.findings import Finding
 from udogen.onnx import client as ort_client
-from udogen.onnx.models.model import STANDARD, OnnxModel, walk
-from udogen.onnx.ort import contexts, placement_reasons, preflight, schema, versions
-from udogen.onnx.ort.placement_reasons import LogReasons, Reason, read_log
+from udogen.onnx.ort import contexts, placement, preflight, schema
+from udogen.onnx.ort.placement import (
+    EP,
+    Failure,
+    LogReasons,
+    Placement,
+    SessionFailed,
+    read_log,
+)
 from udogen.qnn import interface
 from udogen.runtime import execution_counts, failures
 from udogen.runtime.contexts.runtime import ALONE
 from udogen.runtime.execution_counts import NotExecuted
 from udogen.runtime.library import RuntimeLibrary, check_loadable, check_provider
 
-EP = "QNN"
 _RESERVED = {"backend_path", "backend_type", "op_packages", "dump_json_qnn_graph", "json_qnn_graph_dir"}
-
-
-class _Failure(RunFailed):
-    """A failure of ONNX Runtime, with the reasons from its log."""
-
-    def __init__(
-        self, message: str, *, hint: str = "", details: Sequence[str] = (), log: LogReasons | None = None
-    ) -> None:
-        super().__init__(message, hint=hint, details=details)
-        self.log = log or LogReasons()
-
-    @property
-    def refused(self) -> bool:
-        """Whether the op itself refused the node."""
-        return bool(self.log.refusals)
-
-
-class SessionFailed(_Failure):
-    """ONNX Runtime could not create the session."""
-
-    kind = "ort-session-failed"
-
-
-class NotPlaced(_Failure):
-    """A custom node is not on QNN, or not in its package."""
-
-    kind = "ort-not-placed"
 
 
 def session(
@@ -89,7 +66,7 @@ def session(
     `session("net.onnx", [folder], backend="htp").run(None, {"x": x})`
     """
     if runtime is None:
-        versions.check(backend)
+        preflight.check_releases(backend)
     more = dict(provider_options or {})
     if reserved := sorted(_RESERVED & set(more)):
         raise UsageError(f"the provider option {reserved[0]} is set by the other arguments", hint="leave it out")
@@ -110,13 +87,13 @@ class PlacedSession(NamedTuple):
 
 def placed_session(model: Path, packages: Sequence[Path], backend: str) -> PlacedSession:
     """Like `session`, with the placement of all nodes; the provider logs its reasons with the least severity alone."""
-    versions.check(backend)
+    preflight.check_releases(backend)
     prepared = _prepare(model, find_packages(packages, PackageOptions(backend)), backend, None, narrow=True)
     library = backend_library(backend)
     options = _modules()[0].SessionOptions()
     options.log_severity_level = 0
-    made, placement = _open(prepared, library, options, {})
-    return PlacedSession(made, placement.names, placement_reasons.refused_nodes(placement.output))
+    made, placed = _open(prepared, library, options, {})
+    return PlacedSession(made, placed.names, placement.refused_nodes(placed.output))
 
 
 @dataclass(frozen=True)
@@ -147,7 +124,7 @@ def _prepare(
     else:
         packages = preflight.narrowed(path, packages) if narrow else packages
         check_rules(ort_client.CLIENT, packages)
-        schemas = schema.for_packages(path, packages, rules, known=versions.custom_ops())
+        schemas = schema.for_packages(path, packages, rules, known=preflight.ops_of_provider())
         preflight.check_model(schemas.model, packages)
         prepared = _PreparedSession(path, backend, packages, schemas=schemas)
     for package in prepared.packages:
@@ -158,7 +135,7 @@ def _prepare(
 
 def _open(
     prepared: _PreparedSession, library: Path, options: Any, provider_options: Mapping[str, str]
-) -> tuple[Any, _Placement]:
+) -> tuple[Any, Placement]:
     """The session, after a check of the placement of its nodes."""
     with tempfile.TemporaryDirectory(prefix="udogen-ort-") as dump:
         all_options = {
@@ -172,30 +149,30 @@ def _open(
             serial = RuntimeLibrary(prepared.backend, backends.RUNTIMES[prepared.backend], library, "").serial
             with ALONE if serial else nullcontext():
                 made, output = _make(prepared, all_options, options, serial=serial)
-            placement = _placement_of(made, Path(dump), output)
+            placed = placement.placement_of(made, Path(dump), output)
             if prepared.contexts is not None:
-                _check_contexts(placement, prepared.contexts, prepared.path)
+                placement.check_contexts(placed, prepared.contexts, prepared.path)
             elif prepared.schemas is not None:
-                _check_placement(placement, prepared.schemas.model, prepared.packages)
-        except _Failure as fault:
+                placement.check_placement(placed, prepared.schemas.model, prepared.packages)
+        except Failure as fault:
             reasons = _reasons(fault.log, prepared, library)
             if not reasons:
                 raise
-            details = [*(each.text for each in reasons[1:]), fault.message, *fault.details, fault.hint]
+            details = [*(each.message for each in reasons[1:]), fault.message, *fault.details, fault.hint]
             raise type(fault)(
-                reasons[0].text, details=list(filter(None, details)), hint=reasons[0].remedy, log=fault.log
+                reasons[0].message, details=list(filter(None, details)), hint=reasons[0].hint, log=fault.log
             ) from fault
-    return made, placement
+    return made, placed
 
 
-def _reasons(log: LogReasons, prepared: _PreparedSession, library: Path) -> list[Reason]:
+def _reasons(log: LogReasons, prepared: _PreparedSession, library: Path) -> list[Finding]:
     found = []
     if log.not_registered:
-        found += placement_reasons.of_packages(prepared.packages, backend=prepared.backend, runtime=library)
+        found += placement.of_packages(prepared.packages, backend=prepared.backend, runtime=library)
     if prepared.contexts is not None:
-        found += placement_reasons.of_contexts(prepared.contexts, prepared.packages, library)
+        found += placement.of_contexts(prepared.contexts, prepared.packages, library)
     if prepared.schemas is not None:
-        found += placement_reasons.of_model(prepared.schemas.model, prepared.packages, prepared.backend)
+        found += placement.of_model(prepared.schemas.model, prepared.packages, prepared.backend)
     return found
 
 
@@ -295,120 +272,6 @@ def _failed(message: str, output: str) -> SessionFailed:
         hint=log.remedy or "the details are its log; see `udogen explain`",
         log=log,
     )
-
-
-# --- where nodes are ------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class _Placement:
-    """The placement of a session's nodes."""
-
-    nodes: Mapping[str, Counter[str]]  # execution provider -> op type -> nodes
-    replaced: tuple[str, ...]  # nodes of schema bodies that replaced a custom node
-    in_packages: Counter[tuple[str, str]]  # (package, op type) of the nodes in QNN's graph
-    names: frozenset[str]  # of the nodes in QNN's graph, and of the tensors that they compute
-    output: str  # what was printed while the session was created
-
-    def on_qnn(self, op: str) -> int:
-        """The number of nodes of an op type that are on QNN."""
-        return sum(count[op] for name, count in self.nodes.items() if EP in name)
-
-    def elsewhere(self, op: str) -> list[str]:
-        """The other execution providers that have nodes of an op type."""
-        return [name for name, count in self.nodes.items() if count[op] and EP not in name]
-
-
-_RENAMED = re.compile(r"_token_\d+$")  # ends the names that ONNX Runtime gives when it changes the layout of tensors
-
-
-def _placement_of(made: Any, dump: Path, output: str) -> _Placement:
-    nodes: dict[str, Counter[str]] = {}
-    names: set[str] = set()
-    replaced = []
-    for part in made.get_provider_graph_assignment_info():
-        for node in part.get_nodes():
-            nodes.setdefault(part.ep_name, Counter())[node.op_type] += 1
-            if schema.MARK in node.name:
-                replaced.append(node.name)
-    in_packages: Counter[tuple[str, str]] = Counter()
-    for file in sorted(os.listdir(dump)):
-        if file.endswith(".json") and not file.endswith("_tensor_log.json"):
-            graph = json.loads((dump / file).read_text("utf-8", "replace")).get("graph", {})
-            for name, node in graph.get("nodes", {}).items():
-                in_packages[node["package"], node["type"]] += 1
-                names |= {_RENAMED.sub("", each) for each in (name, *node["output_names"])}
-    return _Placement(nodes, tuple(replaced), in_packages, frozenset(names), output)
-
-
-def nodes_elsewhere(made: Any) -> tuple[str, ...]:
-    """The names of a session's nodes that are not on QNN, except those that only quantize at its borders."""
-    return tuple(
-        node.name or node.op_type
-        for part in made.get_provider_graph_assignment_info()
-        if EP not in part.ep_name
-        for node in part.get_nodes()
-        if node.op_type not in ("QuantizeLinear", "DequantizeLinear")
-    )
-
-
-def _check_placement(placement: _Placement, model: OnnxModel, packages: Sequence[Package]) -> None:
-    for package in packages:
-        for op in package.ops:
-            in_package, on_qnn = placement.in_packages[package.name, op], placement.on_qnn(op)
-            replaced = any(name.endswith(f"{op}_{schema.MARK}") for name in placement.replaced)
-            if in_package and in_package >= on_qnn and not placement.elsewhere(op) and not replaced:
-                continue
-            if on_qnn > in_package and _is_quantized(model, op):
-                raise NotPlaced(
-                    f"a node of op {op} is not in package {package.name}: it went to QNN's own op of that name, for "
-                    "ONNX Runtime keeps built-in ops between DequantizeLinear and QuantizeLinear from op packages",
-                    hint=f"give the node a domain of its own, like udogen::{op}: the package gets quantized tensors",
-                )
-            raise _not_placed(package, op, placement, model)
-
-
-def _is_quantized(model: OnnxModel, op: str) -> bool:
-    """Whether a node of ONNX's own op of this name is between DequantizeLinear and QuantizeLinear."""
-    nodes = [node for node, _ in walk(model.graph)]
-    dequantized = {name for node in nodes if node.op.type == "DequantizeLinear" for name in node.outputs}
-    quantized = {node.inputs[0] for node in nodes if node.op.type == "QuantizeLinear"}
-    return any(
-        node.op.type == op
-        and node.op.domain in STANDARD
-        and dequantized & {*node.inputs}
-        and quantized & {*node.outputs}
-        for node in nodes
-    )
-
-
-def _not_placed(package: Package, op: str, placement: _Placement, model: OnnxModel) -> NotPlaced:
-    log = read_log(placement.output, ops=[op])
-    used = sum(node.op.type == op for node, _ in walk(model.graph))
-    nodes = f"the node of op {op} is not" if used == 1 else f"not all {used} nodes of op {op} are"
-    lost = placement.on_qnn(op) - placement.in_packages[package.name, op]
-    if lost > 0:
-        where = f"{lost} went to QNN's own op of that name"
-    elif elsewhere := placement.elsewhere(op):
-        where = f"some went to {' and '.join(elsewhere)}"
-    else:
-        where = "QNN did not take it, and ONNX Runtime has no kernel for the op"
-    return NotPlaced(
-        f"{nodes} in package {package.name}: {where} ({log.first or 'the log has no reason'})",
-        details=log.details,
-        hint=log.remedy or "`udogen run op` with the node's shapes and parameters shows more",
-        log=log,
-    )
-
-
-def _check_contexts(placement: _Placement, model: contexts.ContextModel, path: Path) -> None:
-    """Raise if a context is not on QNN; HTP restores none whose packages are not registered."""
-    missing = len(model.nodes) - placement.on_qnn(contexts.OP)
-    if missing > 0:
-        raise NotPlaced(
-            f"{missing} of {len(model.nodes)} EPContext nodes of {path} are not on QNN",
-            hint="`udogen explain` on the log of ONNX Runtime may show why",
-        )
 
 
 # --- execution counts -----------------------------------------------------------------------------------

@@ -1,17 +1,20 @@
-"""Checks before a session is created: compares the custom nodes of a model with the configs of the packages."""
+"""Checks before a session is created: releases that fit together; custom nodes of a model and configs of packages."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from importlib import metadata
 from pathlib import Path
 
+from udogen import backends, resources
+from udogen.backends import architectures
+from udogen.build import tools
 from udogen.clients.package import Package
-from udogen.errors import UsageError
+from udogen.errors import ToolMissing, UsageError
 from udogen.findings import suggestion
-from udogen.onnx.models.from_proto import freeze
-from udogen.onnx.models.model import Attribute, Node, OnnxModel, walk
-from udogen.onnx.models.reading import read_proto
+from udogen.onnx.models.model import Attribute, Node, OnnxModel, OpName, walk
+from udogen.onnx.models.reading import freeze, read_proto
 from udogen.opdef.model import Op, Tensor
 
 _INT32 = range(-(1 << 31), 1 << 31)
@@ -130,3 +133,69 @@ def _counts(where: str, what: str, names: Sequence[str], tensors: Sequence[Tenso
     if not least <= given <= most:
         allowed = str(most) if least == most else f"{least} to {most}"
         yield f"{where} has {given} {what}; the config has {allowed}", "is it the op of this package?"
+
+
+Version = tuple[int, ...]
+ORT, QNN = "onnxruntime", "onnxruntime-qnn"
+
+_INSTALL = "pip install 'onnxruntime>=1.24.2,<1.28' onnxruntime-qnn==2.3.0"
+DOMAINS_SINCE = (2, 7)  # the first release that reads ORT_QNN_CUSTOM_OP_DOMAINS
+
+
+def check_releases(backend: str) -> None:
+    """Raise if the installed releases are incompatible, or lack the backend."""
+    found = {name: _installed(name) for name in (ORT, QNN)}
+    if missing := [name for name, text in found.items() if not text]:
+        raise ToolMissing(f"{' and '.join(missing)} is not installed", hint=_INSTALL)
+    check_pair(found[ORT], found[QNN], backend)
+
+
+def check_pair(ort: str, qnn: str, backend: str) -> None:
+    """Like `check_releases`, for these two releases; unknown releases are not refused."""
+    rows = resources.facts("onnxruntime")["release"]
+    row = next((each for each in rows if _numbers(each["first"]) <= _numbers(qnn) < _numbers(each["before"])), None)
+    if row is not None and _numbers(ort) < _numbers(row["oldest"]):
+        raise ToolMissing(
+            f"onnxruntime {ort} is too old for onnxruntime-qnn {qnn}, which needs {row['oldest']}",
+            hint=_INSTALL,
+        )
+    if row is not None and "refused" in row and _numbers(ort) >= _numbers(row["refused"]):
+        raise ToolMissing(
+            f"onnxruntime {ort} and onnxruntime-qnn {qnn} are incompatible: {row['why']}",
+            hint=f"{_INSTALL}; or onnxruntime-qnn 2.4.0 or later, which has no libQnnCpu.so",
+        )
+    runtime = backends.RUNTIMES.get(backend)
+    if runtime is not None and runtime.ort_below and _numbers(qnn) >= runtime.ort_below:
+        raise ToolMissing(
+            f"onnxruntime-qnn {qnn} has no {runtime.library}",
+            hint=f'backend="htp", or {_INSTALL}, or give runtime=PATH',
+        )
+
+
+def releases() -> str:
+    """The installed releases, for messages."""
+    return " + ".join(f"{name} {_installed(name)}" for name in (ORT, QNN))
+
+
+def ops_of_provider() -> tuple[OpName, ...]:
+    """The ops that the provider defines itself: those of ORT_QNN_CUSTOM_OP_DOMAINS, if it reads that variable."""
+    if _numbers(_installed(QNN) or "0") < DOMAINS_SINCE:
+        return ()
+    found = []
+    for entry in tools.custom_op_domains().split(";"):
+        domain, _, names = entry.partition(":")
+        found += [OpName(domain.strip(), name.strip()) for name in names.split(",") if name.strip()]
+    return tuple(found)
+
+
+def _installed(name: str) -> str:
+    try:
+        return metadata.version(name)
+    except metadata.PackageNotFoundError:
+        return ""
+
+
+def _numbers(text: str) -> Version:
+    """(1, 27, 0) for 1.27.0 and for 1.27.0.dev2026."""
+    plain = text.split("+", maxsplit=1)[0].split(".dev", maxsplit=1)[0].split("rc", maxsplit=1)[0]
+    return architectures.version(plain)

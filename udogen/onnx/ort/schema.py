@@ -11,7 +11,7 @@ accepts no node with a tensor of unknown shape.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
@@ -19,12 +19,11 @@ from typing import Any
 
 from udogen.clients.package import Package
 from udogen.errors import UdogenError, UsageError
-from udogen.onnx.models import custom_ops, reading
-from udogen.onnx.models.load import Outputs, TypeOf, load_model, no_outputs
-from udogen.onnx.models.model import UNKNOWN, Node, OnnxGraph, OnnxModel, OpName, ValueType, type_in, walk
-from udogen.onnx.models.types import BY_ONNX
+from udogen.onnx.models import reading
+from udogen.onnx.models.load import TypeOf, is_custom, load_model
+from udogen.onnx.models.model import BY_ONNX, UNKNOWN, Node, OnnxGraph, OnnxModel, OpName, ValueType, type_in, walk
 from udogen.opdef.datatypes import DataType
-from udogen.opdef.model import Op, OpPackage
+from udogen.opdef.model import Op
 from udogen.opdef.shape_rules import Given, ShapeRules, load_shape_rules
 
 _FUNCTIONS_SINCE = 8  # the first IR version with functions
@@ -77,41 +76,41 @@ def schemas_of(
     path: Path,
     only: Sequence[str] = (),
     *,
-    outputs: Outputs = no_outputs,
-    params: Mapping[str, Sequence[str]] | None = None,
+    ops: Sequence[Op] = (),
+    rules: Path | None = None,
     known: Sequence[OpName] = (),
 ) -> Schemas:
     """Schemas for the custom ops of a model, or for `only` some; ops that the model defines itself stay unchanged.
 
-    `outputs` returns the shapes of the outputs of custom nodes; `params` has the parameters of ops in the order of
-    their config; `known` are ops that ONNX Runtime accepts without a schema.
+    The configs of `ops` and a file of shape rules define the shapes of outputs, and the order of parameters; `known`
+    are ops that ONNX Runtime accepts without a schema.
     """
-    loaded = load_model(path, tuple(only), outputs)
+    loaded = load_model(path, tuple(only), _OutputTypes(ops, rules))
     raw = reading.read_proto(path)
     undefined = [op for op in loaded.ops if loaded.model.function(op) is None]
     if only:  # a built-in op that a package implements needs no schema
-        undefined = [op for op in undefined if custom_ops.is_custom(op, loaded.model)]
-    ops = [op for op in undefined if op not in known]
+        undefined = [op for op in undefined if is_custom(op, loaded.model)]
+    without = [op for op in undefined if op not in known]
     uses = _uses(loaded.model, undefined)
     notes = [f"{op} is defined by the model itself: this is kept" for op in loaded.ops if loaded.model.function(op)]
     opset = loaded.model.opsets.get("", _NEWEST_OPSET)
     added = reading.onnx_module().ModelProto()  # protobuf merges it with the model to which it is appended
-    added.functions.extend(_function(op, uses[op], opset, notes) for op in ops)
+    added.functions.extend(_function(op, uses[op], opset, notes) for op in without)
     if rows := _missing_types(raw, [use for op in undefined for use in uses[op]]):
         added.graph.value_info.extend(rows)
-    _add_imports(added, raw, ops)
+    _add_imports(added, raw, without)
     # The provider passes up to three attributes in reverse order, more in another order (measured: 2.3.0).
-    order = {op: tuple(reversed(names)) for op, names in (params or {}).items() if len(names) > 1}
+    order = {op.name: tuple(each.name for each in reversed(op.params)) for op in ops if len(op.params) > 1}
     return Schemas(
         loaded.model,
         tuple(undefined),
-        tuple(ops),
+        tuple(without),
         added.SerializeToString(deterministic=True),
         (*loaded.notes, *notes),
         tuple(dict.fromkeys(_external(raw.graph))),
         order,
         _reorder(raw, order),
-        shared=bool(ops or raw.functions) and any(_split(each) for each in _bodies(raw)),
+        shared=bool(without or raw.functions) and any(_split(each) for each in _bodies(raw)),
     )
 
 
@@ -128,18 +127,14 @@ def for_packages(
     path: Path, packages: Sequence[Package], rules: Path | None = None, *, known: Sequence[OpName] = ()
 ) -> Schemas:
     """Schemas for the ops of packages in a model, with shapes from their configs and rules."""
-    return schemas_of(
-        path,
-        [op for package in packages for op in package.ops],
-        outputs=outputs_of_packages(packages, rules),
-        params=params_of(op for package in packages for op in package.models),
-        known=known,
-    )
-
-
-def params_of(ops: Iterable[Op]) -> dict[str, tuple[str, ...]]:
-    """The parameters of each op in the order of its config."""
-    return {op.name: tuple(each.name for each in op.params) for op in ops}
+    without_config = next((each for each in packages if each.built is None or not each.built.configs), None)
+    if rules is not None and without_config is not None:
+        raise UsageError(
+            f"{rules} needs the config of the op, and {without_config.library.file} is only a library",
+            hint="give the folder of the package",
+        )
+    ops = [op for package in packages for op in package.models]
+    return schemas_of(path, [op for package in packages for op in package.ops], ops=ops, rules=rules, known=known)
 
 
 def without_shape(found: Schemas) -> list[str]:
@@ -154,15 +149,10 @@ def without_shape(found: Schemas) -> list[str]:
 
 
 def add_schemas(
-    path: Path,
-    out: Path,
-    only: Sequence[str] = (),
-    *,
-    outputs: Outputs = no_outputs,
-    params: Mapping[str, Sequence[str]] | None = None,
+    path: Path, out: Path, only: Sequence[str] = (), *, ops: Sequence[Op] = (), rules: Path | None = None
 ) -> Schemas:
     """Write a model with schemas for its custom ops; its weights are copied unchanged."""
-    found = schemas_of(path, only, outputs=outputs, params=params)
+    found = schemas_of(path, only, ops=ops, rules=rules)
     if out.exists() and out.samefile(path):
         raise UsageError(f"{out} is the model itself", hint="choose another name")
     if found.external and out.resolve().parent != path.resolve().parent:
@@ -277,12 +267,10 @@ def _missing_types(raw: Any, uses: Sequence[_Use]) -> list[Any]:
 
 
 def _external(graph: Any) -> Iterator[str]:
-    for each in graph.initializer:
-        if each.data_location == 1:
-            yield next((row.value for row in each.external_data if row.key == "location"), "")
-    for node in graph.node:
-        for body in reading.graphs_of(node):
-            yield from _external(body)
+    for body in reading.bodies_of(graph):
+        for each in body.initializer:
+            if each.data_location == 1:
+                yield next((row.value for row in each.external_data if row.key == "location"), "")
 
 
 def _add_imports(added: Any, raw: Any, ops: Sequence[OpName]) -> None:
@@ -300,11 +288,8 @@ def _add_imports(added: Any, raw: Any, ops: Sequence[OpName]) -> None:
 
 def _bodies(model: Any) -> Iterator[Any]:
     """The graph and the functions of a model, and the graphs inside of their nodes."""
-    waiting = [model.graph, *model.functions]
-    while waiting:
-        body = waiting.pop()
-        yield body
-        waiting += [inner for node in body.node for inner in reading.graphs_of(node)]
+    for each in (model.graph, *model.functions):
+        yield from reading.bodies_of(each)
 
 
 def _reorder(model: Any, order: Mapping[str, Sequence[str]]) -> bool:
@@ -358,22 +343,6 @@ SHAPE_HINT = (
 _MOST_DATA = 4096  # elements of a constant: larger ones are data, not shapes
 _FROM_ONNX = {row.onnx: row.qnn for row in BY_ONNX.values()}
 _TO_ONNX = {row.qnn: row.onnx for row in BY_ONNX.values() if not row.why}
-
-
-def outputs_of_packages(packages: Sequence[Package], rules: Path | None = None) -> Outputs:
-    """Shapes of outputs from the configs of packages and a file of shape rules."""
-    without_config = next((each for each in packages if each.built is None or not each.built.configs), None)
-    if rules is not None and without_config is not None:
-        raise UsageError(
-            f"{rules} needs the config of the op, and {without_config.library.file} is only a library",
-            hint="give the folder of the package",
-        )
-    return _OutputTypes([op for package in packages for op in package.models], rules)
-
-
-def outputs_of_configs(packages: Sequence[OpPackage], rules: Path | None = None) -> Outputs:
-    """Shapes of outputs from configs and a file of shape rules."""
-    return _OutputTypes([op for package in packages for op in package.ops], rules)
 
 
 class _OutputTypes:

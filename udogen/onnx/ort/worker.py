@@ -8,22 +8,14 @@ import hashlib
 import tempfile
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from udogen.build import elf
-from udogen.onnx.ort import open_session, versions
-from udogen.onnx.ort.commands import (
-    ArrayRow,
-    ModelRan,
-    NetworkRan,
-    OpenOrt,
-    OrtOpened,
-    RunModel,
-    RunNetwork,
-)
+from udogen.onnx.ort import open_session, placement, preflight
 from udogen.runtime import execution_counts, failures
 from udogen.runtime.channel import Done, Quit
 from udogen.runtime.worker.serving import Commands, Parent, serve
@@ -47,11 +39,11 @@ class OrtWorker:
         self._phase("import ONNX Runtime")
         if watch := getattr(ctypes.CDLL(None), "udogen_watch_faults", None):  # preloaded: a crash names its library
             watch()
-        versions.check(command.backend)
+        preflight.check_releases(command.backend)
         library = open_session.backend_library(command.backend)
         builds = elf.sdk_releases(library)
-        name = f"{versions.text()} with {library.name}"
-        return OrtOpened(name, builds[-1] if builds else "", versions.text(), str(library))
+        name = f"{preflight.releases()} with {library.name}"
+        return OrtOpened(name, builds[-1] if builds else "", preflight.releases(), str(library))
 
     def run(self, command: RunModel) -> ModelRan:
         """Execute a model `loops` times; the counts are those of the package, before and after."""
@@ -89,7 +81,7 @@ class OrtWorker:
             began = time.perf_counter()
             samples.append(self._execute(made, command, rows, command.model.name, hint))
             seconds.append(time.perf_counter() - began)
-        elsewhere = open_session.nodes_elsewhere(made)
+        elsewhere = placement.nodes_elsewhere(made)
         return NetworkRan(tuple(samples), tuple(seconds), elsewhere, tuple(sorted(on_qnn)), tuple(reasons.items()))
 
     def _execute(
@@ -108,7 +100,7 @@ class OrtWorker:
     def _opened(self, path: Path, command: RunModel) -> Any:
         try:
             return open_session.session(path, [command.library], backend=command.backend, ops=[command.op])
-        except (open_session.NotPlaced, open_session.SessionFailed) as fault:
+        except (placement.NotPlaced, placement.SessionFailed) as fault:
             if not fault.refused:
                 raise
             raise failures.OpRefused(fault.message, hint=fault.hint, details=fault.details) from fault
@@ -141,3 +133,85 @@ def _counts(library: Path, provider: str, op: str) -> tuple[int, int]:
 def main() -> None:
     """Run models of cases."""
     serve(lambda parent: OrtWorker(parent).commands())
+
+
+@dataclass(frozen=True)
+class OpenOrt:
+    """Import ONNX Runtime."""
+
+    backend: str
+
+
+@dataclass(frozen=True)
+class OrtOpened:
+    """Name and release of ONNX Runtime, and the backend library that its provider loads."""
+
+    name: str
+    build_id: str
+    version: str
+    path: str
+
+
+@dataclass(frozen=True)
+class ArrayRow:
+    """An input or an output of a model."""
+
+    name: str
+    dtype: str  # numpy's name
+    shape: tuple[int, ...]
+    data: Any
+
+    @classmethod
+    def of(cls, name: str, array: Any) -> ArrayRow:
+        """A row that can be sent."""
+        return cls(name, str(array.dtype), array.shape, array)
+
+    @property
+    def array(self) -> Any:
+        """The array of a row that was received."""
+        return np.frombuffer(self.data.data, self.dtype).reshape(self.shape)
+
+
+@dataclass(frozen=True)
+class RunModel:
+    """Run a model whose nodes all have one op of a package."""
+
+    backend: str
+    library: Path
+    provider: str
+    op: str
+    loops: int
+    model: bytes
+    inputs: tuple[ArrayRow, ...]
+    outputs: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class RunNetwork:
+    """Run a whole model with some op packages, once for each sample of its inputs."""
+
+    backend: str
+    packages: tuple[Path, ...]
+    model: Path
+    samples: tuple[tuple[ArrayRow, ...], ...]
+    outputs: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class NetworkRan:
+    """The outputs for each sample, the seconds that each took, and the placement of the nodes."""
+
+    samples: tuple[tuple[ArrayRow, ...], ...] = ()
+    seconds: tuple[float, ...] = (0.0,)
+    elsewhere: tuple[str, ...] = ()  # nodes that did not run on QNN
+    on_qnn: tuple[str, ...] = ()  # nodes and tensors
+    reasons: tuple[tuple[str, str], ...] = ()  # nodes that QNN's provider did not take, and why
+
+
+@dataclass(frozen=True)
+class ModelRan:
+    """The outputs, and the package's counts of the op and of all ops: before, when the session was ready, and after."""
+
+    outputs: tuple[ArrayRow, ...]
+    counted: str
+    counts: tuple[tuple[int, int], ...]

@@ -1,7 +1,8 @@
-"""Models with nodes to be fused."""
+"""ONNX models for tests: a node in a line, a model in a call."""
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,18 +13,29 @@ from onnx import TensorProto, helper, numpy_helper
 FLOAT = TensorProto.FLOAT
 
 
-def save(
-    path: Path, nodes: list[Any], inputs: dict[str, Any], outputs: list[str], constants: dict[str, Any] | None = None,
-    *, opset: int = 17, types: dict[str, int] | None = None,
-) -> Path:  # fmt: skip
-    """Write a model to a file; shapes of inputs may contain names."""
-    kinds = types or {}
-    rows = [helper.make_tensor_value_info(name, kinds.get(name, FLOAT), shape) for name, shape in inputs.items()]
-    results = [helper.make_tensor_value_info(name, kinds.get(name, FLOAT), None) for name in outputs]
+def model(
+    nodes: Sequence[Any], inputs: Mapping[str, Any], outputs: Collection[str] | Mapping[str, Any],
+    constants: Mapping[str, Any] | None = None, *, opset: int = 17, types: Mapping[str, int] | None = None,
+    ir_version: int = 10, functions: Sequence[Any] = (),
+) -> Any:  # fmt: skip
+    """Return a model; shapes may contain names; without shapes of outputs, ONNX infers all that it can."""
+    kinds, shapes = types or {}, outputs if isinstance(outputs, Mapping) else dict.fromkeys(outputs)
+    ends = [
+        [helper.make_tensor_value_info(name, kinds.get(name, FLOAT), shape) for name, shape in side.items()]
+        for side in (inputs, shapes)
+    ]
     arrays = [numpy_helper.from_array(np.asarray(array), name) for name, array in (constants or {}).items()]
-    graph = helper.make_graph(nodes, "graph", rows, results, arrays)
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8)
-    onnx.save(onnx.shape_inference.infer_shapes(model), str(path))
+    inside = [inner for each in nodes for attribute in each.attribute for inner in attribute.g.node]
+    domains = dict.fromkeys(each.domain for each in (*nodes, *inside, *functions) if each.domain)
+    imports = [helper.make_opsetid("", opset), *(helper.make_opsetid(domain, 1) for domain in domains)]
+    graph = helper.make_graph(nodes, "graph", *ends, arrays)
+    made = helper.make_model(graph, opset_imports=imports, ir_version=ir_version, functions=functions)
+    return made if shapes is outputs else onnx.shape_inference.infer_shapes(made)
+
+
+def save(path: Path, *parts: Any, **options: Any) -> Path:
+    """Write a model to a file."""
+    onnx.save(model(*parts, **options), str(path))
     return path
 
 

@@ -1,0 +1,329 @@
+"""A kernel's file: its function, the lines that use tensors, the functions to compile, and what Halide gets of it."""
+
+from __future__ import annotations
+
+import inspect
+import re
+import sys
+import traceback
+from collections.abc import Callable
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import halide as hl
+
+from udogen.errors import UsageError
+from udogen.kernels import Autoschedule, Flat, Rows, View, Whole, hvx
+from udogen.kernels.algorithm import TYPES, KernelTensor, RowLayout, as_expr
+from udogen.kernels.request import (
+    KernelVariant,
+    Request,
+    TensorPort,
+    type_combinations,
+)
+from udogen.python_files import load_module, words_of
+
+SCALARS = {"f32": "Float", "i32": "Int"}
+_UNBOUNDED = re.compile(r"Buffer (\w+)\S* may be accessed in an unbounded way")
+_FUNCTION = re.compile(r"[Ff]unc(?:tion)? \"?([\w$]+)")
+_MOST_OPTIONAL = 3  # optional tensors: functions are compiled with and without each
+_REDUCTIONS = ("sum", "product", "maximum", "minimum", "argmax", "argmin")
+
+
+class Kernel:
+    """The function of a kernel's file; its arguments must be those of the op."""
+
+    def __init__(self, request: Request) -> None:
+        self.request = request
+        file = Path(request.file)
+        self.functions: list[dict[str, Any]] = []  # those of vectors for Hexagon
+        self.lines: dict[str, int] = {}  # where each Halide function was made
+        self.uses: dict[str, dict[int, bool]] = {}  # the lines that use a tensor, and whether they compute the index
+        _remember_lines(request.file, self.lines, self.use)
+        module = load_module(file)
+        found, self.own_schedule = getattr(module, request.op, None), getattr(module, "schedule", None)
+        self.autoschedule: Autoschedule | None = None
+        if isinstance(self.own_schedule, Autoschedule):
+            self.autoschedule, self.own_schedule = self.own_schedule, None
+        if not callable(found):
+            raise UsageError(
+                f"{file}:1: it defines no function `{request.op}`", hint=f"write `def {request.op}(…):` for the op"
+            )
+        self.function = found
+        self.where = f"{file}:{found.__code__.co_firstlineno}"
+        names = [port.name for port in request.tensors]
+        views: dict[str, View] = dict.fromkeys(names, Flat())
+        self.names = []
+        self.reads_outputs = False
+        for name, parameter in inspect.signature(found, eval_str=True).parameters.items():
+            self._need(name, names)
+            self.names.append(name)
+            if name in names and parameter.annotation is not inspect.Parameter.empty:
+                views[name] = self._view(name, parameter.annotation)
+        self.views = [views[name] for name in names]
+        self._check_views()
+
+    def _check_views(self) -> None:
+        """Raise unless the views fit the config, and all outputs are written."""
+        request = self.request
+        for view in self.views:
+            if isinstance(view, Rows) and isinstance(view.axis, str) and view.axis not in request.scalars:
+                raise UsageError(
+                    f"{self.where}: Rows({view.axis!r}) names no scalar parameter of {request.op}",
+                    hint="it has " + (", ".join(request.scalars) or "none"),
+                )
+        for port, view in zip(request.tensors, self.views, strict=True):
+            if isinstance(view, Whole) and view.rank < port.rank:
+                raise UsageError(
+                    f"{self.where}: {request.op}() takes `{port.name}` as {view}, and the config has {port.rank}D",
+                    hint=f"take it as Whole({port.rank}), or as Flat or Rows",
+                )
+            if port.is_output and port.name not in self.names:
+                raise UsageError(
+                    f"{self.where}: {request.op}() does not take the output `{port.name}`", hint="write to all outputs"
+                )
+
+    def _need(self, name: str, tensors: list[str]) -> None:
+        """Raise unless a parameter of the function is one of the op's."""
+        request = self.request
+        if name in request.refused:
+            raise UsageError(
+                f"{self.where}: {request.op}() takes `{name}`, which is {request.refused[name]}",
+                hint="write this kernel in C++, or remove the parameter: kernels in Python take tensors and numbers",
+            )
+        if name not in tensors and name not in request.scalars:
+            known = ", ".join([*tensors, *request.scalars])
+            raise UsageError(
+                f"{self.where}: {request.op}() takes `{name}`, which the op does not have", hint=f"it has {known}"
+            )
+
+    def _view(self, name: str, annotation: Any) -> View:
+        view = annotation() if isinstance(annotation, type) else annotation
+        if not isinstance(view, View):
+            raise UsageError(
+                f"{self.where}: `{name}` of {self.request.op}() is annotated with {view!r}, which is not a view",
+                hint="use Flat, Rows or Whole of udogen.kernels",
+            )
+        return view
+
+    def refuse_autoschedule(self, what: str) -> UsageError:
+        """An error at the line with the `Autoschedule`."""
+        assert self.autoschedule
+        where = f"{self.request.file}:{self.autoschedule.line}"
+        return UsageError(f"{where}: {self.autoschedule.name} {what}", hint="take out the line for the usual schedule")
+
+    def use(self, tensor: str, indices: list[Any]) -> None:
+        """Remember the line that reads or writes a tensor."""
+        line, lines = line_in(self.request.file), self.uses.setdefault(tensor, {})
+        lines[line] = lines.get(line, False) or any(_is_computed(each) for each in indices)
+
+    def line_of(self, fault: str) -> int:
+        """The line of the tensor or function that an error from Halide names; 0 if unknown."""
+        if named := _UNBOUNDED.search(fault):
+            lines = self.uses.get(named[1], {})
+            several = (lines, *self.uses.values())  # a function that reads the tensor may compute the index
+            computed = (line for each in several for line, is_computed in each.items() if is_computed)
+            return next(computed, next(iter(lines), 0))
+        return next((line for name in _FUNCTION.findall(fault) if (line := self.lines.get(name, 0))), 0)
+
+    @property
+    def has_rows(self) -> bool:
+        return any(isinstance(view, Rows) for view in self.views)
+
+    def types(self) -> list[tuple[str, ...]]:
+        """The combinations of types in which tensors may be stored, with and without each optional one."""
+        ports = self.request.tensors
+        optional = [port.name for port in ports if port.optional and port.name in self.names]
+        if len(optional) > _MOST_OPTIONAL:
+            raise UsageError(
+                f"{self.where}: {self.request.op}() takes {len(optional)} optional tensors: {', '.join(optional)}",
+                hint=f"a kernel in Python takes {_MOST_OPTIONAL} at most: write this one in C++",
+            )
+        found: dict[tuple[str, ...], None] = {}
+        for given in product((True, False), repeat=len(optional)):
+            absent = {name for name, is_given in zip(optional, given, strict=True) if not is_given}
+            for types in type_combinations(ports):
+                row = ("" if port.name in absent else stored for port, stored in zip(ports, types, strict=True))
+                found[tuple(row)] = None
+        return list(found)
+
+    def variants(self) -> list[KernelVariant]:
+        """All functions to compile."""
+        lasts = (True, False) if any(view.axis != -1 for view in self.views if isinstance(view, Rows)) else (True,)
+        flat = all(isinstance(view, Flat) for view in self.views)  # rows may begin at any address
+        aligned = (False, True) if self.request.machine.aligned and flat else (False,)
+        found = [KernelVariant(*each) for each in product(self.types(), lasts, aligned)]
+        return [*found, *(replace(each, small=True) for each in found if self.is_scheduled_by_halide(each))]
+
+    def is_scheduled_by_halide(self, variant: KernelVariant) -> bool:
+        """Whether the file's `Autoschedule` applies to this function."""
+        machine = self.request.machine
+        is_processor = not machine.aligned and not machine.gpu
+        return self.autoschedule is not None and is_processor and variant.last and not variant.small
+
+    def call(self, tensors: dict[str, Any], scalars: dict[str, Any]) -> None:
+        """Let the function define the outputs; an absent optional tensor is None."""
+        self.function(**{name: tensors.get(name, scalars.get(name)) for name in self.names})
+
+    def has_scheduled(self, place: RowLayout, tensors: dict[str, Any]) -> bool:
+        """Run the file's own `schedule(machine, …)`; returns whether it made the vectors of all outputs."""
+        if self.own_schedule is None or place.lanes == 1:
+            return False
+        names = list(inspect.signature(self.own_schedule).parameters)[1:]
+        return bool(self.own_schedule(place.machine, **{name: tensors.get(name) for name in names}))
+
+
+def is_elementwise(kernel: Kernel) -> bool:
+    """Whether each element of the outputs depends only on elements of the inputs at the same index."""
+    if any(not isinstance(view, Flat) for view in kernel.views):
+        return False
+    indices: list[Any] = []
+    values: list[Any] = []
+
+    class Element:
+        def __init__(self, port: TensorPort) -> None:
+            is_real = port.real or port.types[0] in ("f32", "f16")
+            self.number = hl.Param(hl.Float(32) if is_real else TYPES[port.types[0]], port.name)
+
+        def __getitem__(self, index: Any) -> hl.Expr:
+            indices.append(index)
+            return hl.Expr(self.number)
+
+        def __setitem__(self, index: Any, value: Any) -> None:
+            indices.append(index)
+            values.append(value)
+
+    kinds = {each: hl.Param(getattr(hl, SCALARS[kind])(32), each) for each, kind in kernel.request.scalars.items()}
+    try:
+        kernel.call({port.name: Element(port) for port in kernel.request.tensors}, kinds)
+        for value in values:
+            hl.Func("alone")[()] = value  # raises if the index is in it
+    except Exception:
+        return False
+    return all(isinstance(each, hl.Var) and each.name() == indices[0].name() for each in indices)
+
+
+@dataclass(frozen=True)
+class Way:
+    """How a function may be compiled."""
+
+    target: str
+    lanes: int
+    fixed: bool = False
+    auto: bool = False  # an autoscheduler makes the vectors
+
+
+@dataclass(frozen=True)
+class Algorithm:
+    """A function as Halide sees it: its tensors, and its scalar parameters."""
+
+    place: RowLayout
+    tensors: dict[str, KernelTensor]
+    scalars: dict[str, Any]
+
+    @property
+    def inputs(self) -> list[KernelTensor]:
+        return [each for each in self.tensors.values() if each.buffer is not None]
+
+    @property
+    def outputs(self) -> list[KernelTensor]:
+        return [each for each in self.tensors.values() if each.func is not None]
+
+    def arguments(self) -> list[Any]:
+        """The arguments of the C function before the outputs."""
+        quantized = [part for each in self.tensors.values() if each.is_quantized for part in (each.scale, each.offset)]
+        return [*(each.buffer for each in self.inputs), *self.scalars.values(), *quantized]
+
+    def promise_bounds(self, *, aligned: bool) -> None:
+        """Promise that buffers begin at 0, except rows of outputs, which threads share; if `aligned`, at vectors."""
+        machine = self.place.machine
+        buffers = [(each.buffer, each.buffer.dimensions()) for each in self.inputs]
+        buffers += [(each.func.output_buffer(), each.func.dimensions() if machine.gpu else 1) for each in self.outputs]
+        for buffer, axes in buffers:
+            for axis in range(axes):
+                buffer.dim(axis).set_min(0)
+            if aligned:
+                buffer.set_host_alignment(machine.vector)
+
+
+def algorithm_of(kernel: Kernel, variant: KernelVariant, way: Way, *, careful: bool = False) -> Algorithm:
+    """What the kernel's function defines for these types."""
+    request, machine = kernel.request, kernel.request.machine
+    place = RowLayout(machine, way.lanes, variant.last, way.fixed, used=kernel.use)
+    rows = zip(request.tensors, variant.types, kernel.views, strict=True)
+    tensors = {port.name: KernelTensor(port, stored, view, place) for port, stored, view in rows if stored}
+    scalars = {each: hl.Param(getattr(hl, SCALARS[kind])(32), each) for each, kind in request.scalars.items()}
+    made = Algorithm(place, tensors, scalars)
+    lengths = [each.buffer.dim(0).extent() for each in made.inputs] if careful else []
+    data = {*tensors, *(name.partition("$")[0] for name in kernel.lines)}
+    in_floats = machine.float_vectors and not way.fixed
+    on_hvx = machine.aligned and way.lanes > 1
+    with (
+        hvx.operators(request.file, way.lanes, *lengths[:1], data=data, in_floats=in_floats)
+        if on_hvx
+        else nullcontext()
+    ):
+        for _ in made.outputs:
+            place.begin()
+            kernel.call(tensors, {name: hl.Expr(param) for name, param in scalars.items()})
+    for each in made.outputs:
+        if not each.func.defined():
+            raise UsageError(f"{kernel.where}: {request.op}() writes nothing to `{each.name}`")
+    kernel.reads_outputs |= place.reads_outputs
+    return made
+
+
+def line_in(file: str) -> int:
+    """The innermost line of a file that is being executed; 0 if there is none."""
+    frame: Any = sys._getframe(1)
+    while frame is not None and frame.f_code.co_filename != file:
+        frame = frame.f_back
+    return frame.f_lineno if frame is not None else 0
+
+
+def _is_computed(index: Any) -> bool:
+    """Whether an index is read or calculated, and not clamped."""
+    text = str(as_expr(index))
+    return re.search(r"\w\(", text) is not None and not text.startswith(("max(min(", "min(max("))
+
+
+def _remember_lines(file: str, lines: dict[str, int], use: Callable[[str, list[Any]], None]) -> None:
+    """Give Halide's functions, including those of reductions, names for which `lines` has the line of a file.
+
+    `use` is called with each element of them that is read.
+    """
+
+    class Func(hl.Func):  # type: ignore[misc]  # Halide has no types
+        def __init__(self, *given: Any) -> None:
+            super().__init__(*given)
+            lines[self.name()] = line_in(file)
+
+        def __getitem__(self, index: Any) -> Any:
+            use(self.name(), list(index) if isinstance(index, tuple) else [index])
+            return super().__getitem__(index)
+
+    def named(reduction: Callable[..., Any], kind: str, *given: Any) -> Any:
+        name = f"{kind}_{len(lines)}"
+        lines[name] = line_in(file)
+        return reduction(*given, name)
+
+    hl.Func = Func
+    for kind in _REDUCTIONS:
+        setattr(hl, kind, partial(named, getattr(hl, kind), kind))
+
+
+def text_of(fault: BaseException) -> str:
+    """The message of Halide or Python."""
+    if not isinstance(fault, Exception):
+        return words_of(fault)
+    return str(fault).strip().removeprefix("Error:").strip() or "the compiler cannot make code of it"
+
+
+def line_of_fault(fault: BaseException, file: str) -> str:
+    """file:line of the innermost line of the kernel's file in a traceback."""
+    frames = [frame for frame in traceback.extract_tb(fault.__traceback__) if frame.filename == file]
+    return f"{file}:{frames[-1].lineno}" if frames else ""

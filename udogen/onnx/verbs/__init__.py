@@ -1,1 +1,0 @@
-"""The verbs for ONNX models: one file each."""
