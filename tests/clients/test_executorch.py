@@ -22,8 +22,7 @@ from tests.clients.laying import AWKWARD, AWKWARD_FOLDER, PLAIN, lay
 from tests.making import LONG, ROOT, htp_package, udogen
 from udogen.clients import programs
 from udogen.clients.client import register
-from udogen.clients.package import PackageOptions
-from udogen.clients.package_files import find_packages
+from udogen.clients.package import PackageOptions, find_packages
 
 # The printed code only needs a name of torch.
 _TORCH = """

@@ -19,9 +19,7 @@ from tests.doctor import fake
 from tests.making import ROOT, need_runtime
 from udogen.backends import architectures
 from udogen.build import sdks, tools
-from udogen.doctor.checks import ALL
-from udogen.doctor.examination import examine
-from udogen.doctor.model import FOUND, WRONG
+from udogen.doctor.checks import ALL, FOUND, WRONG, examine
 
 
 def states(root: Path, **variables: str) -> dict[str, tuple[str, str]]:

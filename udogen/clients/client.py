@@ -29,7 +29,7 @@ class ClientRule(NamedTuple):
 
 
 class Client(NamedTuple):
-    """A program that registers op packages; a new client needs a module and a row in `programs`, or is a plug-in."""
+    """A program that registers op packages; a new client is a row in `programs`, or a plug-in."""
 
     name: str
     title: str

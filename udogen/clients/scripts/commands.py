@@ -17,10 +17,11 @@ from udogen.build import tools
 from udogen.build.emulator import compile_or_fail, make_once
 from udogen.build.toolchains import choose
 from udogen.build.tools import Environment
-from udogen.clients import programs, snpe
+from udogen.clients import programs
 from udogen.clients.package import ANDROID, LINUX, PC, Package
 from udogen.clients.scripts.plan import CHOSEN, NUMBER, OUT, RUN, Command, ScriptFile, VendorFile, machine_of
 from udogen.clients.scripts.tensors import TensorData, file_name
+from udogen.clients.snippets import DSP_FOLDER, snpe_files
 from udogen.errors import ToolMissing, UsageError
 from udogen.qnn.system import GraphInfo
 from udogen.qnn.tensors import type_code
@@ -149,14 +150,14 @@ def _snpe_net_run(run: ClientRun) -> Command:
     words += [*(core.net_run if core else ()), *run.registration("flag")]
     if run.hexagon:
         words += ["--platform_options", f"unsignedPD:{'OFF' if run.signed else 'ON'}"]
-    names = [name for package in run.packages for _, name in snpe.device_files(package)]
+    names = [name for package in run.packages for _, name in snpe_files(package)]
     needed = [
         _program("snpe-net-run", run.system),
         _library("libSNPE.so", run.system),
         # A package's `_AltPrep.so` is linked with libSnpeHtpPrepare.so.
         *_hexagon_libraries(run, "libSnpeHtp", prepares=any(name.endswith("_AltPrep.so") for name in names)),
     ]
-    folders = (snpe.DSP_FOLDER,) if run.hexagon else ()
+    folders = (DSP_FOLDER,) if run.hexagon else ()
     return Command(tuple(words), (_input_list(run),), tuple(needed), dsp_folders=folders)
 
 

@@ -6,32 +6,42 @@ all calls are sent as a script (`make_case_plan`), whose run.py fetches the outp
 
 from __future__ import annotations
 
+import io
 import json
 import math
 import re
 import secrets
 import signal
 import sys
+import tarfile
 import tempfile
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
 from udogen import backends, process
 from udogen.backends.backend import Place, Target
-from udogen.clients.package import ANDROID, LINUX, PC, PackageOptions
-from udogen.clients.package_files import find_packages
-from udogen.clients.scripts import write
-from udogen.clients.scripts.cases import CaseFiles, CaseScript, make_case_plan, make_probe_plan
-from udogen.clients.scripts.make_plan import Built as BuiltPackages
-from udogen.clients.scripts.plan import ScriptPlan
+from udogen.clients.package import ANDROID, LINUX, PC, PackageOptions, find_packages
+from udogen.clients.scripts import commands
+from udogen.clients.scripts.commands import ClientRun, build_own_client
+from udogen.clients.scripts.make_plan import (
+    FORBIDDEN,
+    REMOTE,
+    BuiltPackages,
+    hexagon_versions,
+    in_folder,
+    library_files,
+    with_keys,
+)
+from udogen.clients.scripts.plan import RUN, ScriptFile, ScriptPlan, probe_files, script_files, write_script
 from udogen.clients.scripts.tensors import file_name
 from udogen.error_tables import describe
 from udogen.errors import RunFailed, ToolMissing, UdogenError, UsageError
 from udogen.qnn import socs
 from udogen.qnn.handles import Closing
+from udogen.qnn.system import GraphInfo
 from udogen.runtime import failures
 from udogen.runtime.built import Built
 from udogen.runtime.op.calls import Chain, OpCall, OpResult, RuntimeInfo, Times, arrays_of, digest
@@ -104,7 +114,7 @@ def probe(name: str) -> DeviceFacts:
 
 def _probe(device: Device, plan: ScriptPlan, folder: Path) -> DeviceFacts:
     """The properties of the device; raise if it cannot run the plan.  Nothing is sent."""
-    write.write(folder, write.render_probe(plan))
+    write_script(folder, probe_files(plan))
     argv = _command(folder, device, "--probe")
     done = process.run(argv, timeout=_PROBE_SECONDS, starting=process.graceful)
     if done.timed_out:
@@ -239,7 +249,7 @@ class DeviceSession(Closing):
         self._runs += 1
         out = self._folder / f"outputs-{self._runs}"
         plan = make_case_plan(self._script, cases)
-        write.write(self._folder / "script", write.render(plan))
+        write_script(self._folder / "script", script_files(plan))
         try:
             self._send(len(sent), out)
         except RunFailed as error:
@@ -316,3 +326,91 @@ class DeviceSession(Closing):
         kind = {"graphExecute": failures.OpFailed, "backendRegisterOpPackage": failures.RegistrationFailed}
         text = f"{op} on {where}: {number[1]} returns {row.name} ({number[2]}): {row.meaning}"
         return kind.get(number[1], RunFailed)(text, details=details, hint=f"`udogen explain {number[2]}`")
+
+
+_CASE_LOOPS = 2  # outputs of the second execution reveal state that an op keeps from the first
+
+
+@dataclass(frozen=True)
+class CaseFiles:
+    """One case: a graph, and its inputs by the names of its tensors."""
+
+    name: str  # of its folder
+    context: bytes
+    graph: GraphInfo
+    inputs: tuple[tuple[str, bytes], ...]
+
+
+@dataclass(frozen=True)
+class CaseScript:
+    """The common part of scripts for cases of one package."""
+
+    name: str  # of its folder on the device
+    device: str  # ssh or adb
+    system: str
+    built: BuiltPackages
+    seconds: int  # of a case
+    on_step: Callable[[str], None] = lambda _line: None
+
+
+def make_case_plan(script: CaseScript, cases: Sequence[CaseFiles] = ()) -> ScriptPlan:
+    """A plan in which udogen's client runs each case in a separate process; the caller compares the fetched outputs."""
+    arch, packages = script.built
+    run = ClientRun(
+        client="cpp",
+        packages=tuple(in_folder(each, RUN) for each in packages),
+        system=script.system,
+        archs=(arch,) if arch else (),
+        model="model.bin",
+        kind="context",
+        inputs=(),
+        references=(),
+        samples=1,
+        signed=False,
+        program=build_own_client(script.system, on_step=script.on_step).read_bytes(),
+        loops=_CASE_LOOPS,
+        seconds=script.seconds,
+    )
+    command = commands.ALL["cpp"].command(run)
+    files = [
+        *library_files([script.built], run),
+        *command.files,
+        ScriptFile("cases.tar", "cases.tar", _archive(cases)),
+    ]
+    return replace(
+        make_probe_plan(script.device),
+        name=script.name,
+        system=script.system,
+        backend=run.backend,
+        archs=run.archs,
+        forbidden=FORBIDDEN,
+        command=command,
+        files=with_keys(files),
+        cases=max(len(cases), 1),
+    )
+
+
+def make_probe_plan(device: str) -> ScriptPlan:
+    """A plan for any device, for `run.py --probe`."""
+    return ScriptPlan(
+        name="probe",
+        title="cases of `udogen test`",
+        client="cpp",
+        device=device,
+        remote=REMOTE[ANDROID if device == "adb" else LINUX],
+        socs=tuple(sorted(hexagon_versions().items())),
+    )
+
+
+def _archive(cases: Sequence[CaseFiles]) -> bytes:
+    """All cases as one tar file, because sending many files is slow."""
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w") as archive:
+        for case in cases:
+            files = {"model.bin": case.context, "graph.txt": commands.graph_text(case.graph)}
+            files |= {f"inputs/0/{file_name(name)}.raw": data for name, data in case.inputs}
+            for name, data in files.items():
+                entry = tarfile.TarInfo(f"cases/{case.name}/{name}")
+                entry.size = len(data)
+                archive.addfile(entry, io.BytesIO(data))
+    return buffer.getvalue()
