@@ -78,7 +78,7 @@ def options(base: Path, package: Path, client: str, device: str, *, awkward: boo
         references=(("out[0]" if awkward else "output", str(base / "y.npy")),),
         tolerance=(0.125, 0.001) if awkward else None,
         signed=awkward and hexagon and client in ("qnn-net-run", "snpe-net-run"),
-        prove=device == "adb",
+        prove=device == "local",
     )
 
 

@@ -21,7 +21,7 @@ from tests.clients.laying import PLAIN, lay
 from tests.command_line import udogen
 from tests.making import ROOT
 from tests.scripts.conftest import Made, X, Y
-from tests.scripts.standing import Device, called, command_lines, environment, interrupt
+from tests.scripts.standing import Device, called, environment, interrupt
 
 
 def script(out: Path, *arguments: object) -> Path:
@@ -162,6 +162,7 @@ def net_run(laid: Made, tmp_path_factory: pytest.TempPathFactory) -> Path:
         ({"ro.board.platform": "pineapple"}, [], "v75"),
         ({"ro.soc.model": "nobody knows", "ro.board.platform": "kalama"}, [], "v73"),
         ({"ro.soc.model": "SM8550"}, ["--arch", "v75"], "v75"),
+        ({"ro.soc.model": "SM9999"}, ["--arch", "v75"], "v75"),
     ],
 )
 def test_the_device_reports_its_version(
@@ -172,16 +173,44 @@ def test_the_device_reports_its_version(
     assert f"Hexagon {arch}\n" in done.stderr
 
 
-def test_an_unknown_version(net_run: Path, sdk: Path, tmp_path: Path) -> None:
-    device = Device(tmp_path, props={"ro.soc.model": "SM9999", "ro.board.platform": "moon"})
-    done = device.run(net_run / "run.py", QNN_SDK_ROOT=str(sdk))
-    assert done.returncode == 5
-    assert done.stderr.splitlines() == [
-        "error: the Hexagon version is unknown: the device reports SM9999 MOON ",
-        "  = set it with --arch, or UDOGEN_HTP_ARCH: v68 v69 v73 v75 v79 v81 v85",
-    ]
-    done = device.run(net_run / "run.py", QNN_SDK_ROOT=str(sdk), UDOGEN_HTP_ARCH="v75")
-    assert done.returncode == 0, done.stderr
+@pytest.mark.parametrize(
+    ("facts", "arguments", "code", "lines"),
+    [
+        (
+            {"props": {"ro.soc.model": "SM9999", "ro.board.platform": "moon"}},
+            [],
+            5,
+            [
+                "error: the Hexagon version is unknown: the device reports SM9999 MOON ",
+                "  = set it with --arch, or UDOGEN_HTP_ARCH: v68 v69 v73 v75 v79 v81 v85",
+            ],
+        ),
+        (
+            {"machine": "armv7l"},
+            [],
+            5,
+            [
+                "error: this is for aarch64, and the device is armv7l",
+                "  = write a script for it: udogen script --device, --target",
+            ],
+        ),
+        (
+            {},
+            ["--remote", "/data/a,b"],
+            2,
+            [
+                "error: the folder /data/a,b/LeakyReluPackage-qnn-net-run contains `,`, a separator of qnn-net-run or "
+                "its loaders",
+                "  = move it with --remote (UDOGEN_REMOTE)",
+            ],
+        ),
+    ],
+)
+def test_devices_and_folders_that_do_not_fit(
+    net_run: Path, sdk: Path, tmp_path: Path, facts: dict, arguments: list[str], code: int, lines: list[str]
+) -> None:
+    done = Device(tmp_path, **facts).run(net_run / "run.py", *arguments, QNN_SDK_ROOT=str(sdk))
+    assert (done.returncode, done.stderr.splitlines()) == (code, lines)
 
 
 def test_a_version_for_which_nothing_is_built(laid: Made, sdk: Path, tmp_path: Path) -> None:
@@ -192,15 +221,6 @@ def test_a_version_for_which_nothing_is_built(laid: Made, sdk: Path, tmp_path: P
     assert done.stderr.splitlines() == [
         "error: the device has Hexagon v73, and this script has libraries for v75",
         "  = udogen build htp_v73, and write the script again",
-    ]
-
-
-def test_another_machine(net_run: Path, sdk: Path, tmp_path: Path) -> None:
-    done = Device(tmp_path, machine="armv7l").run(net_run / "run.py", QNN_SDK_ROOT=str(sdk))
-    assert done.returncode == 5
-    assert done.stderr.splitlines() == [
-        "error: this is for aarch64, and the device is armv7l",
-        "  = write a script for it: udogen script --device, --target",
     ]
 
 
@@ -309,37 +329,6 @@ def test_an_old_adb_without_exit_codes(net_run: Path, sdk: Path, tmp_path: Path)
     assert "error: qnn-net-run ended with 7 on HTP0\n" in done.stderr
 
 
-def test_logcat_is_kept(net_run: Path, sdk: Path, tmp_path: Path) -> None:
-    device = Device(tmp_path / "device")
-    done = device.run(net_run / "run.py", "--logcat", "--out", tmp_path / "kept", QNN_SDK_ROOT=str(sdk))
-    assert done.returncode == 0, done.stderr
-    assert "a line of the log" in (tmp_path / "kept/logcat.txt").read_text()
-
-
-def test_what_hexagon_counted_is_read_in_the_log(laid: Made, sdk: Path, tmp_path: Path) -> None:
-    """A line in the format of Executions.cpp, in the log of a stand-in; the log of a real DSP was never seen."""
-    arguments = ["--client", "qnn-net-run", "--device", "adb", "--model", laid.file("model.so"), "--prove"]
-    out = script(tmp_path / "out", laid.folder / "qnn", *arguments)
-    device = Device(tmp_path / "device")
-    done = device.run(out / "run.py", QNN_SDK_ROOT=str(sdk))
-    assert done.returncode == 6
-    where = "HTP0: LeakyReluPackage::LeakyRelu "
-    assert (
-        done.stdout.splitlines()[-1]
-        == f"{where}has no count: the package was not registered, or built by an older udogen"
-    )
-    line = "01-01 00:00:00.000  2  2 D adsprpc : udo:0:0x81:cdsp_th: LeakyReluPackage {} {} calls\n"
-    device.say("dsp", line.format("LeakyRelu", 0))
-    done = device.run(out / "run.py", QNN_SDK_ROOT=str(sdk))
-    assert done.returncode == 6
-    assert done.stdout.splitlines()[-1] == f"{where}did not run in the package's kernel"
-    device.say("dsp", line.format("LeakyRelu", 3) + line.format("LeakyRelu2", 9) + line.format("LeakyRelu", 4))
-    done = device.run(out / "run.py", QNN_SDK_ROOT=str(sdk))
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert done.stdout.splitlines()[-1] == f"{where}ran in the package's kernel, counted 7"
-    assert "echo 0x1f >qnn-net-run.farf\n" in (out / "device.sh").read_text()
-
-
 def test_runs_on_one_device_at_once_do_not_meet(net_run: Path, sdk: Path, tmp_path: Path) -> None:
     device = Device(tmp_path / "device")
     env = {"UDOGEN_REMOTE": str(device.root), "QNN_SDK_ROOT": str(sdk)}
@@ -378,16 +367,6 @@ def test_hosts_that_cannot_be(laid: Made, tmp_path: Path, host: str, code: int, 
     assert (done.returncode, done.stderr.splitlines()) == (code, message)
 
 
-def test_a_folder_that_the_client_cannot_take(net_run: Path, tmp_path: Path) -> None:
-    done = Device(tmp_path).run(net_run / "run.py", "--remote", "/data/a,b")
-    assert done.returncode == 2
-    assert done.stderr.splitlines() == [
-        "error: the folder /data/a,b/LeakyReluPackage-qnn-net-run contains `,`, a separator of qnn-net-run or its "
-        "loaders",
-        "  = move it with --remote (UDOGEN_REMOTE)",
-    ]
-
-
 # --- interrupted --------------------------------------------------------------------------------------------
 
 
@@ -401,12 +380,8 @@ def sleeping(tmp_path: Path) -> Iterator[Path]:
     yield folder
 
 
-def test_an_interrupt_stops_the_client_and_logcat_on_the_device(
-    net_run: Path, sdk: Path, sleeping: Path, tmp_path: Path
-) -> None:
+def test_an_interrupt_stops_the_client_on_the_device(net_run: Path, sdk: Path, sleeping: Path, tmp_path: Path) -> None:
     device = Device(tmp_path / "device")
     env = {"UDOGEN_REMOTE": str(device.root), "QNN_SDK_ROOT": str(sdk), "UDOGEN_VENDOR_DIR": str(sleeping)}
-    arguments = ("--logcat", "--out", tmp_path / "out")
-    interrupt(net_run / "run.py", *arguments, client=tmp_path / "pid", path=device.base / "bin", **env)
+    interrupt(net_run / "run.py", "--out", tmp_path / "out", client=tmp_path / "pid", path=device.base / "bin", **env)
     assert not list(device.root.glob("*/runs/*"))
-    assert not [line for line in command_lines() if f"{device.base}/bin/adb" in line and "logcat" in line]

@@ -161,7 +161,7 @@ REFUSED: list[tuple[dict[str, Any], str, str]] = [
     ({"graph": "g"}, "--graph chooses among the graphs of --context", HELP),
     (
         {"device": "ssh", "prove": True},
-        "--prove: executions on Hexagon are counted there, and only Android (adb) has a log with the counts",
+        "--prove: executions on Hexagon are not counted",
         HELP,
     ),
     (

@@ -135,14 +135,14 @@ def _read(options: AdoptOptions) -> AdoptedFolder:
     return found
 
 
-def _generate_options(options: AdoptOptions, found: AdoptedFolder) -> GenerateOptions:
-    backends = tuple(dict.fromkeys(kernel.backend for kernel in found.kernels))
-    core = any(kernel.is_core for kernel in found.kernels) and not options.to_qhpi
+def _generate_options(options: AdoptOptions, adopted: AdoptedFolder) -> GenerateOptions:
+    backends = tuple(dict.fromkeys(kernel.backend for kernel in adopted.kernels))
+    core = any(kernel.is_core for kernel in adopted.kernels) and not options.to_qhpi
     return GenerateOptions(
         options.out,
         backends=backends,
         htp_api="core" if core else "qhpi" if "htp" in backends else "",
-        layout="snpe" if found.is_udo else "",
+        layout="snpe" if adopted.is_udo else "",
     )
 
 
@@ -151,51 +151,51 @@ class _Config(NamedTuple):
     content: bytes
 
 
-def _config(found: AdoptedFolder) -> tuple[_Config, list[str]]:
+def _config(adopted: AdoptedFolder) -> tuple[_Config, list[str]]:
     """The adopted config, or one derived from the sources; and what the user must decide."""
-    if not found.configs:
-        package, comments, doubts = derived(found)
+    if not adopted.configs:
+        package, comments, doubts = derived(adopted)
         return _Config(f"{package.name}.xml", xml_write.write(package, Findings(), comments).encode()), doubts
-    best = _best(found)
-    others = ", ".join(str(each.relative_to(found.folder)) for each in found.configs if each != best)
+    best = _best(adopted)
+    others = ", ".join(str(each.relative_to(adopted.folder)) for each in adopted.configs if each != best)
     doubts = [f"{best.name} is used, as it names most ops of the kernels; not used: {others}"] if others else []
     return _Config(best.name, best.read_bytes()), doubts
 
 
-def _unmatched(found: AdoptedFolder, packages: Sequence[OpPackage]) -> list[str]:
+def _unmatched(adopted: AdoptedFolder, packages: Sequence[OpPackage]) -> list[str]:
     """Kernels without an op, and ops without a kernel."""
     ops = {op.name for package in packages for op in package.ops}
     lines = [
-        f"the config has no op {kernel.op}, so {kernel.path.relative_to(found.folder)} is not built"
-        for kernel in found.kernels
+        f"the config has no op {kernel.op}, so {kernel.path.relative_to(adopted.folder)} is not built"
+        for kernel in adopted.kernels
         if kernel.op not in ops
     ]
-    known = {kernel.op for kernel in found.kernels}
+    known = {kernel.op for kernel in adopted.kernels}
     return lines + [f"no kernel of {op} was found: a skeleton was generated" for op in sorted(ops - known)]
 
 
-def _lost_types(found: AdoptedFolder) -> list[str]:
+def _lost_types(adopted: AdoptedFolder) -> list[str]:
     """Messages about types that only replaced headers declare, and classes that udogen also declares."""
-    code = {kernel.op: _code(kernel) for kernel in found.kernels}
+    code = {kernel.op: _code(kernel) for kernel in adopted.kernels}
     headers = sorted((resources.templates() / "qnn").rglob("*.hpp*"))
     own = "".join([*code.values(), *(path.read_text("utf-8") for path in headers)])
     lines = []
-    for path in (each for each in found.support if each.suffix in (".h", ".hpp")):
+    for path in (each for each in adopted.support if each.suffix in (".h", ".hpp")):
         types = re.findall(r"\}\s*(\w+)\s*;", path.read_text("utf-8", "replace"))
         used = [each for each in types if any(re.search(rf"\b{each}\b", text) for text in code.values())]
         if missing := [each for each in used if not re.search(rf"\}}\s*{each}\s*;", own)]:
-            name = path.relative_to(found.folder)
+            name = path.relative_to(adopted.folder)
             lines.append(f"{name} is replaced and declared {', '.join(missing)}: copy that into the kernel")
-    for path in (each for each in found.others if each.suffix in (".h", ".hpp")):
+    for path in (each for each in adopted.others if each.suffix in (".h", ".hpp")):
         text = path.read_text("utf-8", "replace")
         classes = [f"{op}Operation" for op in code if re.search(rf"\bclass\s+{op}Operation\b[^;]*\{{", text)]
         if classes:
-            name = path.relative_to(found.folder)
+            name = path.relative_to(adopted.folder)
             lines.append(f"{name} declares {classes[0]}, as udogen's Operation.hpp does: remove its #include")
     return lines
 
 
-def _recognized(found: AdoptedFolder) -> list[str]:
+def _recognized(adopted: AdoptedFolder) -> list[str]:
     """A sentence on each kind of file."""
     styles = {
         "cpu": "CustomOp kernels for CPU",
@@ -206,53 +206,53 @@ def _recognized(found: AdoptedFolder) -> list[str]:
     }
     lines = []
     for style, title in styles.items():
-        kernels = [each for each in found.kernels if ("core" if each.is_core else each.backend) == style]
+        kernels = [each for each in adopted.kernels if ("core" if each.is_core else each.backend) == style]
         if kernels:
             empty = {each for each in kernels if vendor.has_no_code(style, each.text)}
             named = ", ".join(
-                f"{each.op} ({each.path.relative_to(found.folder)}{': no code in execute' if each in empty else ''})"
+                f"{each.op} ({each.path.relative_to(adopted.folder)}{': no code in execute' if each in empty else ''})"
                 for each in kernels
             )
             lines.append(f"{title}: {named}")
     for rows, text in (
-        (found.support, "{} support files of Qualcomm's generators: replaced by udogen's own"),
-        (found.others, f"{{}} further sources and headers: copied to {EXTRA}/"),
-        (found.libraries, "{} built libraries: not copied"),
+        (adopted.support, "{} support files of Qualcomm's generators: replaced by udogen's own"),
+        (adopted.others, f"{{}} further sources and headers: copied to {EXTRA}/"),
+        (adopted.libraries, "{} built libraries: not copied"),
     ):
         lines += [text.format(len(rows))] if rows else []
-    return [*lines, *([f"flags of its Makefiles: {' '.join(found.flags)}"] if found.flags else [])]
+    return [*lines, *([f"flags of its Makefiles: {' '.join(adopted.flags)}"] if adopted.flags else [])]
 
 
-def _undecided(found: AdoptedFolder) -> list[str]:
+def _undecided(adopted: AdoptedFolder) -> list[str]:
     """Files that were not adopted and need a decision."""
     return [
-        *(f"{path.relative_to(found.folder)} was not read: {why}" for path, why in found.unreadable.items()),
+        *(f"{path.relative_to(adopted.folder)} was not read: {why}" for path, why in adopted.unreadable.items()),
         *(
-            f"{path.relative_to(found.folder)} uses QHPI directly: write its computation as execute(const Args&)"
-            for path in found.qhpi
+            f"{path.relative_to(adopted.folder)} uses QHPI directly: write its computation as execute(const Args&)"
+            for path in adopted.qhpi
         ),
     ]
 
 
-def _best(found: AdoptedFolder) -> Path:
+def _best(adopted: AdoptedFolder) -> Path:
     """The config that names the most ops of the kernels; the first one of several."""
-    ops = {kernel.op for kernel in found.kernels}
+    ops = {kernel.op for kernel in adopted.kernels}
 
     def known(path: Path) -> int:
         text = path.read_text("utf-8", "replace")
         return sum(1 for op in ops if re.search(rf"\b{re.escape(op)}\b", text))
 
-    return max(found.configs, key=known)
+    return max(adopted.configs, key=known)
 
 
-def _kernel_files(found: AdoptedFolder, decide: list[str]) -> dict[str, bytes]:
+def _kernel_files(adopted: AdoptedFolder, decide: list[str]) -> dict[str, bytes]:
     """The files below kernels/, by backend and op; a source with several ops is named after the first one."""
     files: dict[str, bytes] = {}
     homes: dict[tuple[str, Path], str] = {}
-    for kernel in found.kernels:
+    for kernel in adopted.kernels:
         path = f"{_CORE if kernel.is_core else kernel.backend}/{kernel.op}.cpp"
         if path in files:
-            decide.append(f"{kernel.path.relative_to(found.folder)} is another kernel of {kernel.op}: not copied")
+            decide.append(f"{kernel.path.relative_to(adopted.folder)} is another kernel of {kernel.op}: not copied")
             continue
         home = homes.setdefault((kernel.backend, kernel.path), kernel.op)
         beside = f"// The kernel of {kernel.op} is in {home}.cpp.\n"

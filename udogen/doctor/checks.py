@@ -416,19 +416,20 @@ Paint = Callable[[str, str], str]  # (text, state) -> the text to print
 MARKS = {FOUND: "+", MISSING: "-", WRONG: "x", UNSET: "."}
 
 
-def lines(found: Examination, *, width: int, paint: Paint = lambda text, _state: text) -> Iterator[str]:
+def lines(examination: Examination, *, width: int, paint: Paint = lambda text, _state: text) -> Iterator[str]:
     """The report, line by line."""
     states = {mark: state for state, mark in MARKS.items()}
-    for title, group in groupby(found.rows, key=lambda row: row.check.group):
+    for title, group in groupby(examination.rows, key=lambda row: row.check.group):
         rows = [(f"{MARKS[row.outcome.state]} {row.check.id}", row.outcome.version, _text(row)) for row in group]
         for number, line in enumerate(table((title, "version", ""), rows, width)):
             mark = line[:1] if number > 1 else ""
             yield paint(mark, states[mark]) + line[1:] if mark in states else line
         yield ""
-    if found.works:
+    if examination.works:
         yield "The open path works: generate, build for this machine, run in the CPU runtime."
     else:
-        yield f"The open path does not work: see {', '.join(row.check.id for row in found.rows if row.fails)} above."
+        failing = ", ".join(row.check.id for row in examination.rows if row.fails)
+        yield f"The open path does not work: see {failing} above."
 
 
 def _text(row: CheckResult) -> str:

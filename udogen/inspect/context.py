@@ -10,7 +10,7 @@ from typing import Any
 from udogen.backends import by_number
 from udogen.errors import UdogenError
 from udogen.findings import ConfigError, Finding, line_of, wrapped
-from udogen.inspect.report import NARROWEST
+from udogen.inspect.inspection import NARROWEST
 from udogen.qnn import heads, quantization, socs
 from udogen.qnn.system import BinaryInfo, GraphInfo, TensorInfo
 from udogen.runtime.contexts import binary_info, context_json, manifest
@@ -101,21 +101,21 @@ def _beside(
 # --- as text ----------------------------------------------------------------------------------------------------------
 
 
-def lines(found: InspectedContext, *, width: int) -> Iterator[str]:
+def lines(inspected: InspectedContext, *, width: int) -> Iterator[str]:
     """The report, line by line."""
     width = max(width, NARROWEST)
-    info = found.info
+    info = inspected.info
     made_by = by_number(info.backend_id)
     backend = made_by.id.upper() if made_by else _OTHERS.get(info.backend_id, f"backend {info.backend_id}")
     graphs = many(len(info.graphs), "graph")
-    yield f"{found.path}: context binary for {backend}{' of the emulator' if found.emulator else ''}, {graphs}"
-    for fault in found.faults:
+    yield f"{inspected.path}: context binary for {backend}{' of the emulator' if inspected.emulator else ''}, {graphs}"
+    for fault in inspected.faults:
         yield from _fault(fault, width)
-    for label, text in _facts(found):
+    for label, text in _facts(inspected):
         yield from wrapped(f"  {label:<{_LABEL}}", text, width)
-    for finding in found.warnings:
+    for finding in inspected.warnings:
         yield from wrapped("    ! ", line_of(finding), width)
-    for each in found.differences:
+    for each in inspected.differences:
         yield from wrapped("    ! ", each.message, width)
     for graph in info.graphs:
         yield from _graph(graph, width)
@@ -132,19 +132,19 @@ def _fault(fault: UdogenError, width: int) -> Iterator[str]:
         yield from wrapped("    = ", fault.hint, width)
 
 
-def _facts(found: InspectedContext) -> Iterator[tuple[str, str]]:
-    info = found.info
-    yield "file", f"{found.size} bytes; of the backend's own {info.blob_size}, its format {info.blob_version}"
+def _facts(inspected: InspectedContext) -> Iterator[tuple[str, str]]:
+    info = inspected.info
+    yield "file", f"{inspected.size} bytes; of the backend's own {info.blob_size}, its format {info.blob_version}"
     made = info.build_id or "an unknown SDK"
     yield "made by", f"{made}; core API {info.api_version}, backend API {info.backend_version}"
     if target := _target(info):
         yield "made for", target
-    yield "manifest", found.verdict.message
-    if found.json is not None:
-        count = len(found.differences)
+    yield "manifest", inspected.verdict.message
+    if inspected.json is not None:
+        count = len(inspected.differences)
         text = f"{many(count, 'difference')}: the binary counts" if count else "agrees"
-        broken = any(isinstance(fault, ConfigError) for fault in found.faults)
-        yield "JSON", f"{found.json.name}: " + ("cannot be used" if broken else text)
+        broken = any(isinstance(fault, ConfigError) for fault in inspected.faults)
+        yield "JSON", f"{inspected.json.name}: " + ("cannot be used" if broken else text)
 
 
 def _target(info: BinaryInfo) -> str:
@@ -198,28 +198,28 @@ def _amount(value: int | bool) -> str:
 # --- as JSON ----------------------------------------------------------------------------------------------------------
 
 
-def as_json(found: InspectedContext) -> dict[str, Any]:
+def as_json(inspected: InspectedContext) -> dict[str, Any]:
     """Everything, as plain data."""
-    info = found.info
+    info = inspected.info
     names = ("backend_id", "build_id", "api_version", "backend_version", "version", "blob_version", "blob_size")
     return {
-        "path": str(found.path),
+        "path": str(inspected.path),
         "kind": "context",
-        "size": found.size,
-        "emulator": found.emulator,
+        "size": inspected.size,
+        "emulator": inspected.emulator,
         **{name: getattr(info, name) for name in (*names, "arch", "soc_model", "soc")},
         "devices": [device._asdict() for device in info.devices],
         "graphs": [_graph_json(graph) for graph in info.graphs],
         "context_tensors": [_tensor_json(each) for each in info.context_tensors],
         "manifest": {
-            "state": found.verdict.state,
-            "message": found.verdict.message,
-            **({"recorded": found.verdict.manifest._asdict()} if found.verdict.manifest else {}),
+            "state": inspected.verdict.state,
+            "message": inspected.verdict.message,
+            **({"recorded": inspected.verdict.manifest._asdict()} if inspected.verdict.manifest else {}),
         },
-        "json": str(found.json) if found.json else None,
-        "differences": [{**each._asdict(), "message": each.message} for each in found.differences],
-        "warnings": [each.as_json() for each in found.warnings],
-        "faults": [each.as_json() for each in found.faults],
+        "json": str(inspected.json) if inspected.json else None,
+        "differences": [{**each._asdict(), "message": each.message} for each in inspected.differences],
+        "warnings": [each.as_json() for each in inspected.warnings],
+        "faults": [each.as_json() for each in inspected.faults],
     }
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,11 +18,11 @@ def _draft(path: Path, **options: Any) -> Draft:
     return from_onnx.draft(path, **options)
 
 
-def _view(path: Path, wanted: Sequence[str]) -> GraphView:
+def _view(path: Path) -> GraphView:
     from udogen.onnx.models.load import load_model
     from udogen.onnx.models.view import onnx_view
 
-    return onnx_view(load_model(path, wanted))
+    return onnx_view(load_model(path))
 
 
 def _reference(name: str, folder: Path) -> Any:

@@ -112,7 +112,6 @@ def _plan(
         ),
         devices_refused=script_client.no_devices or ("" if run.hexagon else f"{run.backend} is one device"),
         signed=options.signed,
-        logcat=options.prove and run.hexagon,  # the log has the counts of Hexagon
         prove=tuple((package.name, op) for package in packages for op in package.ops) if options.prove else (),
         root=script_client.sdk,
         socs=tuple(sorted(hexagon_versions().items())) if run.archs else (),
@@ -373,8 +372,8 @@ def check_options(options: ScriptOptions, packages: Sequence[Package]) -> None:
             "--linux is for devices behind adb; those behind ssh have Linux",
         ),
         (
-            options.prove and hexagon and (options.linux or options.device == "ssh"),
-            "--prove: executions on Hexagon are counted there, and only Android (adb) has a log with the counts",
+            options.prove and hexagon,
+            "--prove: executions on Hexagon are not counted",
         ),
         (options.graph and options.context is None, "--graph chooses among the graphs of --context"),
     )

@@ -118,7 +118,6 @@ class ScriptPlan:
     files: tuple[ScriptFile, ...] = ()
     devices_refused: str = ""  # why the client cannot select an HTP device; empty if it can
     signed: bool = False
-    logcat: bool = False
     prove: tuple[tuple[str, str], ...] = ()  # package, op
     root: str = "QNN_SDK_ROOT"  # the environment variable of the vendor's SDK
     socs: tuple[tuple[str, str], ...] = ()  # name that a device reports, Hexagon version
@@ -196,8 +195,6 @@ def _template_data(plan: ScriptPlan) -> dict[str, object]:
         "pd_session": "signed" if plan.signed else "unsigned",
         "extensions": plan.command.extensions,
         "proves": bool(plan.prove),
-        "proves_on_dsp": bool(plan.prove) and dsp,
-        "program": shlex.quote(plan.command.words[0].rpartition("/")[2]),
         "cases": bool(plan.cases),
     }
 
