@@ -199,7 +199,7 @@ NDK_CLANG = "toolchains/llvm/prebuilt/linux-x86_64/bin/clang++"
     [
         ("", {"QNN_SDK_ROOT": "/nowhere"}, 3, ["/nowhere, which has no include/QNN/QnnInterface.h", "unset it"]),
         ("--toolchain sdk", {}, 3, ["sdk: QNN_SDK_ROOT is not set"]),
-        ("--toolchain magic", {}, 2, ["no toolchain `magic`"]),
+        ("--toolchain magic", {}, 2, ["'magic' is not one of"]),
         ("cpu_android", {}, 3, ["ANDROID_NDK_ROOT is not set", "install the Android NDK"]),
         ("cpu_android", {"ANDROID_NDK_ROOT": "/nowhere"}, 3, [f"which has no {NDK_CLANG}"]),
         ("", {"X86_CXX": "no-such-compiler"}, 3, ["X86_CXX names `no-such-compiler`", "no such program"]),
