@@ -174,43 +174,36 @@ def test_the_device_reports_its_version(
 
 
 @pytest.mark.parametrize(
-    ("facts", "arguments", "code", "lines"),
+    ("facts", "arguments", "code", "error", "hint"),
     [
         (
             {"props": {"ro.soc.model": "SM9999", "ro.board.platform": "moon"}},
             [],
             5,
-            [
-                "error: the Hexagon version is unknown: the device reports SM9999 MOON ",
-                "  = set it with --arch, or UDOGEN_HTP_ARCH: v68 v69 v73 v75 v79 v81 v85",
-            ],
+            "the Hexagon version is unknown: the device reports SM9999 MOON ",
+            "set it with --arch, or UDOGEN_HTP_ARCH: v68 v69 v73 v75 v79 v81 v85",
         ),
         (
             {"machine": "armv7l"},
             [],
             5,
-            [
-                "error: this is for aarch64, and the device is armv7l",
-                "  = write a script for it: udogen script --device, --target",
-            ],
+            "this is for aarch64, and the device is armv7l",
+            "write a script for it: udogen script --device, --target",
         ),
         (
             {},
             ["--remote", "/data/a,b"],
             2,
-            [
-                "error: the folder /data/a,b/LeakyReluPackage-qnn-net-run contains `,`, a separator of qnn-net-run or "
-                "its loaders",
-                "  = move it with --remote (UDOGEN_REMOTE)",
-            ],
+            "the folder /data/a,b/LeakyReluPackage-qnn-net-run contains `,`, a separator of qnn-net-run or its loaders",
+            "move it with --remote (UDOGEN_REMOTE)",
         ),
     ],
 )
 def test_devices_and_folders_that_do_not_fit(
-    net_run: Path, sdk: Path, tmp_path: Path, facts: dict, arguments: list[str], code: int, lines: list[str]
+    net_run: Path, sdk: Path, tmp_path: Path, facts: dict, arguments: list[str], code: int, error: str, hint: str
 ) -> None:
     done = Device(tmp_path, **facts).run(net_run / "run.py", *arguments, QNN_SDK_ROOT=str(sdk))
-    assert (done.returncode, done.stderr.splitlines()) == (code, lines)
+    assert (done.returncode, done.stderr.splitlines()) == (code, [f"error: {error}", f"  = {hint}"])
 
 
 def test_a_version_for_which_nothing_is_built(laid: Made, sdk: Path, tmp_path: Path) -> None:
@@ -254,48 +247,34 @@ def test_what_the_device_has_is_not_pushed(net_run: Path, sdk: Path, tmp_path: P
 
 
 @pytest.mark.parametrize(
-    ("reply", "message"),
+    ("reply", "error", "hint"),
     [
         (
-            "error: no devices/emulators found",
-            [
-                "error: adb finds no device",
-                "  = plug it in, and allow USB debugging; `adb devices` lists all devices",
-            ],
+            "no devices/emulators found",
+            "adb finds no device",
+            "plug it in, and allow USB debugging; `adb devices` lists",
         ),
+        ("more than one device/emulator", "there are several devices", "choose one of `adb devices` with --serial, or"),
         (
-            "error: more than one device/emulator",
-            [
-                "error: there are several devices",
-                "  = choose one of `adb devices` with --serial, or ANDROID_SERIAL",
-            ],
+            "device unauthorized.",
+            "the device does not trust this machine: adb prints `unauthorized`",
+            "unlock its screen",
         ),
+        ("device offline", "the device is offline", "plug it in again, or `adb reconnect`"),
         (
-            "error: device unauthorized.",
-            [
-                "error: the device does not trust this machine: adb prints `unauthorized`",
-                "  = unlock its screen and allow USB debugging",
-            ],
+            "insufficient permissions for device",
+            "this machine may not use the device: error: insufficient permissions for device",
+            "add a udev rule for it, or restart adb as root: adb kill-server",
         ),
-        ("error: device offline", ["error: the device is offline", "  = plug it in again, or `adb reconnect`"]),
-        (
-            "error: insufficient permissions for device",
-            [
-                "error: this machine may not use the device: error: insufficient permissions for device",
-                "  = add a udev rule for it, or restart adb as root: adb kill-server",
-            ],
-        ),
-        (
-            "error: closed",
-            ["error: adb does not reach the device: error: closed", "  = see `adb devices`"],
-        ),
+        ("closed", "adb does not reach the device: error: closed", "see `adb devices`"),
     ],
 )
-def test_properties_of_the_device_from_adb(net_run: Path, tmp_path: Path, reply: str, message: list[str]) -> None:
+def test_properties_of_the_device_from_adb(net_run: Path, tmp_path: Path, reply: str, error: str, hint: str) -> None:
     device = Device(tmp_path)
-    device.say("state", reply + "\n")
+    device.say("state", f"error: {reply}\n")
     done = device.run(net_run / "run.py")
-    assert (done.returncode, done.stderr.splitlines()) == (5, message)
+    first, second = done.stderr.splitlines()
+    assert (done.returncode, first) == (5, f"error: {error}") and second.startswith(f"  = {hint}")
 
 
 def test_a_device_is_chosen(net_run: Path, sdk: Path, tmp_path: Path) -> None:
@@ -346,25 +325,23 @@ def test_runs_on_one_device_at_once_do_not_meet(net_run: Path, sdk: Path, tmp_pa
 
 
 @pytest.mark.parametrize(
-    ("host", "code", "message"),
+    ("host", "code", "error", "hint"),
     [
-        ("", 2, ["error: no host is given", "  = --host USER@HOST, or UDOGEN_HOST"]),
-        ("-oProxyCommand=x", 2, ["error: --host -oProxyCommand=x: not a host", "  = --host USER@HOST"]),
+        ("", 2, "no host is given", "--host USER@HOST, or UDOGEN_HOST"),
+        ("-oProxyCommand=x", 2, "--host -oProxyCommand=x: not a host", "--host USER@HOST"),
         (
             "nobody",
             5,
-            [
-                "error: ssh does not reach nobody: ssh: Could not resolve hostname nobody: Name or service not known",
-                "  = it must work without a password: try `ssh -o BatchMode=yes nobody true`",
-            ],
+            "ssh does not reach nobody: ssh: Could not resolve hostname nobody: Name or service not known",
+            "it must work without a password: try `ssh -o BatchMode=yes nobody true`",
         ),
     ],
 )
-def test_hosts_that_cannot_be(laid: Made, tmp_path: Path, host: str, code: int, message: list[str]) -> None:
+def test_hosts_that_cannot_be(laid: Made, tmp_path: Path, host: str, code: int, error: str, hint: str) -> None:
     arguments = ["--client", "qnn-net-run", "--device", "ssh", "--model", laid.file("model.so")]
     out = script(tmp_path / "out", laid.folder / "qnn", *arguments)
     done = Device(tmp_path / "device").run(out / "run.py", UDOGEN_HOST=host)
-    assert (done.returncode, done.stderr.splitlines()) == (code, message)
+    assert (done.returncode, done.stderr.splitlines()) == (code, [f"error: {error}", f"  = {hint}"])
 
 
 # --- interrupted --------------------------------------------------------------------------------------------

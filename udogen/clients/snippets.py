@@ -153,20 +153,21 @@ def dsp_path(folders: Sequence[str], system: str) -> str:
 def device_snippets(packages: Sequence[Package], *, for_snpe: bool = False) -> Iterator[Snippet]:
     """Copy commands and environment; on this machine only the environment, if SNPE's loader needs one."""
     system = packages[0].platform.system
-    if not packages[0].platform.is_device:
+    if packages[0].platform.is_device:
+        files = [(file, f"{package.folder}/{name}") for package in packages for file, name in _sent(package, for_snpe)]
+        yield _copying(files, system)
+        folders = list(dict.fromkeys(package.folder for package in packages))
+        below = [f"{folder}/{DSP_FOLDER}" for folder in folders] if for_snpe else []
+        on_dsp = for_snpe or any(backends.ALL[package.backend].two_halves for package in packages)
+        yield _environment(folders, [*below, *folders] if on_dsp else [], system)
+    elif for_snpe:
         found = [file for package in packages for file, _ in snpe_files(package) if file != package.registration]
-        if for_snpe and found:
+        if found:
             yield _environment(list(dict.fromkeys(str(file.parent) for file in found)), (), system)
-        return
-    files = []
-    for package in packages:
-        names = snpe_files(package) if for_snpe else [(library.file, library.name) for library in package.libraries]
-        files += [(file, f"{package.folder}/{name}") for file, name in names]
-    yield _copying(files, system)
-    folders = list(dict.fromkeys(package.folder for package in packages))
-    on_dsp = folders if for_snpe or any(backends.ALL[package.backend].two_halves for package in packages) else []
-    below = [f"{folder}/{DSP_FOLDER}" for folder in folders] if for_snpe else []
-    yield _environment(folders, [*below, *on_dsp], system)
+
+
+def _sent(package: Package, for_snpe: bool) -> Sequence[tuple[Path, str]]:
+    return snpe_files(package) if for_snpe else [(library.file, library.name) for library in package.libraries]
 
 
 def _copying(files: Sequence[tuple[Path, str]], system: str) -> Snippet:

@@ -41,10 +41,10 @@ class ClientRun:
     archs: tuple[str, ...]
     model: str  # file name in the folder of the run
     kind: str  # context or model
-    inputs: tuple[TensorData, ...]
-    references: tuple[TensorData, ...]
-    samples: int
-    signed: bool
+    inputs: tuple[TensorData, ...] = ()
+    references: tuple[TensorData, ...] = ()
+    samples: int = 1
+    signed: bool = False
     graph: GraphInfo | None = None  # of a context binary
     program: bytes = b""  # udogen's own client
     loops: int = 1  # executions of each sample; this and the limit are only for udogen's own client
@@ -76,6 +76,7 @@ class ScriptClient(NamedTuple):
     sdk: str = "QNN_SDK_ROOT"
     no_devices: str = ""  # why it cannot select an HTP device
     signs: bool = False  # whether it has an option for a signed process domain
+    own: bool = False  # udogen's own program, which is compiled
 
 
 # --- files of the SDKs ----------------------------------------------------------------------------------
@@ -265,5 +266,5 @@ ALL = {
         no_devices="it has no option for the number of the device",
         signs=True,
     ),
-    "cpp": ScriptClient(_own_client, ("context",), _plain_result),
+    "cpp": ScriptClient(_own_client, ("context",), _plain_result, own=True),
 }

@@ -52,13 +52,13 @@ def make_plan(options: ScriptOptions) -> tuple[ScriptPlan, tuple[TensorData, ...
     built = _find_built(options)
     packages = built[0][1]
     check_rules(client, packages)
-    check_options(options, packages)
+    _check_options(options, packages)
     if options.prove:
-        check_counts([each for _, found in built for each in found])
+        _check_counts([each for _, found in built for each in found])
     inputs, references = tensors.read(options.inputs, "--input"), tensors.read(options.references, "--reference")
     path, kind = _model_path(options, script_client)
     graph = None
-    if kind == "context" and (inputs or references or options.client == "cpp"):
+    if kind == "context" and (inputs or references or script_client.own):
         graph = _graph_of(path, options, packages[0].backend)
         _check_tensors(graph, options, inputs, references)
         inputs = tensors.typed(graph.inputs, inputs)
@@ -75,7 +75,7 @@ def make_plan(options: ScriptOptions) -> tuple[ScriptPlan, tuple[TensorData, ...
         samples=tensors.samples(inputs, references),
         signed=options.signed,
         graph=graph,
-        program=_own_client(options),
+        program=build_own_client(options.system, on_step=options.on_step).read_bytes() if script_client.own else b"",
     )
     return _plan(options, script_client, client, built, path, run), references
 
@@ -90,7 +90,7 @@ def _plan(
 ) -> ScriptPlan:
     packages = built[0][1]
     command = script_client.command(run)
-    title = "udogen's client" if options.client == "cpp" else client.title
+    title = "udogen's client" if script_client.own else client.title
     return ScriptPlan(
         name=file_name(f"{packages[0].name}-{options.client}"),
         title=f"{', '.join(package.name for package in packages)} with {title} on {_TITLES[options.device]}",
@@ -118,12 +118,6 @@ def _plan(
         checks=tuple(_output_checks(run, script_client, options)),
         notes=tuple(client.notes(packages)),
     )
-
-
-def _own_client(options: ScriptOptions) -> bytes:
-    if options.client != "cpp":
-        return b""
-    return build_own_client(options.system, on_step=options.on_step).read_bytes()
 
 
 def hexagon_versions() -> dict[str, str]:
@@ -346,7 +340,7 @@ class ScriptOptions:
         return ANDROID if self.device == "adb" and not self.linux else LINUX
 
 
-def check_counts(packages: Sequence[Package]) -> None:
+def _check_counts(packages: Sequence[Package]) -> None:
     """Raise if a library was built without counters, which `--prove` needs."""
     for package in packages:
         for library in package.libraries:
@@ -358,7 +352,7 @@ def check_counts(packages: Sequence[Package]) -> None:
                 )
 
 
-def check_options(options: ScriptOptions, packages: Sequence[Package]) -> None:
+def _check_options(options: ScriptOptions, packages: Sequence[Package]) -> None:
     """Raise one error for all options that the client, or a script for it, does not support."""
     hexagon = backends.ALL[packages[0].backend].two_halves and options.system != PC
     signing = [name for name, row in commands.ALL.items() if row.signs]
