@@ -31,15 +31,6 @@ EXTRA = "extra"  # sources and headers that kernels need
 _CORE = "htp_core"  # where kernels in HTP's C++ interface are
 
 
-@dataclass(frozen=True)
-class AdoptOptions:
-    """Options of `udogen new --from-package`."""
-
-    folder: Path
-    out: Path
-    to_qhpi: bool = False
-
-
 @dataclass
 class AdoptReport:
     """The result: what was recognized, what the user must decide, what a port to QHPI changes."""
@@ -59,63 +50,61 @@ class AdoptReport:
         self.written.append(path)
 
 
-def adopt(options: AdoptOptions, *, log: Say = no_say) -> AdoptReport:
+def adopt(folder: Path, out: Path, *, to_qhpi: bool = False, log: Say = no_say) -> AdoptReport:
     """Write the project; the adopted folder is only read."""
-    found = _read(options)
+    found = _read(folder, out)
     chosen, undecided = _config(found)
-    report = AdoptReport(options.out / chosen.name, _recognized(found), [*_undecided(found), *undecided])
+    report = AdoptReport(out / chosen.name, _recognized(found), [*_undecided(found), *undecided])
     in_core = [kernel for kernel in found.kernels if kernel.is_core]
-    generating = _generate_options(options, found)
-    with TemporaryDirectory() as folder:  # report errors in the config before any file is written
-        first = Path(folder, chosen.name)
+    generating = _generate_options(out, to_qhpi, found)
+    with TemporaryDirectory() as scratch:  # report errors in the config before any file is written
+        first = Path(scratch, chosen.name)
         first.write_bytes(chosen.content)
         checked, findings = load([first])
         generate(checked, generating._replace(dry_run=True), findings)
     report.save(report.config, chosen.content)
     for path, content in _kernel_files(found, report.decide).items():
-        report.save(options.out / KERNELS / path, content)
+        report.save(out / KERNELS / path, content)
     for each in found.others:
-        report.save(options.out / EXTRA / each.relative_to(found.folder), each.read_bytes())
+        report.save(out / EXTRA / each.relative_to(found.folder), each.read_bytes())
     loaded, findings = load([report.config])
     report.decide += [*_unmatched(found, loaded), *_lost_types(found)]
-    if options.to_qhpi:
+    if to_qhpi:
         for kernel in in_core:
             text, line = to_args(kernel, next(iter(loaded)))
-            report.save(options.out / KERNELS / "htp" / f"{kernel.op}.cpp", text)
+            report.save(out / KERNELS / "htp" / f"{kernel.op}.cpp", text)
             report.port.append(line)
     else:
         report.port += port_changes(in_core)
-    report.packages += generate(loaded, generating._replace(kernels=options.out / KERNELS), findings, log=log)
+    report.packages += generate(loaded, generating._replace(kernels=out / KERNELS), findings, log=log)
     report.decide += [finding.message for finding in findings.warnings]
     known = {op.name: op_tests.KnownTests(config=chosen.name) for package in loaded for op in package.ops}
-    report.written += op_tests.write(loaded, options.out, known, log=log)
-    _write_commands(options, generating, loaded, report)
+    report.written += op_tests.write(loaded, out, known, log=log)
+    _write_commands(out, generating, loaded, report)
     if found.flags or found.others:
         _write_flags(found, report)
     return report
 
 
-def _write_commands(
-    options: AdoptOptions, generating: GenerateOptions, packages: Sequence[OpPackage], report: AdoptReport
-) -> None:
+def _write_commands(out: Path, generating: GenerateOptions, packages: Sequence[OpPackage], report: AdoptReport) -> None:
     """Write Makefile and README as in other projects; the packages are directly in the project's folder."""
     flags = [f"--backend {each}" for each in generating.backends]
     flags += [f"--htp-api {generating.htp_api}"] if generating.htp_api else []
     flags += [f"--layout {generating.layout}"] if generating.layout else []
-    files = sorted(path.relative_to(options.out).as_posix() for path in report.written)
-    texts = command_files(options.out, packages, files, report.packages, out="", options=flags)
+    files = sorted(path.relative_to(out).as_posix() for path in report.written)
+    texts = command_files(out, packages, files, report.packages, out="", options=flags)
     for name, content in texts.items():
-        report.save(options.out / name, content)
+        report.save(out / name, content)
 
 
-def _read(options: AdoptOptions) -> AdoptedFolder:
+def _read(folder: Path, out: Path) -> AdoptedFolder:
     """Read the folder; raises if it cannot be adopted."""
-    if (options.folder / ".udogen" / "manifest.json").is_file():
-        raise UsageError(f"{options.folder} is a package of udogen already", hint="`udogen generate` updates it")
-    found = read_folder(options.folder)
+    if (folder / ".udogen" / "manifest.json").is_file():
+        raise UsageError(f"{folder} is a package of udogen already", hint="`udogen generate` updates it")
+    found = read_folder(folder)
     if not found.kernels and found.interfaces:
         raise UsageError(
-            f"{found.interfaces[0].relative_to(options.folder)} implements the interface of QNN by hand, "
+            f"{found.interfaces[0].relative_to(folder)} implements the interface of QNN by hand, "
             "and udogen recognizes no kernel beside it",
             hint="build it with its own Makefile, then `udogen inspect LIBRARY`; "
             "or `udogen new NAME --input … --output …` and move its computation into the kernel: docs/port.md",
@@ -123,23 +112,22 @@ def _read(options: AdoptOptions) -> AdoptedFolder:
     if not found.kernels:
         more = f"; {len(found.qhpi)} sources use QHPI directly: docs/port.md" if found.qhpi else ""
         raise UsageError(
-            f"{options.folder} contains no kernel that udogen recognizes{more}",
+            f"{folder} contains no kernel that udogen recognizes{more}",
             hint="give a folder with sources that use REGISTER_OP (CPU), <Op>Operation (GPU), UdoDspShared (DSP V65, "
             "V66), BEGIN_PKG_OP_DEFINITION (HTP)",
         )
-    out, folder = options.out.resolve(), found.folder.resolve()
-    if out == folder or out.is_relative_to(folder):
-        raise UsageError(f"{options.out} is inside the adopted folder, which is only read", hint="choose another name")
+    if out.resolve().is_relative_to(found.folder.resolve()):
+        raise UsageError(f"{out} is inside the adopted folder, which is only read", hint="choose another name")
     if out.exists() and any(out.iterdir() if out.is_dir() else [out]):
-        raise UsageError(f"{options.out} exists already", hint="choose another name")
+        raise UsageError(f"{out} exists already", hint="choose another name")
     return found
 
 
-def _generate_options(options: AdoptOptions, adopted: AdoptedFolder) -> GenerateOptions:
+def _generate_options(out: Path, to_qhpi: bool, adopted: AdoptedFolder) -> GenerateOptions:
     backends = tuple(dict.fromkeys(kernel.backend for kernel in adopted.kernels))
-    core = any(kernel.is_core for kernel in adopted.kernels) and not options.to_qhpi
+    core = any(kernel.is_core for kernel in adopted.kernels) and not to_qhpi
     return GenerateOptions(
-        options.out,
+        out,
         backends=backends,
         htp_api="core" if core else "qhpi" if "htp" in backends else "",
         layout="snpe" if adopted.is_udo else "",
