@@ -115,8 +115,8 @@ def lines(inspected: InspectedContext, *, width: int) -> Iterator[str]:
         yield from wrapped(f"  {label:<{_LABEL}}", text, width)
     for finding in inspected.warnings:
         yield from wrapped("    ! ", line_of(finding), width)
-    for each in inspected.differences:
-        yield from wrapped("    ! ", each.message, width)
+    for difference in inspected.differences:
+        yield from wrapped("    ! ", difference.message, width)
     for graph in info.graphs:
         yield from _graph(graph, width)
     if info.context_tensors:
@@ -166,7 +166,7 @@ def _graph(graph: GraphInfo, width: int) -> Iterator[str]:
         yield from wrapped("    HTP      ", ", ".join(shown) or "nothing known", width)
     for what, side in (("inputs", graph.inputs), ("outputs", graph.outputs), ("updateable", graph.updateable)):
         if side:
-            total = sum(each.nbytes for each in side if not each.dtype.startswith("0x"))
+            total = sum(tensor.nbytes for tensor in side if not tensor.dtype.startswith("0x"))
             yield f"    {what}: {len(side)}, {_amount(total)} bytes"
             yield from _tensors(side)
 
@@ -174,21 +174,22 @@ def _graph(graph: GraphInfo, width: int) -> Iterator[str]:
 def _tensors(tensors: Sequence[TensorInfo]) -> Iterator[str]:
     rows = [
         (
-            str(each.id),
-            each.name,
-            each.dtype,
-            _shape(each),
-            "" if each.dtype.startswith("0x") else f"{_amount(each.nbytes)} B",
-            describe_quantization(each.quant) if each.quant else "",
+            str(tensor.id),
+            tensor.name,
+            tensor.dtype,
+            _shape(tensor),
+            "" if tensor.dtype.startswith("0x") else f"{_amount(tensor.nbytes)} B",
+            describe_quantization(tensor.quant) if tensor.quant else "",
         )
-        for each in tensors
+        for tensor in tensors
     ]
     yield from (f"      {line}" for line in columns(rows))
 
 
 def _shape(tensor: TensorInfo) -> str:
     flags = tensor.dynamic or (False,) * len(tensor.shape)
-    return "[" + ", ".join(f"{n}?" if each else str(n) for n, each in zip(tensor.shape, flags, strict=False)) + "]"
+    sizes = [f"{size}?" if dynamic else str(size) for size, dynamic in zip(tensor.shape, flags, strict=False)]
+    return f"[{', '.join(sizes)}]"
 
 
 def _amount(value: int | bool) -> str:
@@ -210,22 +211,24 @@ def as_json(inspected: InspectedContext) -> dict[str, Any]:
         **{name: getattr(info, name) for name in (*names, "arch", "soc_model", "soc")},
         "devices": [device._asdict() for device in info.devices],
         "graphs": [_graph_json(graph) for graph in info.graphs],
-        "context_tensors": [_tensor_json(each) for each in info.context_tensors],
+        "context_tensors": [_tensor_json(tensor) for tensor in info.context_tensors],
         "manifest": {
             "state": inspected.verdict.state,
             "message": inspected.verdict.message,
             **({"recorded": inspected.verdict.manifest._asdict()} if inspected.verdict.manifest else {}),
         },
         "json": str(inspected.json) if inspected.json else None,
-        "differences": [{**each._asdict(), "message": each.message} for each in inspected.differences],
-        "warnings": [each.as_json() for each in inspected.warnings],
-        "faults": [each.as_json() for each in inspected.faults],
+        "differences": [
+            {**difference._asdict(), "message": difference.message} for difference in inspected.differences
+        ],
+        "warnings": [finding.as_json() for finding in inspected.warnings],
+        "faults": [fault.as_json() for fault in inspected.faults],
     }
 
 
 def _graph_json(graph: GraphInfo) -> dict[str, Any]:
     sides = {"inputs": graph.inputs, "outputs": graph.outputs, "updateable": graph.updateable}
-    tensors = {side: [_tensor_json(each) for each in rows] for side, rows in sides.items()}
+    tensors = {side: [_tensor_json(tensor) for tensor in rows] for side, rows in sides.items()}
     return {"name": graph.name, "htp": graph.htp._asdict() if graph.htp else None, **tensors}
 
 

@@ -96,7 +96,7 @@ def inspect(
 def _static_evidence(facts: LibraryFacts, runtime: ComparedRuntime, folder: PackageLibrary | None) -> LibraryEvidence:
     """The evidence without loading the library."""
     library = facts.elf
-    fits = all(each.machine == library.machine for each in runtime.libraries)
+    fits = all(other.machine == library.machine for other in runtime.libraries)
     native = library.machine == platform.machine() and library.bits == 64 and fits
     return LibraryEvidence(
         facts=facts,
@@ -175,18 +175,18 @@ class Inspection:
     @property
     def judged(self) -> tuple[InspectedLibrary, ...]:
         """The libraries that decide the exit code: in a folder with op packages, only those."""
-        packages = tuple(each for each in self.libraries if each.is_package)
+        packages = tuple(library for library in self.libraries if library.is_package)
         return packages or self.libraries
 
     @property
     def libraries(self) -> tuple[InspectedLibrary, ...]:
         """All libraries, those of packages first."""
-        return (*(each for package in self.packages for each in package.built), *self.others)
+        return (*(library for package in self.packages for library in package.built), *self.others)
 
     @property
     def exit_code(self) -> int:
         """0 if every library will register; otherwise that of the worst verdict."""
-        kinds_of_errors = {finding.kind for each in self.judged for finding in each.findings if finding.is_error}
+        kinds_of_errors = {finding.kind for library in self.judged for finding in library.findings if finding.is_error}
         if kinds_of_errors - {NO_REFERENCE}:
             return RunFailed.exit_code
         return ToolMissing.exit_code if kinds_of_errors else 0
@@ -214,8 +214,8 @@ def inspect_all(
         return inspect(library, options, folder=folder, target=target, choose=True)
 
     return Inspection(
-        tuple(_package(each, one) for each in packages),
-        tuple(one(each) for each in rest),
+        tuple(_package(package, one) for package in packages),
+        tuple(one(library) for library in rest),
     )
 
 
@@ -223,7 +223,7 @@ def _packages(path: Path) -> list[PackageLibrary]:
     if not (path / MANIFEST).is_file() and not any(path.glob(f"*/{MANIFEST}")):
         return []
     # Converter packages are not registered.
-    return [each for each in open_packages(path) if not each.kind.converter]
+    return [package for package in open_packages(path) if not package.kind.converter]
 
 
 def _package(folder: PackageLibrary, one: Callable[[Path, PackageLibrary, str], InspectedLibrary]) -> InspectedPackage:
@@ -256,7 +256,7 @@ def _others(path: Path, packages: Sequence[PackageLibrary]) -> list[Path]:
     for here, folders, names in os.walk(path):
         folders[:] = sorted(set(folders) - _LEFT_OUT)
         libraries = [Path(here, name) for name in sorted(names) if name.endswith(".so")]
-        found += [each for each in libraries if each.is_file() and each.resolve() not in known]
+        found += [library for library in libraries if library.is_file() and library.resolve() not in known]
         if len(found) > _MOST:
             raise UsageError(f"{path} holds more than {_MOST} libraries", hint="give the folder of a package")
     return found
@@ -267,7 +267,7 @@ def _package_and_target(library: Path) -> tuple[PackageLibrary | None, str]:
     folder = package_of(library)
     if folder is not None:
         for row in folder.rows:
-            if library.resolve() in [each.resolve() for each in folder.artifacts(row)]:
+            if library.resolve() in [artifact.resolve() for artifact in folder.artifacts(row)]:
                 return folder, row.id
     return None, ""
 
@@ -283,12 +283,12 @@ def lines(inspection: Inspection, *, width: int) -> Iterator[str]:
     width = max(width, NARROWEST)
     for package in inspection.packages:
         yield from _package_lines(package, width)
-    for each in inspection.others:
-        if each in inspection.judged:
-            yield from _library_lines(each, width)
-    for each in inspection.others:
-        if each not in inspection.judged and each.evidence is not None:
-            yield f"{each.path}: {each.evidence.facts.kind.words}"
+    for library in inspection.others:
+        if library in inspection.judged:
+            yield from _library_lines(library, width)
+    for library in inspection.others:
+        if library not in inspection.judged and library.evidence is not None:
+            yield f"{library.path}: {library.evidence.facts.kind.words}"
 
 
 def _package_lines(inspected: InspectedPackage, width: int) -> Iterator[str]:
@@ -296,8 +296,8 @@ def _package_lines(inspected: InspectedPackage, width: int) -> Iterator[str]:
     yield f"{folder.path}: {folder.backend} package {folder.name}, {many(len(folder.ops), 'op')}"
     for note in inspected.notes:
         yield from wrapped("  ! ", note, width)
-    for each in inspected.not_built:
-        yield f"  - {each.target} is not built: {each.command}"
+    for unbuilt in inspected.not_built:
+        yield f"  - {unbuilt.target} is not built: {unbuilt.command}"
     yield ""
     for built in inspected.built:
         yield from _library_lines(built, width)
@@ -361,7 +361,7 @@ def _symbols(evidence: LibraryEvidence) -> str:
     where = f" in {evidence.runtime.title}" if evidence.runtime.libraries else ""
     if not resolution.assumed:
         return f"{undefined}, {missing}{where}"
-    names = [demangled(each) for each in resolution.assumed[:_ASSUMED]]
+    names = [demangled(name) for name in resolution.assumed[:_ASSUMED]]
     names += ["…"] if len(resolution.assumed) > _ASSUMED else []
     return f"{undefined}, {missing}{where}, {len(resolution.assumed)} assumed ({', '.join(names)})"
 
@@ -382,17 +382,17 @@ def as_json(inspection: Inspection) -> dict[str, Any]:
     return {
         "packages": [
             {
-                "folder": str(each.folder.path),
-                "package": each.folder.name,
-                "backend": each.folder.backend,
-                "ops": list(each.folder.ops),
-                "notes": list(each.notes),
-                "not_built": [row._asdict() for row in each.not_built],
-                "libraries": [_library_json(row) for row in each.built],
+                "folder": str(package.folder.path),
+                "package": package.folder.name,
+                "backend": package.folder.backend,
+                "ops": list(package.folder.ops),
+                "notes": list(package.notes),
+                "not_built": [row._asdict() for row in package.not_built],
+                "libraries": [_library_json(row) for row in package.built],
             }
-            for each in inspection.packages
+            for package in inspection.packages
         ],
-        "libraries": [_library_json(each) for each in inspection.others],
+        "libraries": [_library_json(library) for library in inspection.others],
     }
 
 
@@ -437,7 +437,7 @@ def _case_json(evidence: LibraryEvidence) -> dict[str, Any]:
             "sdk_source": facts.sdk.source,
         },
         "against": {
-            "libraries": [str(each.path) for each in evidence.runtime.libraries],
+            "libraries": [str(other.path) for other in evidence.runtime.libraries],
             "origin": evidence.runtime.origin or None,
             "sdk": evidence.runtime.sdk or None,
         },

@@ -34,8 +34,8 @@ class ComparedRuntime:
     @property
     def backend(self) -> str:
         """cpu, htp …, by the name of the first library that has one."""
-        for each in self.libraries:
-            if match := _OF_BACKEND.match(each.soname) or _OF_BACKEND.match(each.path.name):
+        for library in self.libraries:
+            if match := _OF_BACKEND.match(library.soname) or _OF_BACKEND.match(library.path.name):
                 return match["backend"].lower()
         return ""
 
@@ -47,7 +47,7 @@ class ComparedRuntime:
     @property
     def title(self) -> str:
         """Its name and release, for messages."""
-        names = " and ".join(each.path.name for each in self.libraries)
+        names = " and ".join(library.path.name for library in self.libraries)
         release = f" {self.sdk}" if self.sdk else ""
         return f"{names}{release} ({self.origin})"
 
@@ -59,10 +59,11 @@ def find_compared(
     facts: LibraryFacts, given: tuple[Path, ...], *, backend: str, env: tools.Environment, choose: bool = False
 ) -> ComparedRuntime:
     """The runtime for a library of this machine and backend; `choose` ignores given ones for other machines."""
-    paths = dict.fromkeys(path for each in given for path in _expand(each, facts.elf, backend, choose=choose))
+    paths = dict.fromkeys(path for root in given for path in _expand(root, facts.elf, backend, choose=choose))
     libraries = [_read(path) for path in paths]
     if choose:
-        libraries = [each for each in libraries if (each.machine, each.arch) == (facts.elf.machine, facts.elf.arch)]
+        machine = (facts.elf.machine, facts.elf.arch)
+        libraries = [library for library in libraries if (library.machine, library.arch) == machine]
     if libraries:
         return _compared(libraries, "given")
     if facts.elf.machine == platform.machine() and facts.elf.bits == 64:
@@ -87,7 +88,7 @@ def _native_runtime(library: Elf, backend: str, env: tools.Environment) -> Compa
 
 
 def _compared(libraries: list[Elf], origin: str) -> ComparedRuntime:
-    releases = next((found for each in libraries if (found := elf.sdk_releases(each.path))), [])
+    releases = next((found for library in libraries if (found := elf.sdk_releases(library.path))), [])
     return ComparedRuntime(tuple(libraries), origin, releases[0] if len(releases) == 1 else "")
 
 
@@ -107,7 +108,7 @@ def _expand(given: Path, found: Elf, backend: str, *, choose: bool) -> list[Path
     """The libraries of a path: those of the backend in a folder, or a library with those next to it that it opens."""
     if not given.is_dir():
         siblings = [given.with_name(name) for name in _names(found, backend)] if found.machine == "aarch64" else []
-        return [given, *(each for each in siblings if each.is_file() and given.name in _names(found, backend))]
+        return [given, *(path for path in siblings if path.is_file() and given.name in _names(found, backend))]
     names = _names(found, backend)
     there = [given / name for name in names if (given / name).is_file()]
     if not there and not (choose and any(given.glob("libQnn*.so"))):
@@ -236,10 +237,10 @@ def _native(library: Elf, wanted: list[Symbol], runtime: ComparedRuntime) -> Res
     loaded = _loaded_with(library.path)
     if loaded is None:
         return _foreign(library, wanted, runtime)
-    libraries = {each.soname or each.path.name: each for each in runtime.libraries}
-    exports = {name for each in libraries.values() for name in each.exports}
-    for each in libraries.values():  # loaded globally, with all its dependencies
-        beside = _loaded_with(each.path)
+    libraries = {other.soname or other.path.name: other for other in runtime.libraries}
+    exports = {name for other in libraries.values() for name in other.exports}
+    for other in libraries.values():  # loaded globally, with all its dependencies
+        beside = _loaded_with(other.path)
         exports |= _exports_of(beside.found.values()) if beside else set()
     exports |= _exports_of(loaded.found.values())
     needed = dict.fromkeys((*library.needed, *loaded.absent), "")
@@ -268,7 +269,7 @@ def _exports(path: str) -> frozenset[str]:
 def _foreign(library: Elf, wanted: list[Symbol], runtime: ComparedRuntime) -> Resolution:
     """For another machine: resolve symbols that its runtime exports, or imports and therefore finds."""
     exported = _exports_of_device(library, runtime)
-    uses = {symbol.name: symbol.weak for each in runtime.libraries for symbol in each.imports}
+    uses = {symbol.name: symbol.weak for other in runtime.libraries for symbol in other.imports}
     beside = _libraries_of_device(library, runtime)
     missing: list[str] = []
     assumed: list[str] = []
@@ -286,7 +287,7 @@ def _foreign(library: Elf, wanted: list[Symbol], runtime: ComparedRuntime) -> Re
 
 
 def _exports_of_device(library: Elf, runtime: ComparedRuntime) -> set[str]:
-    exported = {name for each in runtime.libraries for name in each.exports}
+    exported = {name for other in runtime.libraries for name in other.exports}
     if library.machine == "hexagon" and runtime.libraries:
         row = architectures.ALL.get(library.arch)
         exported |= backends.ALL[row.backend].dsp_symbols if row else frozenset()
@@ -295,9 +296,9 @@ def _exports_of_device(library: Elf, runtime: ComparedRuntime) -> set[str]:
 
 def _libraries_of_device(library: Elf, runtime: ComparedRuntime) -> dict[str, str]:
     """Libraries that are loaded with the runtime -> the evidence."""
-    beside = {name: each.path.name for each in runtime.libraries for name in each.needed}
-    beside.update({each.soname or each.path.name: str(each.path) for each in runtime.libraries})
+    beside = {name: other.path.name for other in runtime.libraries for name in other.needed}
+    beside.update({other.soname or other.path.name: str(other.path) for other in runtime.libraries})
     for name, (system, names) in _SYSTEMS.items():
         if name in library.needed and library.machine == "aarch64" and runtime.libraries:
-            beside.update({each: system for each in names if each not in beside})
+            beside.update({other: system for other in names if other not in beside})
     return beside
