@@ -203,6 +203,7 @@ NDK_CLANG = "toolchains/llvm/prebuilt/linux-x86_64/bin/clang++"
         ("cpu_android", {}, 3, ["ANDROID_NDK_ROOT is not set", "install the Android NDK"]),
         ("cpu_android", {"ANDROID_NDK_ROOT": "/nowhere"}, 3, [f"which has no {NDK_CLANG}"]),
         ("", {"X86_CXX": "no-such-compiler"}, 3, ["X86_CXX names `no-such-compiler`", "no such program"]),
+        ("cpu_aarch64", {"AARCH64_CXX": "no-such-compiler"}, 3, ["AARCH64_CXX names `no-such-compiler`"]),
         ("", {"X86_CXX": "/nowhere/g++ -O2"}, 3, ["X86_CXX names `/nowhere/g++`"]),
         ("", {"X86_CXX": "'unclosed"}, 3, ["X86_CXX names `'unclosed`"]),
     ],
