@@ -18,7 +18,7 @@ from __future__ import annotations
 import importlib
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
@@ -117,7 +117,7 @@ class Source(NamedTuple):
     title: str  # as in "an ONNX model"
     is_source: Callable[[bytes, str], bool]  # by the first 64 bytes of a file, and its suffix
     draft: Callable[..., Any]  # (path, wanted=, package=, chosen=, dims=) -> a `Draft` of its ops
-    view: Callable[[Path, Sequence[str]], Any]  # (path, ops) -> a `GraphView` of its nodes
+    view: Callable[[Path], Any]  # a `GraphView` of its nodes
     reference: Callable[[str, Path], Callable[..., Any]]  # of `SOURCE:NAME` in test files, in this folder
 
 

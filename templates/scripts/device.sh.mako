@@ -35,10 +35,6 @@ export PATH="$run${vendor:+:$vendor}:$PATH"
 <%text>dsp_vendor=$(printf '%s' "$vendor" | tr ':' ';')</%text>
 export ADSP_LIBRARY_PATH=${dsp_path}<%text>"${dsp_vendor:+;$dsp_vendor}"</%text>
 % endif
-% if proves_on_dsp:
-# Without this file the DSP's log, in which packages print their counts, is not in logcat.
-echo 0x1f >${program}.farf
-% endif
 
 # A process that becomes the client; its argument is the number of the device.
 # shellcheck disable=SC2034 # some variables are not used by every client

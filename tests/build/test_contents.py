@@ -6,7 +6,6 @@ import json
 import os
 import shlex
 import shutil
-import stat
 import sys
 import time
 from pathlib import Path
@@ -14,21 +13,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.build.stand_ins import is_alive
-from tests.build.test_building import EMPTY, KERNEL, LIBRARY, OURS, build, compiled
+from tests.build.devices import EMPTY
+from tests.build.stand_ins import is_alive, qnn_sdk, script
+from tests.build.test_building import KERNEL, LIBRARY, OURS, build, compiled
 from tests.command_line import udogen
 from tests.making import ONE_KERNEL, ONE_OP, compiler, make, make_packages, need_runtime, open_package
 from udogen import process
+from udogen.build import toolchains
 
 LONG_AGO = (978307200, 978307200)
 HEADER = "include/ops/LeakyRelu.hpp"
-
-
-def script(path: Path, text: str) -> Path:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("#!/bin/sh\n" + text)
-    path.chmod(path.stat().st_mode | stat.S_IXUSR)
-    return path
 
 
 @pytest.fixture(scope="module")
@@ -136,8 +130,6 @@ def test_plain_make_and_udogen_build_take_turns(folder: Path) -> None:
 
 
 def test_headers_of_an_sdk_whose_path_has_a_blank(folder: Path, tmp_path: Path) -> None:
-    from tests.build.stand_ins import qnn_sdk
-
     root = qnn_sdk(tmp_path / "it's an sdk")
     assert compiled(build(folder, QNN_SDK_ROOT=str(root), X86_CXX="g++")) == sorted(OURS)
     assert compiled(build(folder, QNN_SDK_ROOT=str(root), X86_CXX="g++")) == []
@@ -253,8 +245,6 @@ def test_a_tied_program_is_as_any_other() -> None:
 
 
 def test_zig_by_the_name_that_make_uses(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    from udogen.build import toolchains
-
     compiler("zig")
     chosen = Path(sys.executable)
     monkeypatch.setenv("PATH", str(script(tmp_path / "python3", "exit 1\n").parent))

@@ -90,16 +90,6 @@ def test_a_package_of_one_op_has_the_plain_name(tmp_path: Path) -> None:
     assert (made.folder / "src" / "AddSatU8PackageInterface.cpp").is_file()
 
 
-def test_messages_of_a_compiler_name_the_kernel(tmp_path: Path) -> None:
-    compiler("zig")
-    [made] = make_packages([SEVERAL], tmp_path, chosen=["dsp"])
-    kernel = made.folder / "src" / "ops" / "Head.cpp"
-    kernel.write_text(kernel.read_text().replace("// add code here", "nonsense;  // add code here"))
-    done = build(made.folder, "dsp_v66", **CACHED)
-    assert done.returncode == 4
-    assert "src/ops/Head.cpp:" in done.stderr and "nonsense" in done.stderr
-
-
 # --- the Hexagon SDK ------------------------------------------------------------------------------------------
 
 

@@ -76,15 +76,6 @@ def test_a_changed_kernel_makes_the_library_old(folder: Path) -> None:
     assert compiled(build(folder, "gpu_x86")) == ["src/GpuCustomOpPackage.cpp"]
 
 
-def test_targets_by_hand_in_any_order(folder: Path) -> None:
-    for targets in (("all_x86", "gpu_x86"), ("clean",), ("gpu_x86",)):
-        done = make(folder, *targets, jobs=4)
-        assert done.returncode == 0, done.stderr
-    assert (folder / "libs/x86_64-linux-clang" / LIBRARY).is_file()
-    assert make(folder, "clean").returncode == 0
-    assert not (folder / "obj/kernels").exists()
-
-
 def test_targets_at_once(folder: Path) -> None:
     for _ in range(5):
         done = build(folder, "gpu_x86", "gpu_aarch64")

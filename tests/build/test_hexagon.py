@@ -206,20 +206,12 @@ def test_the_command_lines_of_the_ndk(tmp_path: Path) -> None:
     assert recorded_commands(log, tmp_path) == (GOLDEN / "ndk-clang.txt").read_text(), "run `make golden`"
 
 
-def test_android_needs_an_ndk(folder: Path, tmp_path: Path) -> None:
-    for env, printed in (
-        ({}, "ANDROID_NDK_ROOT is not set"),
-        (
-            {"ANDROID_NDK_ROOT": str(tmp_path)},
-            "which has no toolchains/llvm/prebuilt/linux-x86_64/bin/clang++",
-        ),
-    ):
-        done = build(folder, "all_android", **env)
-        assert done.returncode == 3 and printed in done.stderr and "htp_aarch64 builds for Linux" in done.stderr
-    done = subprocess.run(
-        ["make", "htp_android"], cwd=folder, env={**os.environ, **EMPTY}, capture_output=True, text=True
-    )
-    assert done.returncode == 2 and "ANDROID_NDK_ROOT is not set" in done.stderr
+def test_android_needs_an_ndk(folder: Path) -> None:
+    done = build(folder, "all_android")
+    assert done.returncode == 3 and "htp_aarch64 builds for Linux" in done.stderr
+    env = {**os.environ, **EMPTY}
+    by_hand = subprocess.run(["make", "htp_android"], cwd=folder, env=env, capture_output=True, text=True)
+    assert by_hand.returncode == 2 and "ANDROID_NDK_ROOT is not set" in by_hand.stderr
 
 
 # --- several at once ----------------------------------------------------------------------------------------------

@@ -65,7 +65,7 @@ import importlib, os, sys
 import numpy
 from udogen.cli import main
 for module, _ in main.VERBS.values():
-    importlib.import_module("udogen.cli." + module)  # once, and not in each child
+    importlib.import_module("udogen.cli." + module.partition(":")[0])  # once, and not in each child
 for number, line in enumerate(sys.argv[1].splitlines()):
     if not (child := os.fork()):
         sys.argv = ["udogen", *line.split()]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,15 +28,18 @@ SCRIPTS = {
 }
 
 
-def qnn(*arguments: object, code: int = 0) -> str:
-    """Run it in a separate process; return its output on both streams."""
-    script = "from udogen.cli.vendor import qnn_main; qnn_main()"
+def run(main: str, *arguments: object, code: int = 0, cwd: Path = ROOT) -> str:
+    """Run a generator in a separate process; return its output on both streams."""
     done = subprocess.run(
-        [sys.executable, "-c", script, *map(str, arguments)], cwd=ROOT, capture_output=True, text=True, timeout=60
-    )
+        [sys.executable, "-c", f"from udogen.cli.vendor import {main}; {main}()", *map(str, arguments)],
+        cwd=cwd, env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True, timeout=60,
+    )  # fmt: skip
     assert done.returncode == code, done.stdout + done.stderr
     assert "Traceback" not in done.stderr
     return done.stdout + done.stderr
+
+
+qnn, snpe = partial(run, "qnn_main"), partial(run, "snpe_main")
 
 
 def content(folder: Path) -> dict[str, bytes]:
@@ -141,21 +145,6 @@ def test_without_a_config_it_is_a_misuse() -> None:
 
 def test_a_missing_config_is_a_sentence(tmp_path: Path) -> None:
     assert "cannot be read" in qnn("-p", tmp_path / "none.xml", code=2)
-
-
-def snpe(*arguments: object, cwd: Path = ROOT) -> str:
-    """Run snpe-udo-package-generator; return its output."""
-    script = "from udogen.cli.vendor import snpe_main; snpe_main()"
-    done = subprocess.run(
-        [sys.executable, "-c", script, *map(str, arguments)],
-        cwd=cwd,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout + done.stderr
 
 
 def test_the_udo_tree_is_that_of_generate(tmp_path: Path) -> None:

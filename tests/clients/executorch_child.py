@@ -18,8 +18,7 @@ from torch.library import Library, impl
 import udogen.compat.qti
 from udogen.clients import programs
 from udogen.clients.client import register
-from udogen.clients.package import PackageOptions
-from udogen.clients.package_files import find_packages
+from udogen.clients.package import PackageOptions, find_packages
 
 udogen.compat.qti.install()  # before the imports that import Qualcomm's generator
 

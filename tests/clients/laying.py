@@ -13,8 +13,7 @@ from udogen.backends import architectures
 from udogen.build.package import open_packages
 from udogen.clients import programs
 from udogen.clients.client import register
-from udogen.clients.package import PackageOptions
-from udogen.clients.package_files import find_packages
+from udogen.clients.package import PackageOptions, find_packages
 from udogen.errors import UdogenError
 
 PLAIN = ROOT / "examples" / "leaky_relu" / "LeakyRelu.xml"

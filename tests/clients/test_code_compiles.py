@@ -15,8 +15,7 @@ import pytest
 from tests.clients.laying import AWKWARD, AWKWARD_FOLDER, lay
 from udogen.clients import programs
 from udogen.clients.client import register
-from udogen.clients.package import PackageOptions
-from udogen.clients.package_files import find_packages
+from udogen.clients.package import PackageOptions, find_packages
 
 DEVICE = PackageOptions("v75", android=True)
 TFLITE = """

@@ -22,8 +22,7 @@ from tests.clients.laying import AWKWARD, AWKWARD_FOLDER, PLAIN, lay
 from tests.making import LONG, ROOT, htp_package, udogen
 from udogen.clients import programs
 from udogen.clients.client import register
-from udogen.clients.package import PackageOptions
-from udogen.clients.package_files import find_packages
+from udogen.clients.package import PackageOptions, find_packages
 
 # The printed code only needs a name of torch.
 _TORCH = """
@@ -69,16 +68,6 @@ def test_the_code_we_print_makes_the_options(
 
 def _infos(text: str) -> list[str]:
     return [each.rstrip("), ]") for each in text.split("QnnExecuTorchOpPackageInfo(")[1:]]
-
-
-def test_without_udogens_its_interface_needs_the_sdk(tmp_path: Path) -> None:
-    environment = {**os.environ, "PYTHONPATH": str(wheels.executorch())}
-    code = "import executorch.backends.qualcomm.custom_op.interface"
-    done = subprocess.run(
-        [sys.executable, "-c", code], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=60
-    )
-    assert done.returncode == 1
-    assert "Failed to import QnnOpPackageGenerator" in done.stderr
 
 
 # --- complete ExecuTorch ------------------------------------------------------------------------------

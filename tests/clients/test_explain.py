@@ -49,14 +49,15 @@ def test_a_number_in_every_disguise(text: str, family: str, code: int, name: str
     assert (family, code, name) in found
 
 
-def test_a_bare_number_has_every_reading_and_of_chooses() -> None:
-    assert [each.interface for each in explain.explain_error("4000")] == ["qnn", "snpe", "litert"]
-    [only] = explain.explain_error("4000", of="snpe")
+def test_a_bare_number_has_every_reading() -> None:
+    _, only, _ = found = explain.explain_error("4000")
+    assert [each.interface for each in found] == ["qnn", "snpe", "litert"]
     assert (only.name, only.same) == ("SNPE_ERRORCODE_QNN_OP_PACKAGE_ERROR_LIBRARY_ALREADY_INITIALIZED", "3000 of QNN")
 
 
 def test_numbers_of_snpe_are_a_thousand_more_than_those_of_qnn() -> None:
-    own, inner = explain.explain_error("7005", of="snpe")[0], explain.explain_error("6005", of="qnn")[0]
+    [own] = explain.meanings_of(7005, of="snpe")
+    [inner] = explain.meanings_of(6005, of="qnn")
     assert (own.meaning, own.causes) == (inner.meaning, inner.causes)
     assert own.causes
 
@@ -102,96 +103,50 @@ def test_what_is_unknown(text: str, message: str, hint: str) -> None:
 # --- logs -----------------------------------------------------------------------------------------
 
 
-def titles(name: str) -> list[tuple[int, str]]:
-    """Return (line, title) of the known lines of a log."""
-    return [(each.line, each.what.title) for each in explain.explain_log(LOGS / name).entries]
+TITLES = {
+    "executorch.log": [
+        "prepare-not-loaded", "0x80000406 AEE_EUNABLETOLOAD", "no-skel", "1008 QNN_COMMON_ERROR_INCOMPATIBLE_BINARIES",
+        "et-registration", "4005 QNN_BACKEND_ERROR_OP_PACKAGE_NOT_FOUND", "0x1 Internal",
+    ],
+    "executorch_pc.log": [
+        "et-arguments", "et-no-package", "4005 QNN_BACKEND_ERROR_OP_PACKAGE_NOT_FOUND", "et-variants", "no-such-op",
+        "soc-elsewhere", "14001 QNN_DEVICE_ERROR_INVALID_CONFIG",
+    ],
+    "onnxruntime.log": [
+        "ort-package-error", "ort-success", "3110 QNN_OP_PACKAGE_ERROR_VALIDATION_FAILURE", "tcm",
+        "1002 QNN_COMMON_ERROR_MEM_ALLOC", "11 EP_FAIL", "ort-shared-dequantize",
+    ],
+    "onnxruntime_contexts.log": [  # of sessions that were opened with faulty models, and of one that fails when it runs
+        "ort-success", "ort-context-places", "ort-context-size", "11 EP_FAIL", "ort-retry", "ort-context-lost",
+        "9 NOT_IMPLEMENTED", "ort-context-file", "10 INVALID_GRAPH", "ort-context-name", "ort-dynamic",
+        "ort-options-again", "1 FAIL", "ort-cpu-fallback", "ort-no-library", "ort-no-provider",
+    ],
+    "snpe.log": [
+        "7005 SNPE_ERRORCODE_QNN_GRAPH_ERROR_INVALID_OP_CONFIG", "914 SNPE_ERRORCODE_DSP_UDO_LIB_NOT_REGISTERED_ERROR",
+    ],
+    "logcat.log": [
+        "colon-path", "signature", "0x80000406 AEE_EUNABLETOLOAD", "not-accessible",
+        "14001 QNN_DEVICE_ERROR_INVALID_CONFIG", "net-run-registration",
+    ],
+}  # fmt: skip
 
 
-def test_a_log_of_executorch() -> None:
-    assert titles("executorch.log") == [
-        (3, "prepare-not-loaded"),
-        (4, "0x80000406 AEE_EUNABLETOLOAD"),
-        (6, "no-skel"),
-        (8, "1008 QNN_COMMON_ERROR_INCOMPATIBLE_BINARIES"),
-        (11, "et-registration"),
-        (11, "4005 QNN_BACKEND_ERROR_OP_PACKAGE_NOT_FOUND"),
-        (13, "0x1 Internal"),
-    ]
-    found = explain.explain_log(LOGS / "executorch.log").entries
-    assert found[3].again == (9, 10)
-    assert (
-        found[4].what.meaning
-        == "ExecuTorch could not register /data/local/tmp/x/libQnnToy.so (4005) and continues without it"
-    )
+@pytest.mark.parametrize("name", TITLES)
+def test_the_known_lines_of_a_log(name: str) -> None:
+    assert [entry.what.title for entry in explain.explain_log(LOGS / name).entries] == TITLES[name]
 
 
-def test_a_log_of_executorch_on_a_pc() -> None:
-    assert titles("executorch_pc.log") == [
-        (1, "et-arguments"),
-        (2, "et-no-package"),
-        (3, "4005 QNN_BACKEND_ERROR_OP_PACKAGE_NOT_FOUND"),
-        (4, "et-variants"),
-        (5, "no-such-op"),
-        (6, "soc-elsewhere"),
-        (7, "14001 QNN_DEVICE_ERROR_INVALID_CONFIG"),
-    ]
+def test_lines_numbers_and_sentences_of_a_log() -> None:
+    entries = explain.explain_log(LOGS / "executorch.log").entries
+    assert [entry.line for entry in entries] == [3, 4, 6, 8, 11, 11, 13]
+    assert entries[3].again == (9, 10)
+    registration = "ExecuTorch could not register /data/local/tmp/x/libQnnToy.so (4005) and continues without it"
+    assert entries[4].what.meaning == registration
     first, *_ = explain.explain_log(LOGS / "executorch_pc.log").entries
-    assert first.what.meaning == (
-        "ExecuTorch leaves a node of demo.leaky.default to other kernels: it has 1 of the operator's 2 arguments"
-    )
-
-
-def test_a_log_of_onnxruntime() -> None:
-    assert titles("onnxruntime.log") == [
-        (1, "ort-package-error"),
-        (2, "ort-success"),
-        (3, "3110 QNN_OP_PACKAGE_ERROR_VALIDATION_FAILURE"),
-        (4, "tcm"),
-        (5, "1002 QNN_COMMON_ERROR_MEM_ALLOC"),
-        (6, "11 EP_FAIL"),
-        (7, "ort-shared-dequantize"),
-    ]
-    assert [each.what.harmless for each in explain.explain_log(LOGS / "onnxruntime.log").entries].count(True) == 1
-
-
-def test_a_log_of_onnxruntime_with_contexts() -> None:
-    """Lines of sessions that were opened with faulty models, and of one that fails when it runs."""
-    assert [title for _, title in titles("onnxruntime_contexts.log")] == [
-        "ort-success",
-        "ort-context-places",
-        "ort-context-size",
-        "11 EP_FAIL",
-        "ort-retry",
-        "ort-context-lost",
-        "9 NOT_IMPLEMENTED",
-        "ort-context-file",
-        "10 INVALID_GRAPH",
-        "ort-context-name",
-        "ort-dynamic",
-        "ort-options-again",
-        "1 FAIL",
-        "ort-cpu-fallback",
-        "ort-no-library",
-        "ort-no-provider",
-    ]
-
-
-def test_a_log_of_snpe() -> None:
-    assert titles("snpe.log") == [
-        (1, "7005 SNPE_ERRORCODE_QNN_GRAPH_ERROR_INVALID_OP_CONFIG"),
-        (2, "914 SNPE_ERRORCODE_DSP_UDO_LIB_NOT_REGISTERED_ERROR"),
-    ]
-
-
-def test_a_log_of_a_device() -> None:
-    assert [title for _, title in titles("logcat.log")] == [
-        "colon-path",
-        "signature",
-        "0x80000406 AEE_EUNABLETOLOAD",
-        "not-accessible",
-        "14001 QNN_DEVICE_ERROR_INVALID_CONFIG",
-        "net-run-registration",
-    ]
+    leaves = "ExecuTorch leaves a node of demo.leaky.default to other kernels: it has 1 of the operator's 2 arguments"
+    assert first.what.meaning == leaves
+    harmless = [entry.what.harmless for entry in explain.explain_log(LOGS / "onnxruntime.log").entries]
+    assert harmless.count(True) == 1
 
 
 def test_error_texts_are_those_of_the_runtimes_own_table(tmp_path: Path) -> None:

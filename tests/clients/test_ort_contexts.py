@@ -24,8 +24,7 @@ from tests.command_line import udogen
 from tests.contexts.storing import QUANT, store
 from tests.making import LONG, ROOT, htp_package
 from udogen.build import elf
-from udogen.clients.package import Package, PackageOptions
-from udogen.clients.package_files import find_packages
+from udogen.clients.package import Package, PackageOptions, find_packages
 from udogen.errors import UdogenError, UsageError
 from udogen.onnx.ort import context_model, contexts, placement, session
 from udogen.qnn.quantization import AxisScaleOffset, ScaleOffset

@@ -59,12 +59,6 @@ def test_udogens_without_the_vendors(tmp_path: Path) -> None:
     assert printed(f"import udogen.compat.qti as c; c.install(); {WHOSE}", tmp_path) == [UDOGENS]
 
 
-def test_nothing_before_install(tmp_path: Path) -> None:
-    done = python("-c", f"import udogen.compat.qti; {ASK}", cwd=tmp_path)
-    assert done.returncode == 1
-    assert "ModuleNotFoundError: No module named 'qti'" in done.stderr
-
-
 @pytest.mark.parametrize("namespace", [False, True], ids=["packages", "namespaces"])
 def test_the_vendors_wins_wherever_it_is(tmp_path: Path, namespace: bool) -> None:
     path = vendor(tmp_path / "sdk", namespace=namespace)
@@ -241,9 +235,3 @@ USAGE = "  = python -m udogen.compat.qti SCRIPT.py|-m MODULE [ARGUMENT]...\n"
 def test_misuse_is_a_sentence(arguments: list[str], sentence: str, tmp_path: Path) -> None:
     done = python(*RUN, *arguments, cwd=tmp_path)
     assert (done.returncode, done.stderr) == (2, f"error: {sentence}\n{USAGE}")
-
-
-def test_help(tmp_path: Path) -> None:
-    done = python(*RUN, "--help", cwd=tmp_path)
-    assert done.returncode == 0
-    assert done.stdout.startswith("Usage: python -m udogen.compat.qti SCRIPT.py|-m MODULE [ARGUMENT]...\n")

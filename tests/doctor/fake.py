@@ -10,8 +10,7 @@ from udogen.backends import RUNTIMES
 from udogen.backends.backend import Target
 from udogen.build.toolchains import Choice
 from udogen.build.tools import Environment
-from udogen.doctor.examination import Examination, examine, lines
-from udogen.doctor.model import CheckOutcome, CheckResult, Machine
+from udogen.doctor.checks import CheckOutcome, CheckResult, Examination, Machine, examine, lines
 from udogen.errors import ToolMissing, UdogenError
 from udogen.runtime.library import RuntimeLibrary
 

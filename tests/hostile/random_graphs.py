@@ -406,8 +406,7 @@ def plain_session(model: Path, packages: Sequence[Path | str], *, backend: str, 
     import onnxruntime
     import onnxruntime_qnn
 
-    from udogen.clients.package import PackageOptions
-    from udogen.clients.package_files import find_packages
+    from udogen.clients.package import PackageOptions, find_packages
     from udogen.onnx import client as ort_client
     from udogen.onnx.ort import schema
 

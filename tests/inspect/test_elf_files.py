@@ -117,4 +117,4 @@ def test_an_executable_an_object_and_a_32_bit_library(make: Make, make_for: Make
     source.write_text("int x(void) { return 1; }\n")
     subprocess.run(["gcc", "-c", str(source), "-o", str(tmp_path / "x.o")], check=True)
     assert "it is an object file, not a shared library" in shown(look(tmp_path / "x.o"))
-    assert shown(look(make_for("x86", "-DQHPI"))).startswith("stops: it is 32-bit")
+    assert shown(look(make_for("x86", "-DQHPI"))).startswith("error: it is 32-bit")

@@ -14,7 +14,6 @@ from toys import Look, Make, shown
 from udogen import resources
 from udogen.build import elf
 from udogen.errors import RunFailed
-from udogen.inspect.rules import STOPS
 from udogen.runtime.failures import OlderRecords
 from udogen.runtime.package_queries import read_records
 from udogen.runtime.worker import stub_library
@@ -122,7 +121,7 @@ def test_records_of_an_older_sdk(make: Make, look: Look, htp: Path, tmp_path: Pa
     library = make("-DQHPI", "-include", str(header))
     with pytest.raises(OlderRecords, match=r"are those of an SDK before 2\.47"):
         read_records(library, [NAME])
-    stops = [each for each in look(library, htp, register=True).findings if each.weight == STOPS]
-    assert [each.rule for each in stops] == ["records"]
-    assert "headers of SDK 2.47 or later" in stops[0].remedy
+    stops = [each for each in look(library, htp, register=True).findings if each.is_error]
+    assert [each.kind for each in stops] == ["records"]
+    assert "headers of SDK 2.47 or later" in stops[0].hint
     assert read_records(make("-DQHPI"), [NAME]).package == "Toy"

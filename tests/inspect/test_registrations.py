@@ -14,7 +14,7 @@ from tests import registering
 from tests.making import ROOT
 from udogen import resources
 from udogen.build import tools
-from udogen.inspect import report
+from udogen.inspect import inspection
 from udogen.inspect.inspection import InspectedLibrary, Inspection, InspectOptions, inspect
 from udogen.runtime.built import find_built
 
@@ -49,8 +49,10 @@ def test_it_is_shown_whole(library: Path, monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.delenv("LD_LIBRARY_PATH", raising=False)
     found = look(library)
     assert found.verdict == "will register, but"
-    assert "warns: the loader does not find libUdoManyUdoImplCpu.so, the CPU library of package ManyUdo" in shown(found)
-    text = "\n".join(report.lines(Inspection((), (found,)), width=400))
+    assert "warning: the loader does not find libUdoManyUdoImplCpu.so, the CPU library of package ManyUdo" in shown(
+        found
+    )
+    text = "\n".join(inspection.lines(Inspection((), (found,)), width=400))
     for line in (
         "  is          a registration library of SNPE (UDO)",
         "  package     ManyUdo 2.5.0, API 1.6.0 of UDO",
@@ -72,8 +74,8 @@ def test_as_json(library: Path) -> None:
 
 def test_nothing_of_it_runs_where_nothing_shall(tmp_path: Path) -> None:
     found = look(broken(tmp_path, "-DCRASHES"), register=False)
-    assert "stops" not in shown(found)
-    text = "\n".join(report.lines(Inspection((), (found,)), width=100))
+    assert "error" not in shown(found)
+    text = "\n".join(inspection.lines(Inspection((), (found,)), width=100))
     assert "describes   not read" in text
 
 

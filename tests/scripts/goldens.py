@@ -23,9 +23,8 @@ import numpy as np
 from tests.clients.laying import AWKWARD, AWKWARD_FOLDER, PLAIN, lay
 from tests.making import rewrite
 from udogen.cli import script
-from udogen.clients.scripts import write
-from udogen.clients.scripts.make_plan import make_plan
-from udogen.clients.scripts.options import ScriptOptions
+from udogen.clients.scripts.make_plan import ScriptOptions, make_plan
+from udogen.clients.scripts.plan import script_files, write_script
 from udogen.errors import UdogenError
 from udogen.qnn.quantization import ScaleOffset
 from udogen.qnn.system import GraphInfo, TensorInfo
@@ -79,7 +78,7 @@ def options(base: Path, package: Path, client: str, device: str, *, awkward: boo
         references=(("out[0]" if awkward else "output", str(base / "y.npy")),),
         tolerance=(0.125, 0.001) if awkward else None,
         signed=awkward and hexagon and client in ("qnn-net-run", "snpe-net-run"),
-        prove=device == "adb",
+        prove=device == "local",
     )
 
 
@@ -96,8 +95,8 @@ def text(options: ScriptOptions, *, base: Path) -> str:
     except UdogenError as fault:
         found = "\n".join([f"error: {fault.message}", *(f"  {each}" for each in fault.details), f"  = {fault.hint}"])
         return found.replace(str(base.resolve()), "/BASE").replace(str(base), "/BASE").rstrip() + "\n"
-    rendered = write.render(plan, kept)
-    write.write(base / "written", rendered)
+    rendered = script_files(plan, kept)
+    write_script(base / "written", rendered)
     rendered = {path: (base / "written" / path).read_bytes() for path in rendered}
     shutil.rmtree(base / "written")
     shown = grouped(f"# {path} ({_size(path, content)})" for path, content in sorted(rendered.items()) if "/" in path)

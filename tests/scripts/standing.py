@@ -32,7 +32,6 @@ case $1 in
   push) [ -f '{full}' ] && { echo "adb: error: failed to copy: No space left on device" >&2; exit 1; }
     cp "$2" "$3" && echo "$2: 1 file pushed" ;;
   pull) cp -R "$2" "$3" ;;
-  logcat) echo '01-01 00:00:00.000  1  1 I udogen: a line of the log'; cat '{dsp}' 2>/dev/null; exec sleep 60 ;;
   *) echo "adb: unknown command $1" >&2; exit 1 ;;
 esac
 """
@@ -66,7 +65,7 @@ class Device:
         # Commands for the device run without this machine's environment.
         run = f"env -i HOME=/ PATH={shlex.quote(str(own))}:/usr/bin:/bin sh -c"
         marks = {"run": run, "serial": "ABC 1"}
-        marks |= {each: str(self.base / each).replace("'", "'\\''") for each in ("log", "state", "old", "full", "dsp")}
+        marks |= {each: str(self.base / each).replace("'", "'\\''") for each in ("log", "state", "old", "full")}
         for name, template in (("adb", _ADB), ("ssh", _SSH)):
             _program(ours / name, re.sub(r"\{([a-z]+)\}", lambda match: marks[match[1]], template))
 
@@ -81,7 +80,7 @@ class Device:
         return (self.base / "log").read_text().splitlines()
 
     def say(self, what: str, text: str = "") -> None:
-        """Set adb's behaviour: `state` (not device), `old` (no exit codes), `full` (disk full), `dsp` (its log)."""
+        """Set adb's behaviour: `state` (not device), `old` (no exit codes), `full` (disk full)."""
         (self.base / what).write_text(text)
 
     def own(self, name: str, text: str) -> None:

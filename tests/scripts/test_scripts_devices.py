@@ -21,7 +21,7 @@ from tests.clients.laying import PLAIN, lay
 from tests.command_line import udogen
 from tests.making import ROOT
 from tests.scripts.conftest import Made, X, Y
-from tests.scripts.standing import Device, called, command_lines, environment, interrupt
+from tests.scripts.standing import Device, called, environment, interrupt
 
 
 def script(out: Path, *arguments: object) -> Path:
@@ -162,6 +162,7 @@ def net_run(laid: Made, tmp_path_factory: pytest.TempPathFactory) -> Path:
         ({"ro.board.platform": "pineapple"}, [], "v75"),
         ({"ro.soc.model": "nobody knows", "ro.board.platform": "kalama"}, [], "v73"),
         ({"ro.soc.model": "SM8550"}, ["--arch", "v75"], "v75"),
+        ({"ro.soc.model": "SM9999"}, ["--arch", "v75"], "v75"),
     ],
 )
 def test_the_device_reports_its_version(
@@ -172,16 +173,37 @@ def test_the_device_reports_its_version(
     assert f"Hexagon {arch}\n" in done.stderr
 
 
-def test_an_unknown_version(net_run: Path, sdk: Path, tmp_path: Path) -> None:
-    device = Device(tmp_path, props={"ro.soc.model": "SM9999", "ro.board.platform": "moon"})
-    done = device.run(net_run / "run.py", QNN_SDK_ROOT=str(sdk))
-    assert done.returncode == 5
-    assert done.stderr.splitlines() == [
-        "error: the Hexagon version is unknown: the device reports SM9999 MOON ",
-        "  = set it with --arch, or UDOGEN_HTP_ARCH: v68 v69 v73 v75 v79 v81 v85",
-    ]
-    done = device.run(net_run / "run.py", QNN_SDK_ROOT=str(sdk), UDOGEN_HTP_ARCH="v75")
-    assert done.returncode == 0, done.stderr
+@pytest.mark.parametrize(
+    ("facts", "arguments", "code", "error", "hint"),
+    [
+        (
+            {"props": {"ro.soc.model": "SM9999", "ro.board.platform": "moon"}},
+            [],
+            5,
+            "the Hexagon version is unknown: the device reports SM9999 MOON ",
+            "set it with --arch, or UDOGEN_HTP_ARCH: v68 v69 v73 v75 v79 v81 v85",
+        ),
+        (
+            {"machine": "armv7l"},
+            [],
+            5,
+            "this is for aarch64, and the device is armv7l",
+            "write a script for it: udogen script --device, --target",
+        ),
+        (
+            {},
+            ["--remote", "/data/a,b"],
+            2,
+            "the folder /data/a,b/LeakyReluPackage-qnn-net-run contains `,`, a separator of qnn-net-run or its loaders",
+            "move it with --remote (UDOGEN_REMOTE)",
+        ),
+    ],
+)
+def test_devices_and_folders_that_do_not_fit(
+    net_run: Path, sdk: Path, tmp_path: Path, facts: dict, arguments: list[str], code: int, error: str, hint: str
+) -> None:
+    done = Device(tmp_path, **facts).run(net_run / "run.py", *arguments, QNN_SDK_ROOT=str(sdk))
+    assert (done.returncode, done.stderr.splitlines()) == (code, [f"error: {error}", f"  = {hint}"])
 
 
 def test_a_version_for_which_nothing_is_built(laid: Made, sdk: Path, tmp_path: Path) -> None:
@@ -192,15 +214,6 @@ def test_a_version_for_which_nothing_is_built(laid: Made, sdk: Path, tmp_path: P
     assert done.stderr.splitlines() == [
         "error: the device has Hexagon v73, and this script has libraries for v75",
         "  = udogen build htp_v73, and write the script again",
-    ]
-
-
-def test_another_machine(net_run: Path, sdk: Path, tmp_path: Path) -> None:
-    done = Device(tmp_path, machine="armv7l").run(net_run / "run.py", QNN_SDK_ROOT=str(sdk))
-    assert done.returncode == 5
-    assert done.stderr.splitlines() == [
-        "error: this is for aarch64, and the device is armv7l",
-        "  = write a script for it: udogen script --device, --target",
     ]
 
 
@@ -234,48 +247,34 @@ def test_what_the_device_has_is_not_pushed(net_run: Path, sdk: Path, tmp_path: P
 
 
 @pytest.mark.parametrize(
-    ("reply", "message"),
+    ("reply", "error", "hint"),
     [
         (
-            "error: no devices/emulators found",
-            [
-                "error: adb finds no device",
-                "  = plug it in, and allow USB debugging; `adb devices` lists all devices",
-            ],
+            "no devices/emulators found",
+            "adb finds no device",
+            "plug it in, and allow USB debugging; `adb devices` lists",
         ),
+        ("more than one device/emulator", "there are several devices", "choose one of `adb devices` with --serial, or"),
         (
-            "error: more than one device/emulator",
-            [
-                "error: there are several devices",
-                "  = choose one of `adb devices` with --serial, or ANDROID_SERIAL",
-            ],
+            "device unauthorized.",
+            "the device does not trust this machine: adb prints `unauthorized`",
+            "unlock its screen",
         ),
+        ("device offline", "the device is offline", "plug it in again, or `adb reconnect`"),
         (
-            "error: device unauthorized.",
-            [
-                "error: the device does not trust this machine: adb prints `unauthorized`",
-                "  = unlock its screen and allow USB debugging",
-            ],
+            "insufficient permissions for device",
+            "this machine may not use the device: error: insufficient permissions for device",
+            "add a udev rule for it, or restart adb as root: adb kill-server",
         ),
-        ("error: device offline", ["error: the device is offline", "  = plug it in again, or `adb reconnect`"]),
-        (
-            "error: insufficient permissions for device",
-            [
-                "error: this machine may not use the device: error: insufficient permissions for device",
-                "  = add a udev rule for it, or restart adb as root: adb kill-server",
-            ],
-        ),
-        (
-            "error: closed",
-            ["error: adb does not reach the device: error: closed", "  = see `adb devices`"],
-        ),
+        ("closed", "adb does not reach the device: error: closed", "see `adb devices`"),
     ],
 )
-def test_properties_of_the_device_from_adb(net_run: Path, tmp_path: Path, reply: str, message: list[str]) -> None:
+def test_properties_of_the_device_from_adb(net_run: Path, tmp_path: Path, reply: str, error: str, hint: str) -> None:
     device = Device(tmp_path)
-    device.say("state", reply + "\n")
+    device.say("state", f"error: {reply}\n")
     done = device.run(net_run / "run.py")
-    assert (done.returncode, done.stderr.splitlines()) == (5, message)
+    first, second = done.stderr.splitlines()
+    assert (done.returncode, first) == (5, f"error: {error}") and second.startswith(f"  = {hint}")
 
 
 def test_a_device_is_chosen(net_run: Path, sdk: Path, tmp_path: Path) -> None:
@@ -309,37 +308,6 @@ def test_an_old_adb_without_exit_codes(net_run: Path, sdk: Path, tmp_path: Path)
     assert "error: qnn-net-run ended with 7 on HTP0\n" in done.stderr
 
 
-def test_logcat_is_kept(net_run: Path, sdk: Path, tmp_path: Path) -> None:
-    device = Device(tmp_path / "device")
-    done = device.run(net_run / "run.py", "--logcat", "--out", tmp_path / "kept", QNN_SDK_ROOT=str(sdk))
-    assert done.returncode == 0, done.stderr
-    assert "a line of the log" in (tmp_path / "kept/logcat.txt").read_text()
-
-
-def test_what_hexagon_counted_is_read_in_the_log(laid: Made, sdk: Path, tmp_path: Path) -> None:
-    """A line in the format of Executions.cpp, in the log of a stand-in; the log of a real DSP was never seen."""
-    arguments = ["--client", "qnn-net-run", "--device", "adb", "--model", laid.file("model.so"), "--prove"]
-    out = script(tmp_path / "out", laid.folder / "qnn", *arguments)
-    device = Device(tmp_path / "device")
-    done = device.run(out / "run.py", QNN_SDK_ROOT=str(sdk))
-    assert done.returncode == 6
-    where = "HTP0: LeakyReluPackage::LeakyRelu "
-    assert (
-        done.stdout.splitlines()[-1]
-        == f"{where}has no count: the package was not registered, or built by an older udogen"
-    )
-    line = "01-01 00:00:00.000  2  2 D adsprpc : udo:0:0x81:cdsp_th: LeakyReluPackage {} {} calls\n"
-    device.say("dsp", line.format("LeakyRelu", 0))
-    done = device.run(out / "run.py", QNN_SDK_ROOT=str(sdk))
-    assert done.returncode == 6
-    assert done.stdout.splitlines()[-1] == f"{where}did not run in the package's kernel"
-    device.say("dsp", line.format("LeakyRelu", 3) + line.format("LeakyRelu2", 9) + line.format("LeakyRelu", 4))
-    done = device.run(out / "run.py", QNN_SDK_ROOT=str(sdk))
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert done.stdout.splitlines()[-1] == f"{where}ran in the package's kernel, counted 7"
-    assert "echo 0x1f >qnn-net-run.farf\n" in (out / "device.sh").read_text()
-
-
 def test_runs_on_one_device_at_once_do_not_meet(net_run: Path, sdk: Path, tmp_path: Path) -> None:
     device = Device(tmp_path / "device")
     env = {"UDOGEN_REMOTE": str(device.root), "QNN_SDK_ROOT": str(sdk)}
@@ -357,35 +325,23 @@ def test_runs_on_one_device_at_once_do_not_meet(net_run: Path, sdk: Path, tmp_pa
 
 
 @pytest.mark.parametrize(
-    ("host", "code", "message"),
+    ("host", "code", "error", "hint"),
     [
-        ("", 2, ["error: no host is given", "  = --host USER@HOST, or UDOGEN_HOST"]),
-        ("-oProxyCommand=x", 2, ["error: --host -oProxyCommand=x: not a host", "  = --host USER@HOST"]),
+        ("", 2, "no host is given", "--host USER@HOST, or UDOGEN_HOST"),
+        ("-oProxyCommand=x", 2, "--host -oProxyCommand=x: not a host", "--host USER@HOST"),
         (
             "nobody",
             5,
-            [
-                "error: ssh does not reach nobody: ssh: Could not resolve hostname nobody: Name or service not known",
-                "  = it must work without a password: try `ssh -o BatchMode=yes nobody true`",
-            ],
+            "ssh does not reach nobody: ssh: Could not resolve hostname nobody: Name or service not known",
+            "it must work without a password: try `ssh -o BatchMode=yes nobody true`",
         ),
     ],
 )
-def test_hosts_that_cannot_be(laid: Made, tmp_path: Path, host: str, code: int, message: list[str]) -> None:
+def test_hosts_that_cannot_be(laid: Made, tmp_path: Path, host: str, code: int, error: str, hint: str) -> None:
     arguments = ["--client", "qnn-net-run", "--device", "ssh", "--model", laid.file("model.so")]
     out = script(tmp_path / "out", laid.folder / "qnn", *arguments)
     done = Device(tmp_path / "device").run(out / "run.py", UDOGEN_HOST=host)
-    assert (done.returncode, done.stderr.splitlines()) == (code, message)
-
-
-def test_a_folder_that_the_client_cannot_take(net_run: Path, tmp_path: Path) -> None:
-    done = Device(tmp_path).run(net_run / "run.py", "--remote", "/data/a,b")
-    assert done.returncode == 2
-    assert done.stderr.splitlines() == [
-        "error: the folder /data/a,b/LeakyReluPackage-qnn-net-run contains `,`, a separator of qnn-net-run or its "
-        "loaders",
-        "  = move it with --remote (UDOGEN_REMOTE)",
-    ]
+    assert (done.returncode, done.stderr.splitlines()) == (code, [f"error: {error}", f"  = {hint}"])
 
 
 # --- interrupted --------------------------------------------------------------------------------------------
@@ -401,12 +357,8 @@ def sleeping(tmp_path: Path) -> Iterator[Path]:
     yield folder
 
 
-def test_an_interrupt_stops_the_client_and_logcat_on_the_device(
-    net_run: Path, sdk: Path, sleeping: Path, tmp_path: Path
-) -> None:
+def test_an_interrupt_stops_the_client_on_the_device(net_run: Path, sdk: Path, sleeping: Path, tmp_path: Path) -> None:
     device = Device(tmp_path / "device")
     env = {"UDOGEN_REMOTE": str(device.root), "QNN_SDK_ROOT": str(sdk), "UDOGEN_VENDOR_DIR": str(sleeping)}
-    arguments = ("--logcat", "--out", tmp_path / "out")
-    interrupt(net_run / "run.py", *arguments, client=tmp_path / "pid", path=device.base / "bin", **env)
+    interrupt(net_run / "run.py", "--out", tmp_path / "out", client=tmp_path / "pid", path=device.base / "bin", **env)
     assert not list(device.root.glob("*/runs/*"))
-    assert not [line for line in command_lines() if f"{device.base}/bin/adb" in line and "logcat" in line]

@@ -24,10 +24,9 @@ from udogen.build.tools import Environment
 from udogen.cli import script as verb
 from udogen.clients import programs
 from udogen.clients.client import Refused
-from udogen.clients.scripts import commands, tensors, write
+from udogen.clients.scripts import commands, tensors
 from udogen.clients.scripts import plan as plans
-from udogen.clients.scripts.make_plan import hexagon_versions, make_plan
-from udogen.clients.scripts.options import ScriptOptions
+from udogen.clients.scripts.make_plan import ScriptOptions, hexagon_versions, make_plan
 from udogen.errors import ToolMissing, UdogenError, UsageError
 from udogen.qnn import socs
 
@@ -83,7 +82,7 @@ def test_shellcheck_finds_nothing(base: Path, tmp_path: Path, device: str) -> No
     more = {"signed": True} if device != "local" else {}
     requested = options(base, device=device, inputs=(("i", x),), references=(("o", x),), **more)
     made, kept = plan(requested)
-    write.write(tmp_path, write.render(made, kept))
+    plans.write_script(tmp_path, plans.script_files(made, kept))
     argv = ["shellcheck", "-s", "sh", str(tmp_path / "device.sh")]
     done = subprocess.run(argv, capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stdout
@@ -162,7 +161,7 @@ REFUSED: list[tuple[dict[str, Any], str, str]] = [
     ({"graph": "g"}, "--graph chooses among the graphs of --context", HELP),
     (
         {"device": "ssh", "prove": True},
-        "--prove: executions on Hexagon are counted there, and only Android (adb) has a log with the counts",
+        "--prove: executions on Hexagon are not counted",
         HELP,
     ),
     (
@@ -293,12 +292,12 @@ def test_a_folder_is_written_again_and_outputs_stay(base: Path, tmp_path: Path) 
     out = tmp_path / "out"
     x = str(base / "x.npy")
     made, kept = plan(options(base, inputs=(("i", x), ("i", x)), references=(("o", x), ("o", x))))
-    write.write(out, write.render(made, kept))
-    assert write.write(out, write.render(made, kept)) == []
+    plans.write_script(out, plans.script_files(made, kept))
+    assert plans.write_script(out, plans.script_files(made, kept)) == []
     (out / "outputs/001").mkdir(parents=True)
     (out / "notes.txt").write_text("mine")
     made, kept = plan(options(base, inputs=(("i", x),), references=(("o", x),)))
-    written = write.write(out, write.render(made, kept))
+    written = plans.write_script(out, plans.script_files(made, kept))
     assert sorted(written) == ["input_list.txt", "plan.json"]
     assert (out / "notes.txt").read_text() == "mine"
     assert (out / "outputs/001").is_dir()
@@ -308,10 +307,10 @@ def test_a_folder_of_others_is_left_alone(base: Path, tmp_path: Path) -> None:
     (tmp_path / "mine.txt").write_text("mine")
     made, kept = plan(options(base))
     with pytest.raises(UsageError) as caught:
-        write.write(tmp_path, write.render(made, kept))
+        plans.write_script(tmp_path, plans.script_files(made, kept))
     assert caught.value.message == f"{tmp_path} has files that `udogen script` did not write"
     with pytest.raises(UsageError, match="is a file, not a folder"):
-        write.write(tmp_path / "mine.txt", write.render(made, kept))
+        plans.write_script(tmp_path / "mine.txt", plans.script_files(made, kept))
     assert [each.name for each in tmp_path.iterdir()] == ["mine.txt"]
 
 

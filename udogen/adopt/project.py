@@ -31,15 +31,6 @@ EXTRA = "extra"  # sources and headers that kernels need
 _CORE = "htp_core"  # where kernels in HTP's C++ interface are
 
 
-@dataclass(frozen=True)
-class AdoptOptions:
-    """Options of `udogen new --from-package`."""
-
-    folder: Path
-    out: Path
-    to_qhpi: bool = False
-
-
 @dataclass
 class AdoptReport:
     """The result: what was recognized, what the user must decide, what a port to QHPI changes."""
@@ -59,63 +50,61 @@ class AdoptReport:
         self.written.append(path)
 
 
-def adopt(options: AdoptOptions, *, log: Say = no_say) -> AdoptReport:
+def adopt(folder: Path, out: Path, *, to_qhpi: bool = False, log: Say = no_say) -> AdoptReport:
     """Write the project; the adopted folder is only read."""
-    found = _read(options)
+    found = _read(folder, out)
     chosen, undecided = _config(found)
-    report = AdoptReport(options.out / chosen.name, _recognized(found), [*_undecided(found), *undecided])
+    report = AdoptReport(out / chosen.name, _recognized(found), [*_undecided(found), *undecided])
     in_core = [kernel for kernel in found.kernels if kernel.is_core]
-    generating = _generate_options(options, found)
-    with TemporaryDirectory() as folder:  # report errors in the config before any file is written
-        first = Path(folder, chosen.name)
+    generating = _generate_options(out, to_qhpi, found)
+    with TemporaryDirectory() as scratch:  # report errors in the config before any file is written
+        first = Path(scratch, chosen.name)
         first.write_bytes(chosen.content)
         checked, findings = load([first])
         generate(checked, generating._replace(dry_run=True), findings)
     report.save(report.config, chosen.content)
     for path, content in _kernel_files(found, report.decide).items():
-        report.save(options.out / KERNELS / path, content)
+        report.save(out / KERNELS / path, content)
     for each in found.others:
-        report.save(options.out / EXTRA / each.relative_to(found.folder), each.read_bytes())
+        report.save(out / EXTRA / each.relative_to(found.folder), each.read_bytes())
     loaded, findings = load([report.config])
     report.decide += [*_unmatched(found, loaded), *_lost_types(found)]
-    if options.to_qhpi:
+    if to_qhpi:
         for kernel in in_core:
             text, line = to_args(kernel, next(iter(loaded)))
-            report.save(options.out / KERNELS / "htp" / f"{kernel.op}.cpp", text)
+            report.save(out / KERNELS / "htp" / f"{kernel.op}.cpp", text)
             report.port.append(line)
     else:
         report.port += port_changes(in_core)
-    report.packages += generate(loaded, generating._replace(kernels=options.out / KERNELS), findings, log=log)
+    report.packages += generate(loaded, generating._replace(kernels=out / KERNELS), findings, log=log)
     report.decide += [finding.message for finding in findings.warnings]
     known = {op.name: op_tests.KnownTests(config=chosen.name) for package in loaded for op in package.ops}
-    report.written += op_tests.write(loaded, options.out, known, log=log)
-    _write_commands(options, generating, loaded, report)
+    report.written += op_tests.write(loaded, out, known, log=log)
+    _write_commands(out, generating, loaded, report)
     if found.flags or found.others:
         _write_flags(found, report)
     return report
 
 
-def _write_commands(
-    options: AdoptOptions, generating: GenerateOptions, packages: Sequence[OpPackage], report: AdoptReport
-) -> None:
+def _write_commands(out: Path, generating: GenerateOptions, packages: Sequence[OpPackage], report: AdoptReport) -> None:
     """Write Makefile and README as in other projects; the packages are directly in the project's folder."""
     flags = [f"--backend {each}" for each in generating.backends]
     flags += [f"--htp-api {generating.htp_api}"] if generating.htp_api else []
     flags += [f"--layout {generating.layout}"] if generating.layout else []
-    files = sorted(path.relative_to(options.out).as_posix() for path in report.written)
-    texts = command_files(options.out, packages, files, report.packages, out="", options=flags)
+    files = sorted(path.relative_to(out).as_posix() for path in report.written)
+    texts = command_files(out, packages, files, report.packages, out="", options=flags)
     for name, content in texts.items():
-        report.save(options.out / name, content)
+        report.save(out / name, content)
 
 
-def _read(options: AdoptOptions) -> AdoptedFolder:
+def _read(folder: Path, out: Path) -> AdoptedFolder:
     """Read the folder; raises if it cannot be adopted."""
-    if (options.folder / ".udogen" / "manifest.json").is_file():
-        raise UsageError(f"{options.folder} is a package of udogen already", hint="`udogen generate` updates it")
-    found = read_folder(options.folder)
+    if (folder / ".udogen" / "manifest.json").is_file():
+        raise UsageError(f"{folder} is a package of udogen already", hint="`udogen generate` updates it")
+    found = read_folder(folder)
     if not found.kernels and found.interfaces:
         raise UsageError(
-            f"{found.interfaces[0].relative_to(options.folder)} implements the interface of QNN by hand, "
+            f"{found.interfaces[0].relative_to(folder)} implements the interface of QNN by hand, "
             "and udogen recognizes no kernel beside it",
             hint="build it with its own Makefile, then `udogen inspect LIBRARY`; "
             "or `udogen new NAME --input … --output …` and move its computation into the kernel: docs/port.md",
@@ -123,26 +112,25 @@ def _read(options: AdoptOptions) -> AdoptedFolder:
     if not found.kernels:
         more = f"; {len(found.qhpi)} sources use QHPI directly: docs/port.md" if found.qhpi else ""
         raise UsageError(
-            f"{options.folder} contains no kernel that udogen recognizes{more}",
+            f"{folder} contains no kernel that udogen recognizes{more}",
             hint="give a folder with sources that use REGISTER_OP (CPU), <Op>Operation (GPU), UdoDspShared (DSP V65, "
             "V66), BEGIN_PKG_OP_DEFINITION (HTP)",
         )
-    out, folder = options.out.resolve(), found.folder.resolve()
-    if out == folder or out.is_relative_to(folder):
-        raise UsageError(f"{options.out} is inside the adopted folder, which is only read", hint="choose another name")
+    if out.resolve().is_relative_to(found.folder.resolve()):
+        raise UsageError(f"{out} is inside the adopted folder, which is only read", hint="choose another name")
     if out.exists() and any(out.iterdir() if out.is_dir() else [out]):
-        raise UsageError(f"{options.out} exists already", hint="choose another name")
+        raise UsageError(f"{out} exists already", hint="choose another name")
     return found
 
 
-def _generate_options(options: AdoptOptions, found: AdoptedFolder) -> GenerateOptions:
-    backends = tuple(dict.fromkeys(kernel.backend for kernel in found.kernels))
-    core = any(kernel.is_core for kernel in found.kernels) and not options.to_qhpi
+def _generate_options(out: Path, to_qhpi: bool, adopted: AdoptedFolder) -> GenerateOptions:
+    backends = tuple(dict.fromkeys(kernel.backend for kernel in adopted.kernels))
+    core = any(kernel.is_core for kernel in adopted.kernels) and not to_qhpi
     return GenerateOptions(
-        options.out,
+        out,
         backends=backends,
         htp_api="core" if core else "qhpi" if "htp" in backends else "",
-        layout="snpe" if found.is_udo else "",
+        layout="snpe" if adopted.is_udo else "",
     )
 
 
@@ -151,51 +139,51 @@ class _Config(NamedTuple):
     content: bytes
 
 
-def _config(found: AdoptedFolder) -> tuple[_Config, list[str]]:
+def _config(adopted: AdoptedFolder) -> tuple[_Config, list[str]]:
     """The adopted config, or one derived from the sources; and what the user must decide."""
-    if not found.configs:
-        package, comments, doubts = derived(found)
+    if not adopted.configs:
+        package, comments, doubts = derived(adopted)
         return _Config(f"{package.name}.xml", xml_write.write(package, Findings(), comments).encode()), doubts
-    best = _best(found)
-    others = ", ".join(str(each.relative_to(found.folder)) for each in found.configs if each != best)
+    best = _best(adopted)
+    others = ", ".join(str(each.relative_to(adopted.folder)) for each in adopted.configs if each != best)
     doubts = [f"{best.name} is used, as it names most ops of the kernels; not used: {others}"] if others else []
     return _Config(best.name, best.read_bytes()), doubts
 
 
-def _unmatched(found: AdoptedFolder, packages: Sequence[OpPackage]) -> list[str]:
+def _unmatched(adopted: AdoptedFolder, packages: Sequence[OpPackage]) -> list[str]:
     """Kernels without an op, and ops without a kernel."""
     ops = {op.name for package in packages for op in package.ops}
     lines = [
-        f"the config has no op {kernel.op}, so {kernel.path.relative_to(found.folder)} is not built"
-        for kernel in found.kernels
+        f"the config has no op {kernel.op}, so {kernel.path.relative_to(adopted.folder)} is not built"
+        for kernel in adopted.kernels
         if kernel.op not in ops
     ]
-    known = {kernel.op for kernel in found.kernels}
+    known = {kernel.op for kernel in adopted.kernels}
     return lines + [f"no kernel of {op} was found: a skeleton was generated" for op in sorted(ops - known)]
 
 
-def _lost_types(found: AdoptedFolder) -> list[str]:
+def _lost_types(adopted: AdoptedFolder) -> list[str]:
     """Messages about types that only replaced headers declare, and classes that udogen also declares."""
-    code = {kernel.op: _code(kernel) for kernel in found.kernels}
+    code = {kernel.op: _code(kernel) for kernel in adopted.kernels}
     headers = sorted((resources.templates() / "qnn").rglob("*.hpp*"))
     own = "".join([*code.values(), *(path.read_text("utf-8") for path in headers)])
     lines = []
-    for path in (each for each in found.support if each.suffix in (".h", ".hpp")):
+    for path in (each for each in adopted.support if each.suffix in (".h", ".hpp")):
         types = re.findall(r"\}\s*(\w+)\s*;", path.read_text("utf-8", "replace"))
         used = [each for each in types if any(re.search(rf"\b{each}\b", text) for text in code.values())]
         if missing := [each for each in used if not re.search(rf"\}}\s*{each}\s*;", own)]:
-            name = path.relative_to(found.folder)
+            name = path.relative_to(adopted.folder)
             lines.append(f"{name} is replaced and declared {', '.join(missing)}: copy that into the kernel")
-    for path in (each for each in found.others if each.suffix in (".h", ".hpp")):
+    for path in (each for each in adopted.others if each.suffix in (".h", ".hpp")):
         text = path.read_text("utf-8", "replace")
         classes = [f"{op}Operation" for op in code if re.search(rf"\bclass\s+{op}Operation\b[^;]*\{{", text)]
         if classes:
-            name = path.relative_to(found.folder)
+            name = path.relative_to(adopted.folder)
             lines.append(f"{name} declares {classes[0]}, as udogen's Operation.hpp does: remove its #include")
     return lines
 
 
-def _recognized(found: AdoptedFolder) -> list[str]:
+def _recognized(adopted: AdoptedFolder) -> list[str]:
     """A sentence on each kind of file."""
     styles = {
         "cpu": "CustomOp kernels for CPU",
@@ -206,53 +194,53 @@ def _recognized(found: AdoptedFolder) -> list[str]:
     }
     lines = []
     for style, title in styles.items():
-        kernels = [each for each in found.kernels if ("core" if each.is_core else each.backend) == style]
+        kernels = [each for each in adopted.kernels if ("core" if each.is_core else each.backend) == style]
         if kernels:
             empty = {each for each in kernels if vendor.has_no_code(style, each.text)}
             named = ", ".join(
-                f"{each.op} ({each.path.relative_to(found.folder)}{': no code in execute' if each in empty else ''})"
+                f"{each.op} ({each.path.relative_to(adopted.folder)}{': no code in execute' if each in empty else ''})"
                 for each in kernels
             )
             lines.append(f"{title}: {named}")
     for rows, text in (
-        (found.support, "{} support files of Qualcomm's generators: replaced by udogen's own"),
-        (found.others, f"{{}} further sources and headers: copied to {EXTRA}/"),
-        (found.libraries, "{} built libraries: not copied"),
+        (adopted.support, "{} support files of Qualcomm's generators: replaced by udogen's own"),
+        (adopted.others, f"{{}} further sources and headers: copied to {EXTRA}/"),
+        (adopted.libraries, "{} built libraries: not copied"),
     ):
         lines += [text.format(len(rows))] if rows else []
-    return [*lines, *([f"flags of its Makefiles: {' '.join(found.flags)}"] if found.flags else [])]
+    return [*lines, *([f"flags of its Makefiles: {' '.join(adopted.flags)}"] if adopted.flags else [])]
 
 
-def _undecided(found: AdoptedFolder) -> list[str]:
+def _undecided(adopted: AdoptedFolder) -> list[str]:
     """Files that were not adopted and need a decision."""
     return [
-        *(f"{path.relative_to(found.folder)} was not read: {why}" for path, why in found.unreadable.items()),
+        *(f"{path.relative_to(adopted.folder)} was not read: {why}" for path, why in adopted.unreadable.items()),
         *(
-            f"{path.relative_to(found.folder)} uses QHPI directly: write its computation as execute(const Args&)"
-            for path in found.qhpi
+            f"{path.relative_to(adopted.folder)} uses QHPI directly: write its computation as execute(const Args&)"
+            for path in adopted.qhpi
         ),
     ]
 
 
-def _best(found: AdoptedFolder) -> Path:
+def _best(adopted: AdoptedFolder) -> Path:
     """The config that names the most ops of the kernels; the first one of several."""
-    ops = {kernel.op for kernel in found.kernels}
+    ops = {kernel.op for kernel in adopted.kernels}
 
     def known(path: Path) -> int:
         text = path.read_text("utf-8", "replace")
         return sum(1 for op in ops if re.search(rf"\b{re.escape(op)}\b", text))
 
-    return max(found.configs, key=known)
+    return max(adopted.configs, key=known)
 
 
-def _kernel_files(found: AdoptedFolder, decide: list[str]) -> dict[str, bytes]:
+def _kernel_files(adopted: AdoptedFolder, decide: list[str]) -> dict[str, bytes]:
     """The files below kernels/, by backend and op; a source with several ops is named after the first one."""
     files: dict[str, bytes] = {}
     homes: dict[tuple[str, Path], str] = {}
-    for kernel in found.kernels:
+    for kernel in adopted.kernels:
         path = f"{_CORE if kernel.is_core else kernel.backend}/{kernel.op}.cpp"
         if path in files:
-            decide.append(f"{kernel.path.relative_to(found.folder)} is another kernel of {kernel.op}: not copied")
+            decide.append(f"{kernel.path.relative_to(adopted.folder)} is another kernel of {kernel.op}: not copied")
             continue
         home = homes.setdefault((kernel.backend, kernel.path), kernel.op)
         beside = f"// The kernel of {kernel.op} is in {home}.cpp.\n"

@@ -19,6 +19,7 @@ from udogen.backends.backend import Kind, Target
 from udogen.build import sdks, tools
 from udogen.build.tools import Environment
 from udogen.errors import ToolMissing, UsageError
+from udogen.findings import Finding
 
 
 class Choice(NamedTuple):
@@ -30,20 +31,13 @@ class Choice(NamedTuple):
     folder: str = ""  # for the library, if not the target's folder
 
 
-class Unfit(NamedTuple):
-    """Why a toolchain cannot build a target, and a remedy."""
-
-    why: str
-    how: str
-
-
 @dataclass(frozen=True)
 class Toolchain:
     """A toolchain."""
 
     name: str
     compilers: dict[str, str]  # `Target.compiler` -> its compiler, for the README
-    choose: Callable[[Target, Environment], Choice | Unfit]
+    choose: Callable[[Target, Environment], Choice | Finding]  # a finding: why it cannot build the target
 
     def compiler_of(self, target: Target) -> str:
         """The compiler for a target, for tables; `-` without one."""
@@ -55,7 +49,7 @@ def choose(target: Target, env: Environment, name: str = "auto") -> Choice:
     """The compiler for a target: of this toolchain, or of the first that fits."""
     if name != "auto" and name not in ALL:
         raise UsageError(f"no toolchain `{name}`", hint="choose auto, " + " or ".join(ALL))
-    reasons: dict[str, Unfit] = {}
+    reasons: dict[str, Finding] = {}
     for toolchain in ALL.values() if name == "auto" else (ALL[name],):
         found = toolchain.choose(target, env)
         if isinstance(found, Choice):
@@ -64,8 +58,8 @@ def choose(target: Target, env: Environment, name: str = "auto") -> Choice:
     *_, last = reasons.values()
     raise ToolMissing(
         f"no toolchain can build {target.id} ({target.machine})",
-        details=[f"{each}: {reason.why}" for each, reason in reasons.items()],
-        hint=last.how,
+        details=[f"{each}: {reason.message}" for each, reason in reasons.items()],
+        hint=last.hint,
     )
 
 
@@ -81,13 +75,13 @@ def _headers(root: Path | None) -> str:
     return f"headers of {root}" if root else "udogen's own headers"
 
 
-def _without_compiler(variable: str, command: str) -> Unfit | None:
+def _without_compiler(variable: str, command: str) -> Finding | None:
     """Why a variable set by the user does not name a compiler; None if it does, or if it is not set."""
     program = tools.missing_program(command)
     if not program:
         return None
     why = f"{variable} names `{program}`, but there is no such program"
-    return Unfit(why, f"set {variable} to an installed C++ compiler, or unset it")
+    return Finding(why, f"set {variable} to an installed C++ compiler, or unset it")
 
 
 # --- open: udogen's headers, and any C++ compiler of pip or a distribution -------------------------------------------
@@ -96,41 +90,41 @@ def _without_compiler(variable: str, command: str) -> Unfit | None:
 _AARCH64 = "aarch64-linux-gnu.2.31"
 
 
-def _open(target: Target, env: Environment) -> Choice | Unfit:
+def _open(target: Target, env: Environment) -> Choice | Finding:
     """An open compiler for this target."""
     if target.compiler == "x86":
         if unfit := _without_compiler("X86_CXX", env.x86_cxx):
             return unfit
         compiler = env.x86_cxx or _first("clang++", "g++") or zig_command()
         if not compiler:
-            return Unfit("no C++ compiler found", "install clang or g++, or `pip install ziglang`")
+            return Finding("no C++ compiler found", "install clang or g++, or `pip install ziglang`")
         return _open_choice(compiler, "X86_CXX")
     if target.compiler in ("aarch64", "arm64"):
         if unfit := _without_compiler("AARCH64_CXX", env.aarch64_cxx):
             return unfit
         compiler = env.aarch64_cxx or zig_command(_AARCH64) or _first("aarch64-linux-gnu-g++")
         if not compiler:
-            return Unfit("no compiler for aarch64 found", "`pip install ziglang`, or set AARCH64_CXX")
+            return Finding("no compiler for aarch64 found", "`pip install ziglang`, or set AARCH64_CXX")
         # With ANDROID_NDK_ROOT the Makefile would build for Android.
         return _open_choice(compiler, "AARCH64_CXX", ("ANDROID_NDK_ROOT", ""), folder=target.folders[-1])
     if target.compiler == "hexagon":
         return _open_hexagon(target)
-    return Unfit(
+    return Finding(
         f"no open compiler builds libraries for {target.machine}",
         f"install the Android NDK (r26c or later) and set ANDROID_NDK_ROOT; {target.backend}_aarch64 builds for Linux "
         "without it",
     )
 
 
-def _open_hexagon(target: Target) -> Choice | Unfit:
+def _open_hexagon(target: Target) -> Choice | Finding:
     command = tools.zig()
     arch = architectures.ALL[target.arch]
     if not arch.open:
         sdk = arch.releases[0]
         how = f"install Hexagon SDK {sdk.sdk} with tools {sdk.tools}, and set HEXAGON_SDK_ROOT_{arch.variable}"
-        return Unfit(f"zig does not support Hexagon {arch.name}", how)
+        return Finding(f"zig does not support Hexagon {arch.name}", how)
     if not command:
-        return Unfit("zig is not installed", "`pip install ziglang`, or set HEXAGON_SDK_ROOT")
+        return Finding("zig is not installed", "`pip install ziglang`, or set HEXAGON_SDK_ROOT")
     # Empty variables on make's command line override those of the environment.
     empty = ("HEXAGON_SDK_ROOT", "HEXAGON_SDK4_ROOT", f"HEXAGON_SDK_ROOT_{target.arch.upper()}", "QNN_SDK_ROOT")
     variables = (("ZIG", _as_in_makefile(command)), *((name, "") for name in empty))
@@ -170,7 +164,7 @@ _OPENCL = "libOpenCL.so"
 _GET_SDK = "install the Qualcomm AI Engine Direct SDK and set QNN_SDK_ROOT to its folder"
 
 
-def _sdk(target: Target, env: Environment) -> Choice | Unfit:
+def _sdk(target: Target, env: Environment) -> Choice | Finding:
     """The SDK's compiler for this target."""
     root = tools.qnn_sdk(env)
     if target.compiler == "android":
@@ -180,28 +174,28 @@ def _sdk(target: Target, env: Environment) -> Choice | Unfit:
     if target.compiler == "hexagon":
         return _hexagon_sdk(target, env, root)
     if root is None:
-        return Unfit("QNN_SDK_ROOT is not set", _GET_SDK)
+        return Finding("QNN_SDK_ROOT is not set", _GET_SDK)
     if target.compiler == "x86":
         if unfit := _without_compiler("X86_CXX", env.x86_cxx):
             return unfit
         compiler = env.x86_cxx or "clang++"
         if not env.x86_cxx and not tools.program("clang++"):
-            return Unfit("clang++ is not on PATH", "install clang, or set X86_CXX to a C++ compiler")
+            return Finding("clang++ is not on PATH", "install clang, or set X86_CXX to a C++ compiler")
         return Choice("sdk", f"{compiler}, headers of {root}", (("QNN_SDK_ROOT", str(root)), ("X86_CXX", compiler)))
     if unfit := _without_compiler("AARCH64_CXX", env.aarch64_cxx):
         return unfit
     if env.aarch64_cxx:
         variables = (("QNN_SDK_ROOT", str(root)), ("AARCH64_CXX", env.aarch64_cxx), ("ANDROID_NDK_ROOT", ""))
         return Choice("sdk", f"{env.aarch64_cxx}, headers of {root}", variables, target.folders[-1])
-    return Unfit("AARCH64_CXX is not set", "set AARCH64_CXX to the device's cross compiler")
+    return Finding("AARCH64_CXX is not set", "set AARCH64_CXX to the device's cross compiler")
 
 
-def _with_opencl(target: Target, env: Environment, found: Choice | Unfit) -> Choice | Unfit:
+def _with_opencl(target: Target, env: Environment, found: Choice | Finding) -> Choice | Finding:
     """GPU packages whose sources call OpenCL link the device's libOpenCL.so, in CL_LIBRARY_PATH."""
-    if isinstance(found, Unfit) or not backends.KINDS[target.backend].opencl:
+    if isinstance(found, Finding) or not backends.KINDS[target.backend].opencl:
         return found
     if env.cl_library_path and not (Path(env.cl_library_path) / _OPENCL).is_file():
-        return Unfit(
+        return Finding(
             f"CL_LIBRARY_PATH is {env.cl_library_path}, which has no {_OPENCL}",
             f"set it to the folder of the device's {_OPENCL} (adb pull /vendor/lib64/{_OPENCL}), or unset it: "
             "a package needs it only if its own sources call OpenCL",
@@ -209,11 +203,13 @@ def _with_opencl(target: Target, env: Environment, found: Choice | Unfit) -> Cho
     return found._replace(variables=(*found.variables, ("CL_LIBRARY_PATH", env.cl_library_path)))
 
 
-def _ndk(env: Environment, root: Path | None, program: str) -> Choice | Unfit:
+def _ndk(env: Environment, root: Path | None, program: str) -> Choice | Finding:
     if not env.android_ndk_root:
-        return Unfit("ANDROID_NDK_ROOT is not set", "install the Android NDK (r26c or later) and set ANDROID_NDK_ROOT")
+        return Finding(
+            "ANDROID_NDK_ROOT is not set", "install the Android NDK (r26c or later) and set ANDROID_NDK_ROOT"
+        )
     if not (Path(env.android_ndk_root) / program).is_file():
-        return Unfit(
+        return Finding(
             f"ANDROID_NDK_ROOT is {env.android_ndk_root}, which has no {program}",
             f"set ANDROID_NDK_ROOT to the folder that contains {program}",
         )
@@ -225,7 +221,7 @@ def _ndk(env: Environment, root: Path | None, program: str) -> Choice | Unfit:
     )
 
 
-def _hexagon_sdk(target: Target, env: Environment, qnn: Path | None) -> Choice | Unfit:
+def _hexagon_sdk(target: Target, env: Environment, qnn: Path | None) -> Choice | Finding:
     """hexagon-clang++ of a Hexagon SDK for this version, found as in the vendor's HTP Makefiles."""
     arch = architectures.ALL[target.arch]
     known = " or ".join(f"{release.sdk} with tools {release.tools}" for release in arch.releases)
@@ -233,7 +229,7 @@ def _hexagon_sdk(target: Target, env: Environment, qnn: Path | None) -> Choice |
     get = f"install Hexagon SDK {known}, and set {variable} (or HEXAGON_SDK_ROOT, beside hexagon-sdk-<x.y.z>)"
     roots = list(_hexagon_roots(arch, env))
     if not roots:
-        return Unfit("HEXAGON_SDK_ROOT is not set", get)
+        return Finding("HEXAGON_SDK_ROOT is not set", get)
     seen = []
     for name, root in roots:
         if not (root / sdks.TOOLS).is_dir() and not env.hexagon_tools_root:
@@ -249,7 +245,7 @@ def _hexagon_sdk(target: Target, env: Environment, qnn: Path | None) -> Choice |
             ("QNN_SDK_ROOT", str(qnn) if qnn else ""),
         )
         return Choice("sdk", f"hexagon-clang++ {found.name} of {root}, {_headers(qnn)}", variables)
-    return Unfit("; ".join(dict.fromkeys(seen)), get)
+    return Finding("; ".join(dict.fromkeys(seen)), get)
 
 
 def _hexagon_roots(arch: Architecture, env: Environment) -> Iterator[tuple[str, Path]]:
@@ -402,7 +398,7 @@ def _core_sdk(target: Target, env: Environment) -> Path:
 def _with_libcxx(target: Target, env: Environment) -> tuple[str, str]:
     """A compiler with libc++: title, command."""
     if unfit := _without_compiler("X86_CXX", env.x86_cxx):
-        raise ToolMissing(unfit.why, hint=unfit.how)
+        raise ToolMissing(unfit.message, hint=unfit.hint)
     if env.x86_cxx:
         command = shlex.split(env.x86_cxx)
         if _has_libcxx(command):

@@ -281,10 +281,8 @@ def _judge(
     if function.get("why"):
         return {}
     found = [(call, answers[n]) for n, call in enumerate(calls) if call.function == number and n in answers]
-    least = min(call.bits for call, _ in found)
-    for call, words in found:
-        if call.bits == least and (words[0] == "differs" or words[2:] == ["crashed", "in", "vector"]):
-            raise _wrong(function, kernel, call, words)
+    if (fault := _first_fault(found)) is not None:
+        raise _wrong(function, kernel, *fault)
     if died := next((words[2:] for _, words in found if words[0] == "died"), None):
         return {"why_not": NO_FLOATS if died == ["unsupported"] else f"it {' '.join(died)} with drawn numbers"}
     agreed = sorted({int(words[2]) for _, words in found if words[0] == "agrees"})
@@ -294,6 +292,15 @@ def _judge(
     overflows = any(words[0] == "differs" for _, words in found)
     note = "with 32-bit numbers of 16 bits: larger ones overflow, which Halide leaves undefined" if overflows else ""
     return {"elements": agreed, "note": note}
+
+
+def _first_fault(found: Sequence[tuple[_Call, list[str]]]) -> tuple[_Call, list[str]] | None:
+    """The first call that differs, or crashes only in vectors, among those with the smallest numbers."""
+    least = min(call.bits for call, _ in found)
+    of_vectors = ["crashed", "in", "vector"]
+    return next(
+        (row for row in found if row[0].bits == least and (row[1][0] == "differs" or row[1][2:] == of_vectors)), None
+    )
 
 
 def _wrong(function: Mapping[str, Any], kernel: Path, call: _Call, words: Sequence[str]) -> BuildFailed:

@@ -87,8 +87,7 @@ def command(options: DoctorOptions) -> int:
     if options.warm is not None:
         _warm([] if options.warm == "all" else options.warm.split(","), options.as_json)
         return 0
-    from udogen.doctor.examination import examine, lines
-    from udogen.doctor.model import this_machine
+    from udogen.doctor.checks import examine, lines, this_machine
 
     found = examine(this_machine())
     if options.as_json:

@@ -9,9 +9,8 @@ from pathlib import Path
 import click
 
 from udogen.cli import output
-from udogen.cli.options import argument, json_option, option, verb
+from udogen.cli.options import argument, json_option, verb
 from udogen.clients import explain
-from udogen.error_tables import INTERFACES
 
 
 @dataclass(frozen=True)
@@ -19,10 +18,6 @@ class ExplainOptions:
     """The options of the command line."""
 
     errors: tuple[str, ...] = argument(required=True, type=click.UNPROCESSED, metavar="CODE|NAME|LOG...")
-    of: str | None = option(
-        "--of", type=click.Choice(INTERFACES),
-        help="The interface of the number (default: every interface that has it, the likeliest first).",
-    )  # fmt: skip
     as_json: bool = json_option()
 
 
@@ -44,7 +39,7 @@ def command(options: ExplainOptions) -> None:
             texts.append(explain.log_text(log, width=width))
             data.append(explain.log_json(log))
         else:
-            meanings = explain.explain_error(error, of=options.of or "")
+            meanings = explain.explain_error(error)
             texts.append(explain.error_text(error, meanings, width=width))
             data.append(explain.error_json(error, meanings))
     if options.as_json:

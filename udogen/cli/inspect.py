@@ -14,7 +14,7 @@ import click
 
 from udogen.cli import output
 from udogen.cli.options import argument, given, json_option, option, verb
-from udogen.errors import RunFailed, ToolMissing, UdogenError, UsageError, open_plain, reading
+from udogen.errors import UdogenError, UsageError, open_plain, reading
 from udogen.findings import wrapped
 from udogen.plugins import source_of
 
@@ -40,7 +40,6 @@ class InspectArguments:
         help="Of a context binary: write its description, in the format of qnn-context-binary-utility.",
     )  # fmt: skip
     mermaid: bool = option("--mermaid", help="Of a config, model or context binary: print its graphs as Mermaid text.")
-    wanted: tuple[str, ...] = option("--op", metavar="DOMAIN::TYPE", help="Of a model: mark this op; may repeat.")
     configs: tuple[Path, ...] = option(
         "--config", metavar="FILE", help="Of a kernel in Python: the config of its op; may repeat."
     )
@@ -77,7 +76,6 @@ def command(options: InspectArguments) -> int:
     return _inspect(options)
 
 
-_OF_MODELS = ("--op",)
 _OF_KERNELS = ("--config", "--machine")
 _OF_BINARIES = ("--write-manifest", "--json-out")
 
@@ -96,13 +94,11 @@ def _inspect(options: InspectArguments) -> int:
         return 0
     options.refuse("kernels in Python", _OF_KERNELS)
     if not options.mermaid and is_context_binary(path):
-        options.refuse("ONNX models", _OF_MODELS)
         return _context(options)
     if options.mermaid or path.suffix.lower() in (".xml", ".json") or _is_model(path):
         options.refuse("context binaries", _OF_BINARIES)
         _graph(options)
         return 0
-    options.refuse("ONNX models", _OF_MODELS)
     return _libraries(options)
 
 
@@ -118,25 +114,22 @@ def _is_model(path: Path) -> bool:
 
 def _libraries(options: InspectArguments) -> int:
     from udogen.build import tools
-    from udogen.inspect import report
-    from udogen.inspect.inspection import InspectOptions, inspect_all
-    from udogen.inspect.rules import STOPS, UNKNOWN
+    from udogen.inspect import inspection
 
     path = options.path
     options.refuse("context binaries", _OF_BINARIES)
-    inspect_options = InspectOptions(options.against, tools.environment(), register=not options.no_register)
+    inspect_options = inspection.InspectOptions(options.against, tools.environment(), register=not options.no_register)
     if path.is_dir():
         with output.progress("inspect") as advance:
-            found = inspect_all(path, inspect_options, on_library=advance)
+            found = inspection.inspect_all(path, inspect_options, on_library=advance)
     else:
-        found = inspect_all(path, inspect_options)
-    weights = {each.weight for each in found.judged}
-    code = RunFailed.exit_code if STOPS in weights else ToolMissing.exit_code if UNKNOWN in weights else 0
+        found = inspection.inspect_all(path, inspect_options)
+    code = found.exit_code
     if options.as_json:
-        output.print_json({"ok": code == 0, **report.as_json(found)})
+        output.print_json({"ok": code == 0, **inspection.as_json(found)})
     else:
         width = shutil.get_terminal_size().columns
-        output.print_result("\n".join(report.lines(found, width=width)).rstrip("\n"))
+        output.print_result("\n".join(inspection.lines(found, width=width)).rstrip("\n"))
         if code == 0:
             _print_next(path)
     return code
@@ -252,9 +245,8 @@ def _view(options: InspectArguments) -> GraphView:
     with reading(path, hint="give a config, a context binary or an ONNX model"), open_plain(path) as file:
         start = file.read(64)
     if source := source_of(start, path.suffix):
-        view: GraphView = source.view(path, options.wanted)
+        view: GraphView = source.view(path)
         return view
-    options.refuse("ONNX models", _OF_MODELS)
     if is_context_binary(path):
         from udogen.runtime.contexts.binaries import StoredContext
 

@@ -23,7 +23,7 @@ VERBS = {
     "generate": ("generate", "Generate op packages from configs."),
     "build": ("build", "Build packages with the SDKs or with open compilers."),
     "inspect": ("inspect", "Show what a library, context, config, model or kernel contains."),
-    "run": ("run", "Run an op, a model or context binaries in the QNN runtime."),
+    "run": ("main:run", "Run an op, a model or context binaries in the QNN runtime."),
     "test": ("test", "Compare ops with their references on every backend."),
     "register": ("register", "Show what a program needs to use an op package."),
     "script": ("script", "Write a folder that runs packages on a device."),
@@ -39,6 +39,24 @@ SECTIONS = {
     "Ship": "register script",
     "Help": "doctor explain",
 }
+
+
+# what is run -> (module, one line for --help)
+RUNS = {
+    "op": ("run_op", "Run one op of a built package."),
+    "steps": ("run_steps", "Execute steps of a model of context binaries."),
+    "context": ("run_context", "Restore context binaries and execute their graphs."),
+}
+
+
+@click.group("run", cls=LazyGroup, rows=RUNS, path="run ")
+def run() -> None:
+    """Example: udogen run op out Scale --input x=2x3x4
+
+    Run ops, models and context binaries in the real QNN runtime, or in udogen's emulator."""
+    from udogen.runtime.worker_process import check_memory
+
+    check_memory()
 
 
 class Udogen(LazyGroup):

@@ -241,7 +241,7 @@ def _adopt(folder: Path, out: Path | None, *, to_qhpi: bool, as_json: bool) -> N
     from udogen.adopt import project
 
     chosen = out or Path(f"{folder.resolve().name}-udogen")
-    report = project.adopt(project.AdoptOptions(folder, chosen, to_qhpi=to_qhpi), log=output.print_note)
+    report = project.adopt(folder, chosen, to_qhpi=to_qhpi, log=output.print_note)
     if as_json:
         output.print_json(
             {

@@ -47,8 +47,7 @@ def command(options: RegisterOptions) -> None:
     """
     from udogen.clients import programs
     from udogen.clients.client import register
-    from udogen.clients.package import PackageOptions
-    from udogen.clients.package_files import find_packages
+    from udogen.clients.package import PackageOptions, find_packages
 
     packages = find_packages(
         options.paths, PackageOptions(options.target, options.android, options.ops, options.folder)

@@ -85,13 +85,12 @@ def command(options: ScriptArguments) -> None:
     client, fetches the outputs and compares them with the references.  It searches for the vendor's programs and
     libraries when it runs (QNN_SDK_ROOT, SNPE_ROOT, or on the device); they are never copied into DIR.
     """
-    from udogen.clients.scripts import write
-    from udogen.clients.scripts.make_plan import make_plan
-    from udogen.clients.scripts.options import ScriptOptions
+    from udogen.clients.scripts.make_plan import ScriptOptions, make_plan
+    from udogen.clients.scripts.plan import script_files, write_script
 
     with output.progress("script") as advance:
         plan, references = make_plan(same_options(ScriptOptions, options, on_step=advance))
-        written = write.write(options.out, write.render(plan, references))
+        written = write_script(options.out, script_files(plan, references))
     if options.as_json:
         output.print_json({"ok": True, "folder": str(options.out), "written": written, "plan": plan.as_json()})
         return

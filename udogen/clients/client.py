@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from udogen.clients.package import Package
 from udogen.errors import UsageError
-from udogen.findings import suggestion
+from udogen.findings import Finding, suggestion
 
 
 class Snippet(NamedTuple):
@@ -29,7 +29,7 @@ class ClientRule(NamedTuple):
 
 
 class Client(NamedTuple):
-    """A program that registers op packages; a new client needs a module and a row in `programs`, or is a plug-in."""
+    """A program that registers op packages; a new client is a row in `programs`, or a plug-in."""
 
     name: str
     title: str
@@ -44,20 +44,20 @@ class Refused(UsageError):
 
     kind = "client-rule"
 
-    def __init__(self, client: Client, faults: Sequence[tuple[ClientRule, str]]) -> None:
-        first, sentence = faults[0]
-        super().__init__(
-            f"{client.title}: {sentence}",
-            details=[f"rule {first.id}: {first.consequence}"]
-            + [line for rule, text in faults[1:] for line in (text, f"rule {rule.id}: {rule.consequence}")],
-            hint="; ".join(dict.fromkeys(rule.remedy for rule, _ in faults)),
-        )
-        self.rules = tuple(rule.id for rule, _ in faults)
+    def __init__(self, client: Client, faults: Sequence[Finding]) -> None:
+        _, *details = [line for fault in faults for line in (fault.message, f"rule {fault.kind}: {fault.evidence}")]
+        hint = "; ".join(dict.fromkeys(fault.hint for fault in faults))
+        super().__init__(f"{client.title}: {faults[0].message}", details=details, hint=hint)
+        self.faults = tuple(faults)
 
 
 def check_rules(client: Client, packages: Sequence[Package]) -> None:
     """Raise `Refused` with every broken rule."""
-    faults = [(rule, sentence) for rule in client.rules for sentence in dict.fromkeys(rule.faults(packages))]
+    faults = [
+        Finding(sentence, rule.remedy, kind=rule.id, evidence=rule.consequence)
+        for rule in client.rules
+        for sentence in dict.fromkeys(rule.faults(packages))
+    ]
     if faults:
         raise Refused(client, faults)
 

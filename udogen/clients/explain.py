@@ -5,7 +5,7 @@ from __future__ import annotations
 import codecs
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import cache
 from io import BufferedReader, TextIOWrapper
 from pathlib import Path
@@ -24,14 +24,25 @@ _SNPE_PREFIX = "SNPE_ERRORCODE_"
 
 
 class ErrorMeaning(NamedTuple):
-    """An error as one interface defines it, with its most likely causes first."""
+    """An error as one interface defines it, or a known line of a log; its most likely causes first."""
 
-    interface: str  # one of INTERFACES
+    interface: str  # one of INTERFACES; empty for a line
     code: int
     name: str
     meaning: str
     causes: tuple[ErrorCause, ...] = ()
     same: str = ""  # the same error in another interface
+    harmless: bool = False
+
+    @property
+    def key(self) -> str:
+        """Lines with equal keys have the same meaning."""
+        return f"{self.interface} {self.code}" if self.interface else self.name
+
+    @property
+    def title(self) -> str:
+        """`4005 QNN_…`, or the name of a kind of line."""
+        return f"{self.shown_code} {self.name}" if self.interface else self.name
 
     @property
     def shown_code(self) -> str:
@@ -42,15 +53,17 @@ class ErrorMeaning(NamedTuple):
 # --- numbers and names ----------------------------------------------------------------------------------
 
 
-def explain_error(text: str, *, of: str = "") -> tuple[ErrorMeaning, ...]:
+def explain_error(text: str) -> tuple[ErrorMeaning, ...]:
     """Every meaning of a number (3110, 0x80000406, -2147482618) or a name, the most likely first."""
+    if meanings := tuple(_meanings(text)):
+        return meanings
     code = parse_number(text)
-    found = tuple(meanings_of(code, of=of)) if code is not None else tuple(_named(text, of))
-    if found:
-        return found
-    if code is not None:
-        raise _unknown_number(text, code, of)
-    raise _unknown_name(text)
+    raise _unknown_name(text) if code is None else _unknown_number(text, code)
+
+
+def _meanings(text: str, *, of: str = "") -> Iterator[ErrorMeaning]:
+    code = parse_number(text)
+    yield from _named(text, of) if code is None else meanings_of(code, of=of)
 
 
 def parse_number(text: str) -> int | None:
@@ -124,15 +137,14 @@ def _named(text: str, of: str) -> Iterator[ErrorMeaning]:
             return
 
 
-def _unknown_number(text: str, code: int, of: str) -> UsageError:
-    where = f" of {interface(of).title}" if of else ""
+def _unknown_number(text: str, code: int) -> UsageError:
     near = min(filter(None, interface("qnn").by_code), key=lambda known: abs(known - code))
     hint = (
         f"the nearest number of QNN is {near} ({describe(near).name})"
         if abs(near - code) < 1000
         else "numbers of QNN are 1000 to 15000 and 30000, of a DSP 0x80000401 to 0x80000601; is it truncated?"
     )
-    return UsageError(f"{text} is not a known error number{where}", hint=hint)
+    return UsageError(f"{text} is not a known error number", hint=hint)
 
 
 def _unknown_name(text: str) -> UsageError:
@@ -156,23 +168,12 @@ _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 
 
 @dataclass(frozen=True)
-class LineMeaning:
-    """What one line of a log means."""
-
-    key: str  # lines with equal keys have the same meaning
-    title: str  # `4005 QNN_…`, or the name of a kind of line
-    meaning: str
-    causes: tuple[ErrorCause, ...]
-    harmless: bool = False
-
-
-@dataclass(frozen=True)
 class LogEntry:
     """A known line of a log."""
 
     line: int
     text: str
-    what: LineMeaning
+    what: ErrorMeaning
     again: tuple[int, ...] = ()  # further lines with the same meaning
 
 
@@ -212,42 +213,38 @@ def _read_log(path: Path, stream: BufferedReader) -> tuple[tuple[LogEntry, ...],
     return tuple(entries.values()), len(lines)
 
 
-def explain_line(text: str, after: Sequence[str] = ()) -> Iterator[LineMeaning]:
+def explain_line(text: str, after: Sequence[str] = ()) -> Iterator[ErrorMeaning]:
     """The meanings of one line; `after` are the lines that follow it."""
     for row in log_lines("harmless"):
         if row.pattern.search(text):
-            yield LineMeaning(row.id, row.id, row.meaning, (), harmless=True)
+            yield ErrorMeaning("", 0, row.id, row.meaning, harmless=True)
             return
     for row in log_lines(*LOG_TABLES):
         if match := row.pattern.search(text):
             groups = {name: value or "it" for name, value in match.groupdict().items()}
-            yield LineMeaning(row.id, row.id, row.meaning.format(**groups), row.causes)
+            yield ErrorMeaning("", 0, row.id, row.meaning.format(**groups), row.causes)
             break
     else:
         yield from _of_runtime(text, after)
     yield from _numbers_in(text)
 
 
-def _of_runtime(text: str, after: Sequence[str]) -> Iterator[LineMeaning]:
+def _of_runtime(text: str, after: Sequence[str]) -> Iterator[ErrorMeaning]:
     if log_messages.explain("the op", text):
         found = log_messages.explain("the op", "\n".join([text, *after]))
         assert found is not None
         cause = ErrorCause("", found.hint, found.cause.source)
-        yield LineMeaning(f"runtime-{found.id}", "the runtime", found.sentence, (cause,))
+        yield ErrorMeaning("", 0, f"runtime-{found.id}", found.sentence, (cause,))
 
 
-def _numbers_in(text: str) -> Iterator[LineMeaning]:
+def _numbers_in(text: str) -> Iterator[ErrorMeaning]:
     seen: set[str] = set()
     for row in printed_numbers():
         for match in row.pattern.finditer(text):
-            try:
-                meaning, *_ = explain_error(match["code"], of=row.interface)
-            except UsageError:  # not an error number: the number of a line, a size
-                continue
-            if meaning.code and match["code"] not in seen:
+            meaning = next(_meanings(match["code"], of=row.interface), None)  # none: a size, the number of a line
+            if meaning and meaning.code and match["code"] not in seen:
                 seen.add(match["code"])
-                title = f"{meaning.shown_code} {meaning.name}"
-                yield LineMeaning(f"{meaning.interface} {meaning.code}", title, meaning.meaning, meaning.causes)
+                yield meaning
 
 
 def _lines(path: Path, stream: BufferedReader) -> Iterator[str]:
@@ -322,16 +319,17 @@ def _cause_lines(causes: Sequence[ErrorCause], width: int) -> Iterator[str]:
 
 def error_json(text: str, meanings: Sequence[ErrorMeaning]) -> dict[str, Any]:
     """The meanings of a number or a name as plain data."""
-    readings = [
-        {
-            **meaning._asdict(),
-            "title": interface(meaning.interface).title,
-            "taken_from": interface(meaning.interface).source,
-            "causes": [cause._asdict() for cause in meaning.causes],
-        }
-        for meaning in meanings
-    ]
-    return {"asked": text, "readings": readings}
+    return {"asked": text, "readings": [_meaning_json(meaning) for meaning in meanings]}
+
+
+def _meaning_json(meaning: ErrorMeaning) -> dict[str, Any]:
+    table = interface(meaning.interface) if meaning.interface else None
+    return {
+        **meaning._asdict(),
+        "title": meaning.title,
+        "taken_from": table.source if table else "",
+        "causes": [cause._asdict() for cause in meaning.causes],
+    }
 
 
 def log_json(log: ExplainedLog) -> dict[str, Any]:
@@ -341,8 +339,7 @@ def log_json(log: ExplainedLog) -> dict[str, Any]:
             "line": entry.line,
             "again": entry.again,
             "text": entry.text,
-            **asdict(entry.what),
-            "causes": [cause._asdict() for cause in entry.what.causes],
+            **_meaning_json(entry.what),
         }
         for entry in log.entries
     ]

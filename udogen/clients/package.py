@@ -1,16 +1,25 @@
-"""One package, and its libraries for the platform where a client runs."""
+"""Packages and their libraries for the platform where a client runs, in folders and in libraries given one by one."""
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
-from pathlib import Path
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path, PurePosixPath
 
 from udogen import backends
 from udogen.backends import architectures, targets
-from udogen.build.package import PackageLibrary
-from udogen.errors import UsageError
+from udogen.backends.backend import PROVIDER, Target
+from udogen.build import elf
+from udogen.build.package import PackageLibrary, open_packages, package_of
+from udogen.errors import UdogenError, UsageError
+from udogen.inspect import kinds
 from udogen.opdef.model import Op
+from udogen.runtime.built import Built, find_built
+from udogen.runtime.op.session import OpSession
+from udogen.runtime.sessions.libraries import op_libraries
+from udogen.runtime.snpe.registration import is_registration
 
 PC, ANDROID, LINUX = "pc", "android", "linux"  # systems
 # Version of Hexagon -> the backend whose packages clients register there.
@@ -127,3 +136,264 @@ def platform_of(options: PackageOptions) -> Platform:
     if row.native:
         return Platform(PC, row.backend)
     return Platform(ANDROID if row.for_android else LINUX, row.backend)
+
+
+class PackageNotBuilt(UsageError):
+    """A package has no library for the platform where the client runs."""
+
+
+def find_packages(paths: Sequence[Path], options: PackageOptions) -> tuple[Package, ...]:
+    """The packages in libraries and folders; the two libraries of one HTP package may be given separately."""
+    platform = platform_of(options)
+    by_name: dict[tuple[str, str], Package] = {}
+    for path in paths:
+        package = _find(path, platform, options)
+        other = by_name.get((package.name, package.provider))
+        by_name[package.name, package.provider] = _merged(other, package) if other else package
+    for package in by_name.values():
+        if package.libraries and all(library.hexagon for library in package.libraries):
+            raise UsageError(
+                f"{_files(package)} is the Hexagon half of package {package.name}; the ARM half is missing",
+                hint="give both libraries, or the package folder with --target " + (package.platform.arch or "v75"),
+            )
+    return tuple(by_name.values())
+
+
+def _merged(first: Package, second: Package) -> Package:
+    """The ARM and the Hexagon library of one HTP package as one."""
+    libraries = sorted((*first.libraries, *second.libraries), key=lambda library: library.hexagon)
+    if len(first.libraries) != 1 or [library.hexagon for library in libraries] != [False, True]:
+        raise UsageError(
+            f"package {first.name} is given twice: {_files(first)} and {_files(second)}",
+            hint="leave one out: a runtime accepts each package once (4007)",
+        )
+    return replace(
+        first,
+        libraries=tuple(libraries),
+        platform=replace(second.platform, arch=first.platform.arch or second.platform.arch),
+        ops=first.ops or second.ops,
+        built=first.built or second.built,
+        models=first.models or second.models,
+    )
+
+
+def _files(package: Package) -> str:
+    return ", ".join(str(library.file) for library in package.libraries)
+
+
+def _find(path: Path, platform: Platform, options: PackageOptions) -> Package:
+    if not path.exists():
+        raise UsageError(f"{path} does not exist", hint="give a built library, or the folder of a package")
+    package = _of_folder(path, platform, options) if path.is_dir() else _of_file(path, platform, options)
+    package = replace(package, models=_models(package))
+    if options.ops:
+        if package.ops and (unknown := [op for op in options.ops if op not in package.ops]):
+            raise UsageError(
+                f"package {package.name} has no op {', '.join(unknown)}", hint=f"it has: {', '.join(package.ops)}"
+            )
+        package = replace(package, ops=options.ops)
+    return package
+
+
+# --- a folder ---------------------------------------------------------------------------------------
+
+
+def _of_folder(path: Path, platform: Platform, options: PackageOptions) -> Package:
+    parts = [candidate for candidate in open_packages(path) if candidate.backend != "converter"]
+    registration = _registration_of(parts, platform)
+    part = _part_of(path, parts, platform, has_registration=registration is not None)
+    platform = replace(platform, backend=part.backend)
+    folder = _device_folder(options, platform, part.name)
+    return Package(
+        name=part.name,
+        provider=part.provider,
+        backend=part.backend,
+        ops=tuple(
+            dict.fromkeys(op for candidate in parts if candidate.backend == part.backend for op in candidate.ops)
+        ),
+        libraries=_libraries(path, part, platform, folder, registration),
+        platform=platform,
+        folder=folder,
+        built=part,
+        registration=registration,
+    )
+
+
+def _part_of(
+    path: Path, parts: Sequence[PackageLibrary], platform: Platform, *, has_registration: bool
+) -> PackageLibrary:
+    """The part of a folder for the chosen backend, or for its only one."""
+    parts = [part for part in parts if part.backend in backends.RUNTIMES]
+    available = list(dict.fromkeys(part.backend for part in parts))
+    if not parts:
+        raise UsageError(
+            f"{path} has no package for cpu, gpu or htp",
+            hint="choose a client of SNPE: only SNPE registers packages for DSP V65/V66",
+        )
+    if not platform.backend and len(available) > 1 and not has_registration:
+        raise UsageError(f"{path} has packages for {', '.join(available)}", hint=f"choose with --target {available[0]}")
+    backend = platform.backend or available[0]
+    if backend not in available:
+        raise UsageError(f"{path} has no package for {backend}", hint=f"it has: {', '.join(available)}")
+    return next(part for part in parts if part.backend == backend)
+
+
+def _libraries(
+    path: Path, part: PackageLibrary, platform: Platform, folder: str, registration: Path | None
+) -> tuple[Library, ...]:
+    try:
+        if not platform.is_device:
+            return (_library(find_built(path, backend=platform.backend).library.resolve(), platform, folder),)
+        if backends.ALL[platform.backend].two_halves:
+            if not platform.arch:
+                raise UsageError("the Hexagon version is unknown", hint="name it: --target v75")
+            pair = op_libraries(path, arch=platform.arch, machine="aarch64", android=platform.system == ANDROID)
+            return tuple(_library(each.file.resolve(), platform, folder) for each in pair.registrations)
+        rows = [row for row in part.rows if _fits(row, platform)]
+        file = next((each for row in rows for each in part.artifacts(row) if each.is_file()), None) or _not_built(
+            part, rows, platform
+        )
+        return (_library(file.resolve(), platform, folder),)
+    except UdogenError:
+        # SNPE's tools need only the registration library.
+        if registration is not None and registration.is_file():
+            return ()
+        raise
+
+
+def _fits(row: Target, platform: Platform) -> bool:
+    return (
+        row.backend == platform.backend
+        and not row.native
+        and not row.arch
+        and row.for_android is (platform.system == ANDROID)
+    )
+
+
+def _not_built(part: PackageLibrary, rows: Sequence[Target], platform: Platform) -> Path:
+    what = f"the {platform.backend} backend of {'Android' if platform.system == ANDROID else 'aarch64 Linux'}"
+    if not rows:
+        raise UsageError(f"package {part.name} has no target for {what}", hint="see `udogen doctor --list targets`")
+    raise PackageNotBuilt(
+        f"package {part.name} is not built for {what}",
+        hint=f"udogen build {part.goal(rows[0])} -C {shlex.quote(str(part.path))}",
+    )
+
+
+def _registration_of(parts: Sequence[PackageLibrary], platform: Platform) -> Path | None:
+    row_id = {PC: "reg_x86", ANDROID: "reg_android", LINUX: "reg_aarch64"}[platform.system]
+    for part in parts:
+        if part.kind.registration:
+            rows = [row for row in part.rows if row.id == row_id]
+            files = [each for row in rows for each in part.artifacts(row)]
+            return next((each.resolve() for each in files if each.is_file()), files[0] if files else None)
+    return None
+
+
+def _device_folder(options: PackageOptions, platform: Platform, name: str) -> str:
+    if not platform.is_device:
+        return ""
+    folder = options.folder or f"{DEVICE_FOLDER}/{name}"
+    if not PurePosixPath(folder).is_absolute():
+        raise UsageError(f"--folder {folder} is not an absolute path", hint=f"as in {DEVICE_FOLDER}/{name}")
+    return folder.rstrip("/") or "/"
+
+
+# --- a library --------------------------------------------------------------------------------------
+
+
+def _of_file(path: Path, platform: Platform, options: PackageOptions) -> Package:
+    if is_registration(path):
+        return _of_registration(path, platform, options)
+    binary = elf.read(path)
+    kind = kinds.identify(binary)
+    if not kind.is_package:
+        raise UsageError(f"{path} is {kind.kind.words}", hint=kind.kind.remedy or "give an op package")
+    built = find_built(path.resolve(), backend=platform.backend or kind.kind.backend)
+    backend = (built.folder.backend if built.folder else "") or platform.backend or kind.kind.backend
+    _check_file(path, binary, backend, platform, options)
+    hexagon = binary.machine == "hexagon"
+    platform = Platform(_system_of(binary, options), backend, platform.arch or (binary.arch if hexagon else ""))
+    folder = _device_folder(options, platform, built.package)
+    return Package(
+        name=built.package,
+        provider=built.provider,
+        backend=backend,
+        ops=built.folder.ops if built.folder else _ops_of(built, platform),
+        libraries=(_library(path.resolve(), platform, folder),),
+        platform=platform,
+        folder=folder,
+        built=built.folder,
+    )
+
+
+def _system_of(binary: elf.Elf, options: PackageOptions) -> str:
+    return PC if binary.machine == "x86_64" else ANDROID if options.android else LINUX
+
+
+def _check_file(path: Path, binary: elf.Elf, backend: str, platform: Platform, options: PackageOptions) -> None:
+    """Raise if a library is not built for the platform."""
+    if platform.backend and platform.backend != backend:
+        raise UsageError(f"{path} is a package for {backend}", hint=f"--target {backend}, or leave it out")
+    if binary.machine not in ("x86_64", "aarch64", "hexagon"):
+        raise UsageError(
+            f"{path} is built for {binary.processor}", hint="give a library for x86_64, aarch64 or Hexagon"
+        )
+    if platform.is_device and binary.machine == "x86_64":
+        raise UsageError(
+            f"{path} is built for x86_64, and --target {options.target} is a device",
+            hint="give the folder of the package, or the libraries for the device",
+        )
+    if binary.machine == "hexagon" and platform.arch and binary.arch != platform.arch:
+        raise UsageError(
+            f"{path} is built for Hexagon {binary.arch}", hint=f"--target {binary.arch}, or build {platform.arch}"
+        )
+
+
+def _library(file: Path, platform: Platform, folder: str) -> Library:
+    """The two halves of HTP have the same file name; on a device they need two, or one overwrites the other."""
+    if not platform.is_device:
+        return Library(file, str(file), file.name)
+    if elf.read(file).machine == "hexagon":
+        name = file.name if file.stem.endswith("_HTP") else f"{file.stem}_HTP.so"
+        return Library(file, name, name, "HTP", hexagon=True)
+    return Library(file, f"{folder}/{file.name}", file.name, "CPU" if backends.ALL[platform.backend].two_halves else "")
+
+
+def _of_registration(path: Path, platform: Platform, options: PackageOptions) -> Package:
+    """The package of a registration library; the loader finds its implementation libraries."""
+    folder = package_of(path)
+    binary = elf.read(path)
+    system = _system_of(binary, options)
+    name = folder.name if folder else path.stem.removeprefix("libUdo").removesuffix("Reg")
+    platform = replace(platform, system=system)
+    return Package(
+        name=name,
+        provider=f"{name}{PROVIDER}",
+        backend=platform.backend or "cpu",
+        ops=folder.ops if folder else (),
+        libraries=(),
+        platform=platform,
+        folder=_device_folder(options, platform, name),
+        built=folder,
+        registration=path.resolve(),
+    )
+
+
+def _ops_of(built: Built, platform: Platform) -> tuple[str, ...]:
+    """The ops that the library itself reports; none if it cannot be loaded on this machine."""
+    if platform.is_device:
+        return ()
+    try:
+        with OpSession(built.library, built.provider, backend=platform.backend, timeout=30) as session:
+            return session.package.operations
+    except UdogenError:  # `udogen inspect` explains why it cannot be registered
+        return ()
+
+
+def _models(package: Package) -> tuple[Op, ...]:
+    if package.built is None or not package.built.configs:
+        return ()
+    built = Built(Path(), package.provider, package.name, package.built)
+    models = (built.op(op, package.backend) for op in package.ops)
+    return tuple(each for each in models if each is not None)

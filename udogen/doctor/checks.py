@@ -1,22 +1,143 @@
-"""The checks of a machine: programs, variables, runtimes, emulators, and what works with them."""
+"""The machine as checks see it (tests use other machines), a check, and its result."""
 
 from __future__ import annotations
 
+import importlib.metadata
 import os
+import re
+import shlex
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
+from itertools import groupby
 from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
 
-from udogen import backends, resources
+from udogen import backends, process, resources
 from udogen.backends import targets
 from udogen.backends.architectures import version as numbers
 from udogen.backends.backend import Target
-from udogen.build import sdks
+from udogen.build import elf, sdks, toolchains, tools
 from udogen.build.sdks import Sdk
 from udogen.build.toolchains import Choice
-from udogen.doctor.model import FOUND, MISSING, UNSET, WRONG, CheckOutcome, Machine, MachineCheck, command
-from udogen.errors import UdogenError, UsageError
+from udogen.errors import ToolMissing, UdogenError, UsageError
+from udogen.runtime.library import RuntimeLibrary, find_runtime
+from udogen.tables import table
+
+_Answer = TypeVar("_Answer")
+
+_SECONDS = 5.0  # for a program to print its version
+_VERSION = re.compile(r"\d+(?:\.\d+)+")
+
+
+@dataclass(frozen=True)
+class Machine:
+    """A machine as checks see it."""
+
+    env: tools.Environment
+    program: Callable[[str], str]  # the path of a program; empty if missing
+    version: Callable[[Sequence[str]], str]  # of a program; empty if it does not run
+    wheel: Callable[[str], str]  # the version of an installed Python package; empty if missing
+    choose: Callable[[Target], Choice | UdogenError]  # the toolchain for a target
+    runtime: Callable[[str], RuntimeLibrary | UdogenError]  # of a backend
+    release: Callable[[Path], str]  # the SDK release of a runtime library
+    cache: Path
+    opencl: tuple[Path, ...]  # the files that register OpenCL platforms
+
+
+def this_machine() -> Machine:
+    """This machine."""
+    env = tools.environment()
+    return Machine(
+        env=env,
+        program=tools.program,
+        version=_version,
+        wheel=_wheel,
+        choose=lambda target: _or_fault(lambda: toolchains.choose(target, env)),
+        runtime=lambda backend: _or_fault(lambda: find_runtime(backend, kind="real", environment=env)),
+        release=lambda path: ", ".join(text.removeprefix("v") for text in elf.sdk_releases(path)),
+        cache=resources.cache_path(),
+        opencl=tuple(sorted(Path("/etc/OpenCL/vendors").glob("*.icd"))),
+    )
+
+
+def command(text: str) -> list[str]:
+    """The words of a user's command line; the whole text if its quotes are unbalanced."""
+    try:
+        return shlex.split(text)
+    except ValueError:
+        return [text]
+
+
+def _or_fault(ask: Callable[[], _Answer]) -> _Answer | UdogenError:
+    try:
+        return ask()
+    except UdogenError as fault:
+        return fault
+
+
+def _version(argv: Sequence[str]) -> str:
+    try:
+        done = process.run(argv, timeout=_SECONDS)
+    except OSError:
+        return ""
+    match = _VERSION.search(done.stdout or done.stderr) if done.returncode == 0 else None
+    return match[0] if match else ""
+
+
+def _wheel(name: str) -> str:
+    try:
+        return importlib.metadata.version(name)
+    except importlib.metadata.PackageNotFoundError:
+        return ""
+
+
+FOUND, MISSING, WRONG, UNSET = "found", "missing", "wrong", "unset"
+
+
+class CheckOutcome(NamedTuple):
+    """The outcome of a check."""
+
+    state: str
+    version: str = ""
+    where: str = ""  # the path, or a description
+    message: str = ""  # the problem
+    get: str = ""  # the remedy, if it differs from `MachineCheck.get`
+
+
+class MachineCheck(NamedTuple):
+    """A check: what it looks for, why, and how to get it."""
+
+    id: str
+    group: str
+    purpose: str
+    get: str  # how to get it
+    look: Callable[[Machine], CheckOutcome]
+    essential: bool = False  # the open path does not work without it
+
+
+class CheckResult(NamedTuple):
+    """A check and its outcome: one row of the report."""
+
+    check: MachineCheck
+    outcome: CheckOutcome
+
+    @property
+    def fails(self) -> bool:
+        """True if the open path does not work because of it."""
+        return self.check.essential and self.outcome.state != FOUND
+
+    @property
+    def get(self) -> str:
+        """How to get what is missing."""
+        return self.outcome.get or self.check.get
+
+    def as_json(self) -> dict[str, Any]:
+        """The row as `--json` prints it."""
+        check = {"id": self.check.id, "group": self.check.group, "essential": self.check.essential}
+        return {**check, **self.outcome._asdict(), "needed_for": self.check.purpose, "get": self.get}
+
 
 PROGRAMS, VARIABLES, RUNTIMES, WORKS = (
     "Programs",
@@ -259,3 +380,62 @@ _WORKS = tuple(
 )
 
 ALL = (*_PROGRAMS, *_VARIABLES, *_RUNTIMES, *_WORKS)
+
+
+_AT_ONCE = 8  # checks mostly wait for programs
+
+
+@dataclass(frozen=True)
+class Examination:
+    """The results of all checks."""
+
+    rows: tuple[CheckResult, ...]
+
+    @property
+    def works(self) -> bool:
+        """Whether the open path works: generate, build for this machine, run in the CPU runtime."""
+        return not any(row.fails for row in self.rows)
+
+    @property
+    def exit_code(self) -> int:
+        """The exit code of the command."""
+        return 0 if self.works else ToolMissing.exit_code
+
+
+def examine(machine: Machine) -> Examination:
+    """Check the machine."""
+    outcomes = process.at_once([partial(check.look, machine) for check in ALL], _AT_ONCE)
+    return Examination(tuple(CheckResult(*row) for row in zip(ALL, outcomes, strict=True)))
+
+
+# --- as text -------------------------------------------------------------------------------------------------------
+
+
+Paint = Callable[[str, str], str]  # (text, state) -> the text to print
+
+MARKS = {FOUND: "+", MISSING: "-", WRONG: "x", UNSET: "."}
+
+
+def lines(examination: Examination, *, width: int, paint: Paint = lambda text, _state: text) -> Iterator[str]:
+    """The report, line by line."""
+    states = {mark: state for state, mark in MARKS.items()}
+    for title, group in groupby(examination.rows, key=lambda row: row.check.group):
+        rows = [(f"{MARKS[row.outcome.state]} {row.check.id}", row.outcome.version, _text(row)) for row in group]
+        for number, line in enumerate(table((title, "version", ""), rows, width)):
+            mark = line[:1] if number > 1 else ""
+            yield paint(mark, states[mark]) + line[1:] if mark in states else line
+        yield ""
+    if examination.works:
+        yield "The open path works: generate, build for this machine, run in the CPU runtime."
+    else:
+        failing = ", ".join(row.check.id for row in examination.rows if row.fails)
+        yield f"The open path does not work: see {failing} above."
+
+
+def _text(row: CheckResult) -> str:
+    """Its place; if there is none, the error, its purpose and how to get it."""
+    if row.outcome.state == FOUND:
+        return row.outcome.where
+    if row.outcome.state == UNSET:
+        return f"not set: {row.check.purpose}"
+    return "; ".join(filter(None, (row.outcome.message, row.check.purpose, row.get)))

@@ -1,17 +1,24 @@
-"""The draft of a config and its test cases: a package, remarks (comments in the config), cases."""
+"""The draft of a config and its test cases, and the files of it: all or none, nothing is overwritten."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+import textwrap
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from udogen import backends
-from udogen.opdef.model import OpPackage
+from udogen.configs import resolve, rules, xml_read, xml_write
+from udogen.errors import UsageError, writing
+from udogen.findings import Finding, Findings
+from udogen.opdef.model import Op, OpPackage, Value
+from udogen.resources import toml_text
 
 if TYPE_CHECKING:
     from udogen.runtime.op.calls import Array
+
 
 USUAL_BACKENDS = tuple(each.id for each in backends.ALL.values() if each.usual)  # if none is chosen
 TODO = "TODO: "
@@ -85,3 +92,135 @@ class Draft:
     cases: tuple[DraftCase, ...] = ()
     references: Mapping[str, str] = field(default_factory=dict)  # by op, as written in test files
     files: Mapping[str, bytes] = field(default_factory=dict)  # files that the references need, by name
+
+
+# --- files -----------------------------------------------------------------------------------------------------------
+
+
+def config_text(draft: Draft) -> tuple[str, tuple[Finding, ...]]:
+    """The XML config with remarks as comments, and warnings about what XML cannot express."""
+    findings = Findings()
+    return xml_write.write(draft.package, findings, _comments(draft.remarks)), findings.warnings
+
+
+def _comments(remarks: Sequence[Remark]) -> Mapping[tuple[str, ...], Sequence[str]]:
+    """Remarks by subject; those that need a decision are last."""
+    found: dict[tuple[str, ...], list[str]] = {}
+    for each in sorted(remarks, key=lambda row: row.decide):
+        found.setdefault(each.about, []).append(str(each))
+    return found
+
+
+def check_config(text: str, file: str) -> tuple[OpPackage, tuple[Finding, ...]]:
+    """Read an XML config as `udogen check` does; an error would be a bug in udogen."""
+    findings = Findings()
+    packages = xml_read.read(text.encode(), file, findings)
+    for package in packages:
+        rules.check(package, findings)
+        unresolved = Findings()
+        resolve.unresolved(package, unresolved)
+        findings.extend(unresolved.all())
+    findings.stop_if_any(what="the config that was made; its names or types come from the model")
+    return packages[0], findings.warnings
+
+
+def save(files: Mapping[Path, bytes]) -> Mapping[Path, str]:
+    """Write new files: path -> `created` or `unchanged`; an existing file with other content is an error."""
+    there = {path: path.read_bytes() for path in files if path.is_file()}
+    other = [path for path in files if path.exists() and there.get(path) != files[path]]
+    if other:
+        raise UsageError(
+            f"{other[0]} exists and is different; nothing was written",
+            hint="choose another name, or remove it: nothing is overwritten",
+            details=[f"{path} too" for path in other[1:]],
+        )
+    for path, data in files.items():
+        if path not in there:
+            _create(path, data)
+    return {path: "unchanged" if path in there else "created" for path in files}
+
+
+def _create(path: Path, data: bytes) -> None:
+    with writing(path, hint="choose another place"):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("xb") as file:
+            file.write(data)
+
+
+# --- op_tests.toml ---------------------------------------------------------------------------------------------------
+
+
+_WIDTH = 110
+_BARE = re.compile(r"[A-Za-z0-9_-]+\Z")
+
+
+def case_lines(op: Op, cases: Sequence[DraftCase]) -> str:
+    """The cases of one op, as tables of a test file."""
+    blocks = []
+    for case in cases:
+        note = _comment(clean(case.note)) if case.note else ()
+        blocks.append("\n".join(["[[op.case]]", f"name = {toml_text(case.name)}", *note, *_case(op, case)]))
+    return "\n\n".join(blocks)
+
+
+def _case(op: Op, case: DraftCase) -> Iterator[str]:
+    several = {tensor.name for tensor in (*op.inputs, *op.outputs) if tensor.repeated}
+    tensors = {**case.inputs, **case.outputs}
+    counts: dict[str, int] = {}
+    for name in case.inputs:
+        if _whole(name, several) in several:
+            counts[_whole(name, several)] = counts.get(_whole(name, several), 0) + 1
+    if counts:
+        yield f"count = {_table({name: str(number) for name, number in counts.items()})}"
+    if case.backends:
+        yield f"backends = {_value(case.backends)}"
+    shapes = {name: toml_text("x".join(map(str, each.shape))) for name, each in tensors.items()}
+    yield f"shape = {_table(shapes)}"
+    kinds = {_whole(name, several): toml_text(each.dtype) for name, each in tensors.items()}
+    yield f"dtype = {_table(kinds)}"
+    quants = {name: _quant(each.quant) for name, each in tensors.items() if each.quant}
+    if quants:
+        yield f"quant = {_table(quants)}"
+    values = {name: _numbers(each) for name, each in case.inputs.items() if each.values is not None}
+    if values:
+        yield f"values = {_table(values)}"
+    if case.params:
+        yield f"params = {_table({name: _value(each) for name, each in case.params.items()})}"
+
+
+def _whole(name: str, several: Collection[str]) -> str:
+    """`x` of `x.0`, a part of a repeated tensor."""
+    head = name.rpartition(".")[0]
+    return head if head in several else name
+
+
+def _table(rows: Mapping[str, str]) -> str:
+    return "{ " + ", ".join(f"{_key(name)} = {value}" for name, value in rows.items()) + " }"
+
+
+def _quant(quant: tuple[float, int]) -> str:
+    return f"{{ scale = {_value(quant[0])}, offset = {quant[1]} }}"
+
+
+def _numbers(tensor: CaseTensor) -> str:
+    assert tensor.values is not None
+    return _value(tensor.values.reshape(tensor.shape).tolist())
+
+
+def _value(value: Value | object) -> str:
+    if isinstance(value, tuple | list):
+        return "[" + ", ".join(_value(each) for each in value) + "]"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str):
+        return toml_text(value)
+    return repr(value)  # `inf`, `nan` and 1e-06 are also valid in TOML
+
+
+def _key(name: str) -> str:
+    return name if _BARE.match(name) else toml_text(name)
+
+
+def _comment(sentence: str) -> Iterator[str]:
+    for row in textwrap.wrap(sentence, _WIDTH, break_long_words=False, break_on_hyphens=False):
+        yield f"# {row}"

@@ -20,8 +20,8 @@ from udogen.findings import Finding
 from udogen.generate import op_tests
 from udogen.generate.pipeline import Generated, GenerateOptions, generate
 from udogen.generate.render import render_file
-from udogen.init import from_flags, write
-from udogen.init.draft import Draft, DraftCase, camel_case, clean
+from udogen.init import from_flags
+from udogen.init.draft import Draft, DraftCase, camel_case, case_lines, check_config, clean, config_text, save
 from udogen.opdef import names
 from udogen.opdef.model import Op, OpPackage
 
@@ -96,8 +96,8 @@ def of_drafts(drafts: Sequence[Draft], *, is_starter: bool = False) -> ProjectFi
     for draft in drafts:
         ops = draft.package.ops
         name = f"{ops[0].name if len(ops) == 1 else draft.package.name}.xml"
-        text, lost = write.config_text(draft)
-        _, found = write.check(text, name)
+        text, lost = config_text(draft)
+        _, found = check_config(text, name)
         configs[name] = text.encode()
         warnings += [*lost, *found]
     return ProjectFiles(
@@ -129,7 +129,7 @@ def make(folder: Path, contents: ProjectFiles, *, kernel: str, model: Path | Non
         op.name: op_tests.KnownTests(
             config=Path(package.sources[0]).name,
             reference=contents.references.get(op.name, ""),
-            cases=write.case_lines(op, [each for each in contents.cases if each.op == op.name]),
+            cases=case_lines(op, [each for each in contents.cases if each.op == op.name]),
             body="return factor * x" if contents.is_starter else "",
         )
         for package in packages
@@ -148,7 +148,7 @@ def make(folder: Path, contents: ProjectFiles, *, kernel: str, model: Path | Non
     unwritten = [f"{op_tests.REFERENCES} ({functions})"] if functions else []
     unwritten += [path for path in kernels if path not in contents.files]
     return Project(
-        files=write.save({folder / name: content for name, content in files.items()}),
+        files=save({folder / name: content for name, content in files.items()}),
         packages=packages,
         warnings=contents.warnings,
         unwritten=() if contents.is_starter else unwritten,

@@ -10,7 +10,7 @@ from typing import Any
 from udogen.backends import by_number
 from udogen.errors import UdogenError
 from udogen.findings import ConfigError, Finding, line_of, wrapped
-from udogen.inspect.report import NARROWEST
+from udogen.inspect.inspection import NARROWEST
 from udogen.qnn import heads, quantization, socs
 from udogen.qnn.system import BinaryInfo, GraphInfo, TensorInfo
 from udogen.runtime.contexts import binary_info, context_json, manifest
@@ -101,22 +101,22 @@ def _beside(
 # --- as text ----------------------------------------------------------------------------------------------------------
 
 
-def lines(found: InspectedContext, *, width: int) -> Iterator[str]:
+def lines(inspected: InspectedContext, *, width: int) -> Iterator[str]:
     """The report, line by line."""
     width = max(width, NARROWEST)
-    info = found.info
+    info = inspected.info
     made_by = by_number(info.backend_id)
     backend = made_by.id.upper() if made_by else _OTHERS.get(info.backend_id, f"backend {info.backend_id}")
     graphs = many(len(info.graphs), "graph")
-    yield f"{found.path}: context binary for {backend}{' of the emulator' if found.emulator else ''}, {graphs}"
-    for fault in found.faults:
+    yield f"{inspected.path}: context binary for {backend}{' of the emulator' if inspected.emulator else ''}, {graphs}"
+    for fault in inspected.faults:
         yield from _fault(fault, width)
-    for label, text in _facts(found):
+    for label, text in _facts(inspected):
         yield from wrapped(f"  {label:<{_LABEL}}", text, width)
-    for finding in found.warnings:
+    for finding in inspected.warnings:
         yield from wrapped("    ! ", line_of(finding), width)
-    for each in found.differences:
-        yield from wrapped("    ! ", each.message, width)
+    for difference in inspected.differences:
+        yield from wrapped("    ! ", difference.message, width)
     for graph in info.graphs:
         yield from _graph(graph, width)
     if info.context_tensors:
@@ -132,19 +132,19 @@ def _fault(fault: UdogenError, width: int) -> Iterator[str]:
         yield from wrapped("    = ", fault.hint, width)
 
 
-def _facts(found: InspectedContext) -> Iterator[tuple[str, str]]:
-    info = found.info
-    yield "file", f"{found.size} bytes; of the backend's own {info.blob_size}, its format {info.blob_version}"
+def _facts(inspected: InspectedContext) -> Iterator[tuple[str, str]]:
+    info = inspected.info
+    yield "file", f"{inspected.size} bytes; of the backend's own {info.blob_size}, its format {info.blob_version}"
     made = info.build_id or "an unknown SDK"
     yield "made by", f"{made}; core API {info.api_version}, backend API {info.backend_version}"
     if target := _target(info):
         yield "made for", target
-    yield "manifest", found.verdict.message
-    if found.json is not None:
-        count = len(found.differences)
+    yield "manifest", inspected.verdict.message
+    if inspected.json is not None:
+        count = len(inspected.differences)
         text = f"{many(count, 'difference')}: the binary counts" if count else "agrees"
-        broken = any(isinstance(fault, ConfigError) for fault in found.faults)
-        yield "JSON", f"{found.json.name}: " + ("cannot be used" if broken else text)
+        broken = any(isinstance(fault, ConfigError) for fault in inspected.faults)
+        yield "JSON", f"{inspected.json.name}: " + ("cannot be used" if broken else text)
 
 
 def _target(info: BinaryInfo) -> str:
@@ -166,7 +166,7 @@ def _graph(graph: GraphInfo, width: int) -> Iterator[str]:
         yield from wrapped("    HTP      ", ", ".join(shown) or "nothing known", width)
     for what, side in (("inputs", graph.inputs), ("outputs", graph.outputs), ("updateable", graph.updateable)):
         if side:
-            total = sum(each.nbytes for each in side if not each.dtype.startswith("0x"))
+            total = sum(tensor.nbytes for tensor in side if not tensor.dtype.startswith("0x"))
             yield f"    {what}: {len(side)}, {_amount(total)} bytes"
             yield from _tensors(side)
 
@@ -174,21 +174,22 @@ def _graph(graph: GraphInfo, width: int) -> Iterator[str]:
 def _tensors(tensors: Sequence[TensorInfo]) -> Iterator[str]:
     rows = [
         (
-            str(each.id),
-            each.name,
-            each.dtype,
-            _shape(each),
-            "" if each.dtype.startswith("0x") else f"{_amount(each.nbytes)} B",
-            describe_quantization(each.quant) if each.quant else "",
+            str(tensor.id),
+            tensor.name,
+            tensor.dtype,
+            _shape(tensor),
+            "" if tensor.dtype.startswith("0x") else f"{_amount(tensor.nbytes)} B",
+            describe_quantization(tensor.quant) if tensor.quant else "",
         )
-        for each in tensors
+        for tensor in tensors
     ]
     yield from (f"      {line}" for line in columns(rows))
 
 
 def _shape(tensor: TensorInfo) -> str:
     flags = tensor.dynamic or (False,) * len(tensor.shape)
-    return "[" + ", ".join(f"{n}?" if each else str(n) for n, each in zip(tensor.shape, flags, strict=False)) + "]"
+    sizes = [f"{size}?" if dynamic else str(size) for size, dynamic in zip(tensor.shape, flags, strict=False)]
+    return f"[{', '.join(sizes)}]"
 
 
 def _amount(value: int | bool) -> str:
@@ -198,34 +199,36 @@ def _amount(value: int | bool) -> str:
 # --- as JSON ----------------------------------------------------------------------------------------------------------
 
 
-def as_json(found: InspectedContext) -> dict[str, Any]:
+def as_json(inspected: InspectedContext) -> dict[str, Any]:
     """Everything, as plain data."""
-    info = found.info
+    info = inspected.info
     names = ("backend_id", "build_id", "api_version", "backend_version", "version", "blob_version", "blob_size")
     return {
-        "path": str(found.path),
+        "path": str(inspected.path),
         "kind": "context",
-        "size": found.size,
-        "emulator": found.emulator,
+        "size": inspected.size,
+        "emulator": inspected.emulator,
         **{name: getattr(info, name) for name in (*names, "arch", "soc_model", "soc")},
         "devices": [device._asdict() for device in info.devices],
         "graphs": [_graph_json(graph) for graph in info.graphs],
-        "context_tensors": [_tensor_json(each) for each in info.context_tensors],
+        "context_tensors": [_tensor_json(tensor) for tensor in info.context_tensors],
         "manifest": {
-            "state": found.verdict.state,
-            "message": found.verdict.message,
-            **({"recorded": found.verdict.manifest._asdict()} if found.verdict.manifest else {}),
+            "state": inspected.verdict.state,
+            "message": inspected.verdict.message,
+            **({"recorded": inspected.verdict.manifest._asdict()} if inspected.verdict.manifest else {}),
         },
-        "json": str(found.json) if found.json else None,
-        "differences": [{**each._asdict(), "message": each.message} for each in found.differences],
-        "warnings": [each.as_json() for each in found.warnings],
-        "faults": [each.as_json() for each in found.faults],
+        "json": str(inspected.json) if inspected.json else None,
+        "differences": [
+            {**difference._asdict(), "message": difference.message} for difference in inspected.differences
+        ],
+        "warnings": [finding.as_json() for finding in inspected.warnings],
+        "faults": [fault.as_json() for fault in inspected.faults],
     }
 
 
 def _graph_json(graph: GraphInfo) -> dict[str, Any]:
     sides = {"inputs": graph.inputs, "outputs": graph.outputs, "updateable": graph.updateable}
-    tensors = {side: [_tensor_json(each) for each in rows] for side, rows in sides.items()}
+    tensors = {side: [_tensor_json(tensor) for tensor in rows] for side, rows in sides.items()}
     return {"name": graph.name, "htp": graph.htp._asdict() if graph.htp else None, **tensors}
 
 

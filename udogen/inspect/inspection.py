@@ -1,26 +1,32 @@
-"""Inspects a library, or all libraries in a folder: reads, compares with a runtime, registers in a worker."""
+"""Inspects a library, or all libraries in a folder: reads, compares with a runtime, registers in a worker, reports."""
 
 from __future__ import annotations
 
 import os
 import platform
 import shlex
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import Any, NamedTuple
 
 from udogen.build import elf, tools
+from udogen.build.dwarf import demangled
 from udogen.build.package import MANIFEST, PackageLibrary, open_packages, package_of
-from udogen.errors import RunFailed, UsageError
+from udogen.errors import RunFailed, ToolMissing, UsageError
+from udogen.findings import Finding, wrapped
 from udogen.inspect import kinds
 from udogen.inspect.kinds import LibraryFacts
-from udogen.inspect.rules import LIVE, STATIC, STOPS, UDO, UNKNOWN, VERDICTS, WARNS, LibraryEvidence, RuleFinding, run
+from udogen.inspect.rules import LIVE, NO_REFERENCE, STATIC, UDO, LibraryEvidence, run, verdict_of
 from udogen.inspect.symbols import NO_RUNTIME, ComparedRuntime, find_compared, resolve
+from udogen.qnn.udo import Registration
+from udogen.runtime.built import outdated
 from udogen.runtime.failures import OlderRecords, OpCrashed, OpTimedOut
 from udogen.runtime.op.session import OpSession
 from udogen.runtime.package_queries import read_records
 from udogen.runtime.snpe.registration import read_registration
 from udogen.runtime.worker import stub_library
+from udogen.tables import many
 
 _SECONDS = 30.0  # for registering a package
 
@@ -31,7 +37,7 @@ class InspectedLibrary:
 
     path: Path
     evidence: LibraryEvidence | None
-    findings: tuple[RuleFinding, ...]
+    findings: tuple[Finding, ...]
     target: str = ""  # the target of the package, if it belongs to one
 
     @property
@@ -40,15 +46,9 @@ class InspectedLibrary:
         return self.evidence is None or self.evidence.facts.is_package or self.evidence.facts.is_registration
 
     @property
-    def weight(self) -> str:
-        """The worst weight of all findings."""
-        weights = {finding.weight for finding in self.findings}
-        return next((weight for weight in (STOPS, UNKNOWN, WARNS) if weight in weights), "")
-
-    @property
     def verdict(self) -> str:
         """Whether it will register, as text."""
-        return VERDICTS[self.weight]
+        return verdict_of(self.findings)
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ def inspect(
         found = elf.read(path)
     except elf.NotElf as fault:
         hint = _CONTEXT_HINT if path.suffix == ".bin" else fault.hint
-        return InspectedLibrary(path, None, (RuleFinding("file", STOPS, fault.message, hint),), target)
+        return InspectedLibrary(path, None, (Finding(fault.message, hint, kind="file"),), target)
     facts = kinds.identify(found)
     backend = (folder.backend if folder else "") or facts.kind.backend
     runtime = NO_RUNTIME
@@ -82,9 +82,9 @@ def inspect(
         runtime = find_compared(facts, options.against, backend=backend, env=options.env, choose=choose)
     evidence = _static_evidence(facts, runtime, folder)
     findings = run(STATIC, evidence)
-    weights = {each.weight for each in findings}
-    loadable = options.register and evidence.native and STOPS not in weights
-    if facts.is_package and loadable and UNKNOWN not in weights:
+    errors = {finding.kind for finding in findings if finding.is_error}
+    loadable = options.register and evidence.native and not errors - {NO_REFERENCE}
+    if facts.is_package and loadable and not errors:
         evidence = _record(_register(evidence, backend))
         findings += run(LIVE, evidence)
     if facts.is_registration:
@@ -96,7 +96,7 @@ def inspect(
 def _static_evidence(facts: LibraryFacts, runtime: ComparedRuntime, folder: PackageLibrary | None) -> LibraryEvidence:
     """The evidence without loading the library."""
     library = facts.elf
-    fits = all(each.machine == library.machine for each in runtime.libraries)
+    fits = all(other.machine == library.machine for other in runtime.libraries)
     native = library.machine == platform.machine() and library.bits == 64 and fits
     return LibraryEvidence(
         facts=facts,
@@ -143,17 +143,15 @@ def _record(evidence: LibraryEvidence) -> LibraryEvidence:
 # --- folders ---------------------------------------------------------------------------------------------------------
 
 
-_SOURCES = ("src", "include", "config", "user.mk", "Makefile")
 _LEFT_OUT = {"obj", ".udogen", ".git", ".venv"}
 _MOST = 200  # libraries below a folder: more is not a folder of op packages
 
 
-@dataclass(frozen=True)
-class UnbuiltTarget:
+class UnbuiltTarget(NamedTuple):
     """A target whose library was not built."""
 
     target: str
-    library: Path
+    library: str
     command: str
 
 
@@ -177,13 +175,21 @@ class Inspection:
     @property
     def judged(self) -> tuple[InspectedLibrary, ...]:
         """The libraries that decide the exit code: in a folder with op packages, only those."""
-        packages = tuple(each for each in self.libraries if each.is_package)
+        packages = tuple(library for library in self.libraries if library.is_package)
         return packages or self.libraries
 
     @property
     def libraries(self) -> tuple[InspectedLibrary, ...]:
         """All libraries, those of packages first."""
-        return (*(each for package in self.packages for each in package.built), *self.others)
+        return (*(library for package in self.packages for library in package.built), *self.others)
+
+    @property
+    def exit_code(self) -> int:
+        """0 if every library will register; otherwise that of the worst verdict."""
+        kinds_of_errors = {finding.kind for library in self.judged for finding in library.findings if finding.is_error}
+        if kinds_of_errors - {NO_REFERENCE}:
+            return RunFailed.exit_code
+        return ToolMissing.exit_code if kinds_of_errors else 0
 
 
 def inspect_all(
@@ -208,8 +214,8 @@ def inspect_all(
         return inspect(library, options, folder=folder, target=target, choose=True)
 
     return Inspection(
-        tuple(_package(each, one) for each in packages),
-        tuple(one(each) for each in rest),
+        tuple(_package(package, one) for package in packages),
+        tuple(one(library) for library in rest),
     )
 
 
@@ -217,7 +223,7 @@ def _packages(path: Path) -> list[PackageLibrary]:
     if not (path / MANIFEST).is_file() and not any(path.glob(f"*/{MANIFEST}")):
         return []
     # Converter packages are not registered.
-    return [each for each in open_packages(path) if not each.kind.converter]
+    return [package for package in open_packages(path) if not package.kind.converter]
 
 
 def _package(folder: PackageLibrary, one: Callable[[Path, PackageLibrary, str], InspectedLibrary]) -> InspectedPackage:
@@ -228,7 +234,7 @@ def _package(folder: PackageLibrary, one: Callable[[Path, PackageLibrary, str], 
         built += [one(library, folder, row.id) for library in there]
         if not there:
             command = f"udogen build {row.id} -C {shlex.quote(str(folder.path))}"
-            missing.append(UnbuiltTarget(row.id, folder.artifacts(row)[0], command))
+            missing.append(UnbuiltTarget(row.id, str(folder.artifacts(row)[0]), command))
     return InspectedPackage(folder, tuple(built), tuple(missing), tuple(_notes(folder, built)))
 
 
@@ -240,16 +246,7 @@ def _notes(folder: PackageLibrary, built: Sequence[InspectedLibrary]) -> list[st
             f"the folder is called {folder.path.resolve().name}, the package {folder.name}: nodes and clients must "
             f"use {folder.name}"
         )
-    files = [file for name in _SOURCES for file in _files(folder.path / name)]
-    newest = max(files, key=lambda file: file.stat().st_mtime, default=None)
-    for each in built:
-        if newest and each.path.stat().st_mtime < newest.stat().st_mtime:
-            notes.append(f"{each.target} is older than {newest.relative_to(folder.path)}: build it again")
-    return notes
-
-
-def _files(path: Path) -> list[Path]:
-    return [path] if path.is_file() else [each for each in path.rglob("*") if each.is_file()]
+    return notes + [text for library in built if (text := outdated(library.path, folder))]
 
 
 def _others(path: Path, packages: Sequence[PackageLibrary]) -> list[Path]:
@@ -259,7 +256,7 @@ def _others(path: Path, packages: Sequence[PackageLibrary]) -> list[Path]:
     for here, folders, names in os.walk(path):
         folders[:] = sorted(set(folders) - _LEFT_OUT)
         libraries = [Path(here, name) for name in sorted(names) if name.endswith(".so")]
-        found += [each for each in libraries if each.is_file() and each.resolve() not in known]
+        found += [library for library in libraries if library.is_file() and library.resolve() not in known]
         if len(found) > _MOST:
             raise UsageError(f"{path} holds more than {_MOST} libraries", hint="give the folder of a package")
     return found
@@ -270,6 +267,200 @@ def _package_and_target(library: Path) -> tuple[PackageLibrary | None, str]:
     folder = package_of(library)
     if folder is not None:
         for row in folder.rows:
-            if library.resolve() in [each.resolve() for each in folder.artifacts(row)]:
+            if library.resolve() in [artifact.resolve() for artifact in folder.artifacts(row)]:
                 return folder, row.id
     return None, ""
+
+
+NARROWEST = 40  # columns
+_LABEL = 12
+_ASSUMED = 6  # names shown
+_EVIDENCE = 8  # lines shown
+
+
+def lines(inspection: Inspection, *, width: int) -> Iterator[str]:
+    """The report, line by line."""
+    width = max(width, NARROWEST)
+    for package in inspection.packages:
+        yield from _package_lines(package, width)
+    for library in inspection.others:
+        if library in inspection.judged:
+            yield from _library_lines(library, width)
+    for library in inspection.others:
+        if library not in inspection.judged and library.evidence is not None:
+            yield f"{library.path}: {library.evidence.facts.kind.words}"
+
+
+def _package_lines(inspected: InspectedPackage, width: int) -> Iterator[str]:
+    folder = inspected.folder
+    yield f"{folder.path}: {folder.backend} package {folder.name}, {many(len(folder.ops), 'op')}"
+    for note in inspected.notes:
+        yield from wrapped("  ! ", note, width)
+    for unbuilt in inspected.not_built:
+        yield f"  - {unbuilt.target} is not built: {unbuilt.command}"
+    yield ""
+    for built in inspected.built:
+        yield from _library_lines(built, width)
+
+
+def _library_lines(inspected: InspectedLibrary, width: int) -> Iterator[str]:
+    target = f" ({inspected.target})" if inspected.target else ""
+    yield f"{inspected.path}{target}: {inspected.verdict}"
+    for finding in inspected.findings:
+        mark = "?" if finding.kind == NO_REFERENCE else "x" if finding.is_error else "!"
+        yield from wrapped(f"  {mark} ", finding.message, width)
+        if finding.hint:
+            yield from wrapped("    = ", finding.hint, width)
+        for line in finding.evidence.splitlines()[:_EVIDENCE]:
+            yield from wrapped("      ", line.strip(), width)
+    if inspected.evidence is not None:
+        for label, text in _facts(inspected.evidence):
+            yield from wrapped(f"  {label:<{_LABEL}}", text, width)
+        yield from _kernels(inspected.evidence, width)
+    yield ""
+
+
+def _facts(evidence: LibraryEvidence) -> Iterator[tuple[str, str]]:
+    facts, library = evidence.facts, evidence.facts.elf
+    soname = f", soname {library.soname}" if library.soname and library.soname != library.path.name else ""
+    yield "file", f"{library.bits}-bit {library.kind} for {library.processor}{soname}"
+    if facts.is_package:
+        yield "package", f"{facts.kind.words}, provider {', '.join(facts.providers) or 'none'}"
+        yield "SDK", f"{facts.sdk.release} ({facts.sdk.source})" if facts.sdk.release else facts.sdk.source
+    else:
+        yield "is", facts.kind.words
+    if library.needed:
+        absent = evidence.resolution.absent if evidence.native or evidence.resolution.seen else ()
+        yield "needs", ", ".join(f"{name} (not found)" if name in absent else name for name in library.needed)
+    if facts.is_package:
+        yield "symbols", _symbols(evidence)
+    yield from _loaded_facts(evidence)
+
+
+def _loaded_facts(evidence: LibraryEvidence) -> Iterator[tuple[str, str]]:
+    """The results of registering the library, or of reading its registration."""
+    elsewhere = "" if evidence.native else ": it is for another machine"
+    if evidence.registered:
+        package, runtime = evidence.registered
+        yield "registered", f"as {package.name or '(no name)'} in {runtime.name} {runtime.build_id}"
+        yield "ops", ", ".join(package.operations) or "none"
+    elif evidence.facts.is_package and evidence.failure is None:
+        yield "registered", f"not tried{elsewhere}"
+    if evidence.registration:
+        yield from _registration_lines(evidence.registration)
+    elif evidence.facts.is_registration and evidence.failure is None:
+        yield "describes", f"not read{elsewhere}"
+
+
+def _symbols(evidence: LibraryEvidence) -> str:
+    resolution = evidence.resolution
+    undefined = f"{resolution.undefined} undefined"
+    if not resolution.seen:
+        return f"{undefined}, not compared with a runtime"
+    missing = f"{len(resolution.missing)} missing" if resolution.missing else "none missing"
+    where = f" in {evidence.runtime.title}" if evidence.runtime.libraries else ""
+    if not resolution.assumed:
+        return f"{undefined}, {missing}{where}"
+    names = [demangled(name) for name in resolution.assumed[:_ASSUMED]]
+    names += ["…"] if len(resolution.assumed) > _ASSUMED else []
+    return f"{undefined}, {missing}{where}, {len(resolution.assumed)} assumed ({', '.join(names)})"
+
+
+def _kernels(evidence: LibraryEvidence, width: int) -> Iterator[str]:
+    if evidence.records is None:
+        return
+    yield "  kernels"
+    for op in evidence.records.ops:
+        resources = dict.fromkeys(name for kernel in op["kernels"] for name in kernel["resources"])
+        extra = ", ".join([*op["hooks"], *resources])
+        title = f"{op['name']}: {many(len(op['kernels']), 'record')}"
+        yield from wrapped("    ", f"{title}; {extra}" if extra else title, width)
+
+
+def as_json(inspection: Inspection) -> dict[str, Any]:
+    """Everything, as plain data."""
+    return {
+        "packages": [
+            {
+                "folder": str(package.folder.path),
+                "package": package.folder.name,
+                "backend": package.folder.backend,
+                "ops": list(package.folder.ops),
+                "notes": list(package.notes),
+                "not_built": [row._asdict() for row in package.not_built],
+                "libraries": [_library_json(row) for row in package.built],
+            }
+            for package in inspection.packages
+        ],
+        "libraries": [_library_json(library) for library in inspection.others],
+    }
+
+
+def _library_json(inspected: InspectedLibrary) -> dict[str, Any]:
+    return {
+        "path": str(inspected.path),
+        "target": inspected.target or None,
+        "verdict": inspected.verdict,
+        "findings": [finding.as_json() for finding in inspected.findings],
+        **(_case_json(inspected.evidence) if inspected.evidence else {}),
+    }
+
+
+def _case_json(evidence: LibraryEvidence) -> dict[str, Any]:
+    facts, library, resolution = evidence.facts, evidence.facts.elf, evidence.resolution
+    registered = None
+    if evidence.registered:
+        package, runtime = evidence.registered
+        registered = {
+            "package": package.name,
+            "ops": list(package.operations),
+            "runtime": runtime.name,
+            "build_id": runtime.build_id,
+            "path": runtime.path,
+        }
+    return {
+        "file": {
+            "kind": library.kind,
+            "machine": library.machine,
+            "arch": library.arch or None,
+            "bits": library.bits,
+            "soname": library.soname or None,
+            "needed": [{"name": name, "found": path or None} for name, path in resolution.needed.items()],
+            "runpath": list(library.runpath),
+            "executable_stack": library.executable_stack,
+        },
+        "package": {
+            "style": facts.kind.id,
+            "backend": facts.kind.backend or None,
+            "providers": list(facts.providers),
+            "sdk": facts.sdk.release or None,
+            "sdk_source": facts.sdk.source,
+        },
+        "against": {
+            "libraries": [str(other.path) for other in evidence.runtime.libraries],
+            "origin": evidence.runtime.origin or None,
+            "sdk": evidence.runtime.sdk or None,
+        },
+        "symbols": {
+            "undefined": resolution.undefined,
+            "compared": resolution.seen,
+            "missing": [{"name": name, "demangled": demangled(name)} for name in resolution.missing],
+            "assumed": list(resolution.assumed),
+        },
+        "registered": registered,
+        "kernels": list(evidence.records.ops) if evidence.records else None,
+        **(_registration_json(evidence.registration) if evidence.registration else {}),
+    }
+
+
+def _registration_lines(registration: Registration) -> Iterator[tuple[str, str]]:
+    """(label, text) of the contents of a registration library."""
+    numbers = [".".join(map(str, version)) for version in (registration.version, registration.api_version)]
+    yield "package", f"{registration.package} {numbers[0]}, API {numbers[1]} of UDO"
+    yield "libraries", ", ".join(f"{core} {name}" for core, name in registration.libraries) or "none"
+    yield "ops", ", ".join(f"{op.type} for {' '.join(op.cores)}" for op in registration.ops)
+
+
+def _registration_json(found: Registration) -> dict[str, Any]:
+    libraries = [list(row) for row in found.libraries]
+    return {"registration": {**asdict(found), "path": str(found.path), "libraries": libraries}}

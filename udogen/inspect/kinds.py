@@ -96,28 +96,28 @@ class LibraryFacts:
         return self.kind.id == "udo"
 
 
-def identify(found: Elf) -> LibraryFacts:
+def identify(library: Elf) -> LibraryFacts:
     """The kind of a library, its providers and its SDK."""
-    kind = _kind(found)
-    providers = tuple(sorted(name for name in found.exports if name.endswith(PROVIDER)))
-    return LibraryFacts(found, kind, providers, _sdk(found, kind))
+    kind = _kind(library)
+    providers = tuple(sorted(name for name in library.exports if name.endswith(PROVIDER)))
+    return LibraryFacts(library, kind, providers, _sdk(library, kind))
 
 
-def _kind(found: Elf) -> LibraryKind:
-    exported, used = "\n".join(found.exports), "\n".join(symbol.name for symbol in found.imports)
+def _kind(library: Elf) -> LibraryKind:
+    exported, used = "\n".join(library.exports), "\n".join(symbol.name for symbol in library.imports)
     for kind in KINDS:
         if re.search(rf"^(?:{kind.exported})$", exported, re.MULTILINE):
-            return DSP if kind.id == "plain" and found.arch in architectures.of_backend(DSP.backend) else kind
+            return DSP if kind.id == "plain" and library.arch in architectures.of_backend(DSP.backend) else kind
         if re.search(rf"^(?:{kind.used})$", used, re.MULTILINE):
             return kind
     return OTHER
 
 
-def _sdk(found: Elf, kind: LibraryKind) -> SdkRelease:
-    build_id = elf.text_of(found, BUILD_ID)
+def _sdk(library: Elf, kind: LibraryKind) -> SdkRelease:
+    build_id = elf.text_of(library, BUILD_ID)
     if build_id:
         return SdkRelease(build_id, f"its symbol {BUILD_ID}")
-    releases = elf.sdk_releases(found.path)
+    releases = elf.sdk_releases(library.path)
     if len(releases) == 1:  # several may be a table of releases
         return SdkRelease(releases[0], "a text in it")
     return SdkRelease("", usable_with("qhpi") if kind.id == "qhpi" else "not named in it")

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from udogen import backends
 from udogen.backends.backend import PROVIDER
@@ -18,6 +18,7 @@ from udogen.build.elf import version_key
 from udogen.build.package import PackageLibrary
 from udogen.build.sdks import QHPI_SINCE
 from udogen.errors import RunFailed
+from udogen.findings import Finding
 from udogen.inspect.kinds import LibraryFacts
 from udogen.inspect.symbols import ComparedRuntime, Resolution
 from udogen.qnn import udo
@@ -28,25 +29,27 @@ from udogen.runtime.package_queries import RecordsRead
 from udogen.runtime.snpe import host as udo_host
 from udogen.tables import many
 
-STOPS, UNKNOWN, WARNS = "stops", "unknown", "warns"
-# The verdict, by the worst finding.
-VERDICTS = {
-    STOPS: "will not register",
-    UNKNOWN: "cannot be judged",
-    WARNS: "will register, but",
-    "": "will register",
-}
+NO_REFERENCE = "reference"  # the kind of the finding that no verdict is possible
 SHOWN = 12
 
 
-class RuleFinding(NamedTuple):
-    """A finding of one rule."""
+def _stops(kind: str, message: str, hint: str = "", details: Sequence[str] = ()) -> Finding:
+    """Why a library will not register."""
+    return Finding(message, hint, kind=kind, evidence="\n".join(details))
 
-    rule: str
-    weight: str
-    message: str
-    remedy: str = ""
-    details: tuple[str, ...] = ()
+
+def _warns(kind: str, message: str, hint: str = "", details: Sequence[str] = ()) -> Finding:
+    """What is probably a mistake in a library that registers."""
+    return _stops(kind, message, hint, details)._replace(severity="warning")
+
+
+def verdict_of(findings: Sequence[Finding]) -> str:
+    """The verdict, by the worst finding."""
+    if any(finding.is_error and finding.kind != NO_REFERENCE for finding in findings):
+        return "will not register"
+    if any(finding.is_error for finding in findings):
+        return "cannot be judged"
+    return "will register, but" if findings else "will register"
 
 
 @dataclass(frozen=True)
@@ -71,98 +74,91 @@ class LibraryEvidence:
         return self.facts.elf.path
 
 
-VerdictRule = Callable[[LibraryEvidence], Iterator[RuleFinding]]
+VerdictRule = Callable[[LibraryEvidence], Iterator[Finding]]
 
 
-def run(rules: Sequence[VerdictRule], evidence: LibraryEvidence) -> list[RuleFinding]:
+def _texts(fault: RunFailed) -> tuple[str, str, tuple[str, ...]]:
+    return fault.message, fault.hint, fault.details
+
+
+def run(rules: Sequence[VerdictRule], evidence: LibraryEvidence) -> list[Finding]:
     """The findings of these rules."""
     return [finding for rule in rules for finding in rule(evidence)]
 
 
-def _kind(evidence: LibraryEvidence) -> Iterator[RuleFinding]:
+def _kind(evidence: LibraryEvidence) -> Iterator[Finding]:
     found = evidence.facts.elf
     if found.kind != "shared library":
         hint = "link it with -shared (and compile with -fPIC)"
-        yield RuleFinding(
-            "kind", STOPS, f"it is an {found.kind}, not a shared library".replace("an core", "a core"), hint
-        )
+        yield _stops("kind", f"it is an {found.kind}, not a shared library".replace("an core", "a core"), hint)
     elif not evidence.facts.is_package and not evidence.facts.is_registration:
-        yield RuleFinding("kind", STOPS, f"it is {evidence.facts.kind.words}", evidence.facts.kind.remedy)
+        yield _stops("kind", f"it is {evidence.facts.kind.words}", evidence.facts.kind.remedy)
     elif found.bits == 32 and found.machine != "hexagon":
-        yield RuleFinding(
-            "bits", STOPS, "it is 32-bit; QNN runtimes are 64-bit", "compile without -m32, for a 64-bit ABI"
-        )
+        yield _stops("bits", "it is 32-bit; QNN runtimes are 64-bit", "compile without -m32, for a 64-bit ABI")
 
 
-def _machine(evidence: LibraryEvidence) -> Iterator[RuleFinding]:
+def _machine(evidence: LibraryEvidence) -> Iterator[Finding]:
     """The machine and the Hexagon version must be those of the runtime."""
     found = evidence.facts.elf
     if not evidence.facts.is_package or not evidence.runtime.libraries:
         return
     main = evidence.runtime.main
     if main.machine != found.machine:
-        yield RuleFinding(
+        yield _stops(
             "machine",
-            STOPS,
             f"it is built for {found.processor}, {main.path.name} for {main.processor}",
             f"build the package for {main.processor}, or compare it with the runtime of its own machine",
         )
     elif main.arch and version_key(main.arch) < version_key(found.arch):
-        yield RuleFinding(
+        yield _stops(
             "arch",
-            STOPS,
             f"it is built for Hexagon {found.arch}, {main.path.name} is for {main.arch}, which is older",
             f"build htp_{main.arch}",
         )
     elif main.arch and main.arch != found.arch:
-        yield RuleFinding(
+        yield _warns(
             "arch",
-            WARNS,
             f"it is built for Hexagon {found.arch}, {main.path.name} is for {main.arch}",
             f"build htp_{main.arch}: one library per architecture is what the vendor documents",
         )
 
 
-def _provider(evidence: LibraryEvidence) -> Iterator[RuleFinding]:
+def _provider(evidence: LibraryEvidence) -> Iterator[Finding]:
     facts = evidence.facts
     if not facts.is_package:
         return
     if not facts.providers:
-        yield RuleFinding(
+        yield _stops(
             "provider",
-            STOPS,
             f"it exports no interface provider (<Package>{PROVIDER})",
             'declare it extern "C" with default visibility; `nm -D --defined-only` shows what is exported',
         )
     elif evidence.folder is not None and evidence.folder.provider not in facts.providers:
-        yield RuleFinding(
+        yield _stops(
             "provider",
-            STOPS,
             f"it exports {', '.join(facts.providers)}; package {evidence.folder.name} is registered "
             f"with {evidence.folder.provider}",
             "build it again: the library is not of this package, or of an older config",
         )
     elif len(facts.providers) > 1 and evidence.folder is None:
-        yield RuleFinding(
+        yield _warns(
             "provider",
-            WARNS,
             f"it has several interface providers; {evidence.provider} was inspected",
             "name the one you mean where you register it",
         )
 
 
-def _init(evidence: LibraryEvidence) -> Iterator[RuleFinding]:
+def _init(evidence: LibraryEvidence) -> Iterator[Finding]:
     kind = evidence.facts.kind
     if kind.init and kind.init not in evidence.facts.elf.exports:
-        yield RuleFinding(
+        yield _stops(
             "init",
-            STOPS,
             f"it is an {kind.words}, but exports no {kind.init}, which HTP calls first",
             f'define {kind.init} as extern "C" with default visibility',
         )
 
 
-def _backend(evidence: LibraryEvidence) -> Iterator[RuleFinding]:
+def _backend(evidence: LibraryEvidence) -> Iterator[Finding]:
     there, own = evidence.runtime.backend, evidence.facts.kind.backend
     if not own or not there or there == own:
         return
@@ -175,10 +171,10 @@ def _backend(evidence: LibraryEvidence) -> Iterator[RuleFinding]:
     else:
         text = f"it has no HTP part (neither qhpi_init nor op_pkg_init), {runtime} is HTP"
         remedy = "generate and build its HTP package (--backend htp), or use the runtime of its own backend"
-    yield RuleFinding("backend", STOPS, text, remedy)
+    yield _stops("backend", text, remedy)
 
 
-def _needed(evidence: LibraryEvidence) -> Iterator[RuleFinding]:
+def _needed(evidence: LibraryEvidence) -> Iterator[Finding]:
     if not evidence.resolution.seen and not evidence.native:
         return  # nothing is known about the device
     for name in evidence.resolution.absent:
@@ -189,21 +185,20 @@ def _needed(evidence: LibraryEvidence) -> Iterator[RuleFinding]:
             where = "ADSP_LIBRARY_PATH" if evidence.facts.elf.machine == "hexagon" else "LD_LIBRARY_PATH"
             text = f"it needs {name}, which the runtime does not need itself"
             remedy = f"link without it; or push it to {where} on the device, and give it with a further --against"
-        yield RuleFinding("needed", STOPS, text, remedy)
+        yield _stops("needed", text, remedy)
 
 
-def _old(evidence: LibraryEvidence) -> Iterator[RuleFinding]:
+def _old(evidence: LibraryEvidence) -> Iterator[Finding]:
     for each in evidence.resolution.old:
         own = Path(each.by).name == evidence.path.name
-        yield RuleFinding(
+        yield _stops(
             "old",
-            STOPS,
             f"{'it' if own else each.by} needs {each.version}, which {each.library} here does not have",
             "build it on an older system or with the open toolchain (zig), or run it on a newer system",
         )
 
 
-def _symbols(evidence: LibraryEvidence) -> Iterator[RuleFinding]:
+def _symbols(evidence: LibraryEvidence) -> Iterator[Finding]:
     if not evidence.facts.is_package or not evidence.resolution.seen or _wrong_runtime(evidence):
         return
     missing = evidence.resolution.missing
@@ -211,9 +206,8 @@ def _symbols(evidence: LibraryEvidence) -> Iterator[RuleFinding]:
         shown = ", ".join(demangled(name) for name in missing[:SHOWN])
         more = f" and {len(missing) - SHOWN} more" if len(missing) > SHOWN else ""
         where = evidence.runtime.title if evidence.runtime.libraries else "what it is linked with"
-        yield RuleFinding(
+        yield _stops(
             "symbols",
-            STOPS,
             f"{many(len(missing), 'undefined symbol')} found neither in {where} nor "
             f"{'in what it needs' if evidence.native else 'among those that it uses'}: {shown}{more}",
             _remedy_of(evidence, missing),
@@ -235,38 +229,36 @@ def _remedy_of(evidence: LibraryEvidence, missing: tuple[str, ...]) -> str:
 
 def _wrong_runtime(evidence: LibraryEvidence) -> bool:
     """True if missing symbols would only repeat that it is the wrong runtime."""
-    return any(finding.weight == STOPS for rule in (_kind, _machine, _backend) for finding in rule(evidence))
+    return any(finding.is_error for rule in (_kind, _machine, _backend) for finding in rule(evidence))
 
 
-def _release(evidence: LibraryEvidence) -> Iterator[RuleFinding]:
+def _release(evidence: LibraryEvidence) -> Iterator[Finding]:
     built, there = evidence.facts.sdk.release, evidence.runtime.sdk
     if not there or _wrong_runtime(evidence):
         return
     if evidence.facts.kind.id == "qhpi" and version_key(there)[:2] < QHPI_SINCE:
-        yield RuleFinding(
-            "release", STOPS, f"it uses QHPI, and the runtime is of SDK {there}", "use a runtime of SDK 2.47 or later"
+        yield _stops(
+            "release", f"it uses QHPI, and the runtime is of SDK {there}", "use a runtime of SDK 2.47 or later"
         )
     if evidence.facts.kind.id == "core" and not built:
-        yield RuleFinding(
+        yield _warns(
             "release",
-            WARNS,
             f"it is in the C++ style and does not name the SDK of its headers; the runtime is of {there}",
             "build it with the headers of that release: another one registers, and crashes when a graph is finalized",
         )
     # `_` begins a number of the build farm; two builds of one release also differ, so the whole text is compared.
     if evidence.facts.kind.id == "core" and built and built.partition("_")[0] != there.partition("_")[0]:
-        yield RuleFinding(
+        yield _stops(
             "release",
-            STOPS,
             f"it is built with the headers of SDK {built}, the runtime is of {there}",
             "build it with QNN_SDK_ROOT of the runtime's release, or use QHPI (--htp-api qhpi), which fits them all",
         )
 
 
-def _reference(evidence: LibraryEvidence) -> Iterator[RuleFinding]:
+def _reference(evidence: LibraryEvidence) -> Iterator[Finding]:
     """A verdict needs a runtime to compare with."""
     if evidence.facts.is_package and not evidence.runtime.libraries and not _wrong_runtime(evidence):
-        yield RuleFinding("reference", UNKNOWN, "no runtime was found to compare it with", evidence.runtime.hint)
+        yield _stops(NO_REFERENCE, "no runtime was found to compare it with", evidence.runtime.hint)
 
 
 STATIC: tuple[VerdictRule, ...] = (
@@ -277,54 +269,50 @@ STATIC: tuple[VerdictRule, ...] = (
 # --- rules for a library that was registered -------------------------------------------------------------------------
 
 
-def _registering(evidence: LibraryEvidence) -> Iterator[RuleFinding]:
+def _registering(evidence: LibraryEvidence) -> Iterator[Finding]:
     if isinstance(evidence.records_failure, OlderRecords):  # the cause of all other failures
         fault, seen = evidence.records_failure, evidence.failure
         details = (*fault.details, *((seen.message, *seen.details) if seen else ()))
-        yield RuleFinding("records", STOPS, fault.message, fault.hint, details)
+        yield _stops("records", fault.message, fault.hint, details)
     elif evidence.failure is not None:
-        yield RuleFinding(
-            "registering", STOPS, evidence.failure.message, evidence.failure.hint, evidence.failure.details
-        )
+        yield _stops("registering", *_texts(evidence.failure))
 
 
-def _names(evidence: LibraryEvidence) -> Iterator[RuleFinding]:
+def _names(evidence: LibraryEvidence) -> Iterator[Finding]:
     if evidence.registered is None or not evidence.registered[0].name:
         return
     package, own = evidence.registered[0], evidence.provider.removesuffix(PROVIDER)
     if package.name != own:
-        yield RuleFinding(
+        yield _warns(
             "names",
-            WARNS,
             f"the package calls itself {package.name}, its provider is {evidence.provider}",
             f"ONNX Runtime takes the name from the provider: call that {package.name}{PROVIDER}",
         )
     if evidence.folder is not None and (missing := sorted(set(evidence.folder.ops) - set(package.operations))):
-        yield RuleFinding(
+        yield _warns(
             "names",
-            WARNS,
             f"the config has ops that the library lacks: {', '.join(missing)}",
             "build it again",
         )
 
 
-def _recorded(evidence: LibraryEvidence) -> Iterator[RuleFinding]:
+def _recorded(evidence: LibraryEvidence) -> Iterator[Finding]:
     """Kernel records of QHPI that a runtime cannot accept."""
     if evidence.records_failure is not None and not isinstance(evidence.records_failure, OlderRecords):
         fault = evidence.records_failure
-        yield RuleFinding("records", WARNS, fault.message, fault.hint, fault.details)
+        yield _warns("records", *_texts(fault))
     if evidence.records is None:
         return
     if not evidence.records.package:
-        yield RuleFinding("records", WARNS, "qhpi_init registers nothing", "call qhpi_register_ops_v1 in it")
+        yield _warns("records", "qhpi_init registers nothing", "call qhpi_register_ops_v1 in it")
         return
     package = evidence.records.package
     if evidence.records.returned != package:
         text = f"qhpi_init returns {evidence.records.returned or 'nothing'}, and registers the ops of {package}"
-        yield RuleFinding("records", WARNS, text, f"return {package}")
+        yield _warns("records", text, f"return {package}")
     for names, what, remedy in _faulty_records(package, evidence.records.ops):
         if names:
-            yield RuleFinding("records", WARNS, f"it has {what}: {', '.join(sorted(set(names))[:SHOWN])}", remedy)
+            yield _warns("records", f"it has {what}: {', '.join(sorted(set(names))[:SHOWN])}", remedy)
 
 
 def _faulty_records(package: str, ops: Sequence[Mapping[str, Any]]) -> Iterator[tuple[list[str], str, str]]:
@@ -345,37 +333,33 @@ LIVE: tuple[VerdictRule, ...] = (_registering, _names, _recorded)
 # --- rules for registration libraries of SNPE ------------------------------------------------------------------------
 
 
-def _functions(evidence: LibraryEvidence) -> Iterator[RuleFinding]:
+def _functions(evidence: LibraryEvidence) -> Iterator[Finding]:
     exports = evidence.facts.elf.exports
     if missing := [name for name in udo.FUNCTIONS if name not in exports]:
         remedy = "declare them with UDO_API; jni/src/reg has the required ones"
-        yield RuleFinding("functions", STOPS, f"it exports no {', '.join(missing)}", remedy)
+        yield _stops("functions", f"it exports no {', '.join(missing)}", remedy)
 
 
-def _registration(evidence: LibraryEvidence) -> Iterator[RuleFinding]:
+def _registration(evidence: LibraryEvidence) -> Iterator[Finding]:
     if evidence.failure is not None:
-        yield RuleFinding("udo", STOPS, evidence.failure.message, evidence.failure.hint, evidence.failure.details)
+        yield _stops("udo", *_texts(evidence.failure))
     if evidence.registration is None:
         return
     found = evidence.registration
     if not found.package:
-        yield RuleFinding("udo", STOPS, "it names no package", "a network finds its ops by the name of their package")
+        yield _stops("udo", "it names no package", "a network finds its ops by the name of their package")
     if not found.ops:
-        yield RuleFinding("udo", STOPS, "it has no op", "generate it again: the config has lost its ops")
+        yield _stops("udo", "it has no op", "generate it again: the config has lost its ops")
     named = [core for core, _ in found.libraries]
     for core in found.cores:
         if core not in named:
-            yield RuleFinding(
-                "registration", STOPS, f"it is for {core}, and names no library of it", "generate it again"
-            )
+            yield _stops("registration", f"it is for {core}, and names no library of it", "generate it again")
     if found.api_version[:1] != (1,):
         version = ".".join(map(str, found.api_version))
-        yield RuleFinding(
-            "udo", STOPS, f"it is built with API {version} of UDO", "build it with headers of SNPE 2.x (1.6)"
-        )
+        yield _stops("udo", f"it is built with API {version} of UDO", "build it with headers of SNPE 2.x (1.6)")
 
 
-def _libraries(evidence: LibraryEvidence) -> Iterator[RuleFinding]:
+def _libraries(evidence: LibraryEvidence) -> Iterator[Finding]:
     """The loader must find the libraries that it names; only a warning, because that depends on the machine."""
     if evidence.registration is None:
         return
@@ -385,7 +369,7 @@ def _libraries(evidence: LibraryEvidence) -> Iterator[RuleFinding]:
         try:
             udo_host.implementation(evidence.registration, core)
         except RunFailed as fault:
-            yield RuleFinding("libraries", WARNS, fault.message, fault.hint, fault.details)
+            yield _warns("libraries", *_texts(fault))
 
 
 UDO: tuple[VerdictRule, ...] = (_functions, _registration, _libraries)

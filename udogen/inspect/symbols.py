@@ -34,8 +34,8 @@ class ComparedRuntime:
     @property
     def backend(self) -> str:
         """cpu, htp …, by the name of the first library that has one."""
-        for each in self.libraries:
-            if match := _OF_BACKEND.match(each.soname) or _OF_BACKEND.match(each.path.name):
+        for library in self.libraries:
+            if match := _OF_BACKEND.match(library.soname) or _OF_BACKEND.match(library.path.name):
                 return match["backend"].lower()
         return ""
 
@@ -47,7 +47,7 @@ class ComparedRuntime:
     @property
     def title(self) -> str:
         """Its name and release, for messages."""
-        names = " and ".join(each.path.name for each in self.libraries)
+        names = " and ".join(library.path.name for library in self.libraries)
         release = f" {self.sdk}" if self.sdk else ""
         return f"{names}{release} ({self.origin})"
 
@@ -59,10 +59,11 @@ def find_compared(
     facts: LibraryFacts, given: tuple[Path, ...], *, backend: str, env: tools.Environment, choose: bool = False
 ) -> ComparedRuntime:
     """The runtime for a library of this machine and backend; `choose` ignores given ones for other machines."""
-    paths = dict.fromkeys(path for each in given for path in _expand(each, facts.elf, backend, choose=choose))
+    paths = dict.fromkeys(path for root in given for path in _expand(root, facts.elf, backend, choose=choose))
     libraries = [_read(path) for path in paths]
     if choose:
-        libraries = [each for each in libraries if (each.machine, each.arch) == (facts.elf.machine, facts.elf.arch)]
+        machine = (facts.elf.machine, facts.elf.arch)
+        libraries = [library for library in libraries if (library.machine, library.arch) == machine]
     if libraries:
         return _compared(libraries, "given")
     if facts.elf.machine == platform.machine() and facts.elf.bits == 64:
@@ -87,27 +88,27 @@ def _native_runtime(library: Elf, backend: str, env: tools.Environment) -> Compa
 
 
 def _compared(libraries: list[Elf], origin: str) -> ComparedRuntime:
-    releases = next((found for each in libraries if (found := elf.sdk_releases(each.path))), [])
+    releases = next((found for library in libraries if (found := elf.sdk_releases(library.path))), [])
     return ComparedRuntime(tuple(libraries), origin, releases[0] if len(releases) == 1 else "")
 
 
-def _names(found: Elf, backend: str) -> list[str]:
+def _names(library: Elf, backend: str) -> list[str]:
     """The libraries of a backend's runtime whose functions packages call, for the machine of a library."""
     row = backends.ALL.get(backend)
     if row is None:
         return []
-    if found.machine == "hexagon":
-        return [name.format(arch=found.arch.upper()) for name in row.skels]
-    if row.runtime is None or found.machine not in row.runtime.machines:
+    if library.machine == "hexagon":
+        return [name.format(arch=library.arch.upper()) for name in row.skels]
+    if row.runtime is None or library.machine not in row.runtime.machines:
         return []
-    return [row.runtime.library, *(row.device_libraries if found.machine == "aarch64" else ())]
+    return [row.runtime.library, *(row.device_libraries if library.machine == "aarch64" else ())]
 
 
 def _expand(given: Path, found: Elf, backend: str, *, choose: bool) -> list[Path]:
     """The libraries of a path: those of the backend in a folder, or a library with those next to it that it opens."""
     if not given.is_dir():
         siblings = [given.with_name(name) for name in _names(found, backend)] if found.machine == "aarch64" else []
-        return [given, *(each for each in siblings if each.is_file() and given.name in _names(found, backend))]
+        return [given, *(path for path in siblings if path.is_file() and given.name in _names(found, backend))]
     names = _names(found, backend)
     there = [given / name for name in names if (given / name).is_file()]
     if not there and not (choose and any(given.glob("libQnn*.so"))):
@@ -125,15 +126,15 @@ def _read(path: Path) -> Elf:
         ) from fault
 
 
-def _in_sdk(found: Elf, backend: str, env: tools.Environment) -> list[Path]:
+def _in_sdk(library: Elf, backend: str, env: tools.Environment) -> list[Path]:
     root = Path(env.qnn_sdk_root or "/nowhere") / "lib"
-    if found.machine == "hexagon":
-        folders = [root / f"hexagon-{found.arch}" / "unsigned", root / f"hexagon-{found.arch}"]
+    if library.machine == "hexagon":
+        folders = [root / f"hexagon-{library.arch}" / "unsigned", root / f"hexagon-{library.arch}"]
     else:
-        android = "libc.so" in found.needed
-        folders = sorted(root.glob(f"{found.machine}-android*" if android else f"{found.machine}-*linux*"))
+        android = "libc.so" in library.needed
+        folders = sorted(root.glob(f"{library.machine}-android*" if android else f"{library.machine}-*linux*"))
     for folder in folders:
-        there = [folder / name for name in _names(found, backend) if (folder / name).is_file()]
+        there = [folder / name for name in _names(library, backend) if (folder / name).is_file()]
         if there:
             return there
     return []
@@ -208,19 +209,12 @@ _SYSTEMS = {
 }
 
 
-class Needed(NamedTuple):
-    """A needed library and its path; `place` is empty if it was not found."""
-
-    name: str
-    place: str
-
-
 @dataclass(frozen=True)
 class Resolution:
     """The libraries and symbols that a library needs, found or missing."""
 
     undefined: int
-    needed: tuple[Needed, ...]
+    needed: Mapping[str, str]  # the path of each library, or the evidence for it; empty if it was not found
     missing: tuple[str, ...]
     assumed: tuple[str, ...]  # not found, but expected on the device
     old: tuple[OlderLibrary, ...] = ()
@@ -230,33 +224,31 @@ class Resolution:
     @property
     def absent(self) -> tuple[str, ...]:
         """Libraries that were not found."""
-        return tuple(each.name for each in self.needed if not each.place)
+        return tuple(name for name, path in self.needed.items() if not path)
 
 
-def resolve(found: Elf, runtime: ComparedRuntime, *, native: bool) -> Resolution:
+def resolve(library: Elf, runtime: ComparedRuntime, *, native: bool) -> Resolution:
     """Find every undefined symbol of a library."""
-    wanted = [symbol for symbol in found.imports if not symbol.weak]
-    return (_native if native else _foreign)(found, wanted, runtime)
+    wanted = [symbol for symbol in library.imports if not symbol.weak]
+    return (_native if native else _foreign)(library, wanted, runtime)
 
 
-def _native(found: Elf, wanted: list[Symbol], runtime: ComparedRuntime) -> Resolution:
-    loaded = _loaded_with(found.path)
+def _native(library: Elf, wanted: list[Symbol], runtime: ComparedRuntime) -> Resolution:
+    loaded = _loaded_with(library.path)
     if loaded is None:
-        return _foreign(found, wanted, runtime)
-    libraries = {each.soname or each.path.name: each for each in runtime.libraries}
-    exports = {name for each in libraries.values() for name in each.exports}
-    for each in libraries.values():  # loaded globally, with all its dependencies
-        beside = _loaded_with(each.path)
+        return _foreign(library, wanted, runtime)
+    libraries = {other.soname or other.path.name: other for other in runtime.libraries}
+    exports = {name for other in libraries.values() for name in other.exports}
+    for other in libraries.values():  # loaded globally, with all its dependencies
+        beside = _loaded_with(other.path)
         exports |= _exports_of(beside.found.values()) if beside else set()
     exports |= _exports_of(loaded.found.values())
-    needed = tuple(
-        Needed(name, str(libraries[name].path if name in libraries else loaded.found.get(name, "")))
-        for name in found.needed
-    )
-    further = tuple(Needed(name, "") for name in loaded.absent if name not in found.needed)
+    needed = dict.fromkeys((*library.needed, *loaded.absent), "")
+    for name in library.needed:
+        needed[name] = str(libraries[name].path if name in libraries else loaded.found.get(name, ""))
     missing = tuple(symbol.name for symbol in wanted if symbol.name not in exports)
     seen = bool(libraries) or not missing
-    return Resolution(len(wanted), needed + further, missing, (), loaded.old, seen=seen)
+    return Resolution(len(wanted), needed, missing, (), loaded.old, seen=seen)
 
 
 def _exports_of(paths: Iterable[object]) -> set[str]:
@@ -274,11 +266,11 @@ def _exports(path: str) -> frozenset[str]:
         return frozenset()
 
 
-def _foreign(found: Elf, wanted: list[Symbol], runtime: ComparedRuntime) -> Resolution:
+def _foreign(library: Elf, wanted: list[Symbol], runtime: ComparedRuntime) -> Resolution:
     """For another machine: resolve symbols that its runtime exports, or imports and therefore finds."""
-    exported = _exports_of_device(found, runtime)
-    uses = {symbol.name: symbol.weak for each in runtime.libraries for symbol in each.imports}
-    beside = _libraries_of_device(found, runtime)
+    exported = _exports_of_device(library, runtime)
+    uses = {symbol.name: symbol.weak for other in runtime.libraries for symbol in other.imports}
+    beside = _libraries_of_device(library, runtime)
     missing: list[str] = []
     assumed: list[str] = []
     for symbol in wanted:
@@ -288,25 +280,25 @@ def _foreign(found: Elf, wanted: list[Symbol], runtime: ComparedRuntime) -> Reso
             assumed.append(symbol.name)
         else:
             missing.append(symbol.name)
-    needed = tuple(Needed(name, beside.get(name, "")) for name in found.needed)
+    needed = {name: beside.get(name, "") for name in library.needed}
     wrapped = tuple(name for name in missing if f"__wrap_{name}" in uses)
     seen = bool(runtime.libraries)
     return Resolution(len(wanted), needed, tuple(missing), tuple(assumed), wrapped=wrapped, seen=seen)
 
 
-def _exports_of_device(found: Elf, runtime: ComparedRuntime) -> set[str]:
-    exported = {name for each in runtime.libraries for name in each.exports}
-    if found.machine == "hexagon" and runtime.libraries:
-        row = architectures.ALL.get(found.arch)
+def _exports_of_device(library: Elf, runtime: ComparedRuntime) -> set[str]:
+    exported = {name for other in runtime.libraries for name in other.exports}
+    if library.machine == "hexagon" and runtime.libraries:
+        row = architectures.ALL.get(library.arch)
         exported |= backends.ALL[row.backend].dsp_symbols if row else frozenset()
     return exported
 
 
-def _libraries_of_device(found: Elf, runtime: ComparedRuntime) -> dict[str, str]:
+def _libraries_of_device(library: Elf, runtime: ComparedRuntime) -> dict[str, str]:
     """Libraries that are loaded with the runtime -> the evidence."""
-    beside = {name: each.path.name for each in runtime.libraries for name in each.needed}
-    beside.update({each.soname or each.path.name: str(each.path) for each in runtime.libraries})
+    beside = {name: other.path.name for other in runtime.libraries for name in other.needed}
+    beside.update({other.soname or other.path.name: str(other.path) for other in runtime.libraries})
     for name, (system, names) in _SYSTEMS.items():
-        if name in found.needed and found.machine == "aarch64" and runtime.libraries:
-            beside.update({each: system for each in names if each not in beside})
+        if name in library.needed and library.machine == "aarch64" and runtime.libraries:
+            beside.update({other: system for other in names if other not in beside})
     return beside

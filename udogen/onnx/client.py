@@ -8,9 +8,8 @@ from collections.abc import Iterator, Sequence
 from udogen import backends
 from udogen.clients import rules
 from udogen.clients.client import Client, Snippet
-from udogen.clients.device import device_snippets
 from udogen.clients.package import Package
-from udogen.clients.quoting import block, python
+from udogen.clients.snippets import Literal, block, device_snippets
 from udogen.configs.load import load
 from udogen.opdef.model import Tensor
 from udogen.opdef.names import cpp_string
@@ -73,7 +72,7 @@ def _snippets(packages: Sequence[Package]) -> Iterator[Snippet]:
     strict = backends.RUNTIMES[first.backend].strict_in_ort
     show = "print([part.ep_name for part in session.get_provider_graph_assignment_info()])"
     # On this machine the backend is in the wheel; on a device the loader finds its name in LD_LIBRARY_PATH.
-    where = python(backend) if first.platform.is_device else f"onnxruntime_qnn.get_qnn_{first.backend}_path()"
+    where = Literal(backend).python if first.platform.is_device else f"onnxruntime_qnn.get_qnn_{first.backend}_path()"
     yield Snippet(
         "python",
         "python",
@@ -85,10 +84,10 @@ def _snippets(packages: Sequence[Package]) -> Iterator[Snippet]:
             device = next(each for each in onnxruntime.get_ep_devices() if each.ep_name == "QNN")
             options = onnxruntime.SessionOptions()
             # {_WHY[strict]}
-            options.add_session_config_entry({python(_ENTRY[strict])}, "1")
+            options.add_session_config_entry({Literal(_ENTRY[strict]).python}, "1")
             options.add_provider_for_devices([device], {{
                 "backend_path": {where},
-                "op_packages": {python(value)},
+                "op_packages": {Literal(value).python},
             }})
             session = onnxruntime.InferenceSession("model.onnx", options)
             # Without this, after an error of QNN run() computes the model on that CPU, too.

@@ -25,10 +25,10 @@ def _draft(path: Path, **options: Any) -> Draft:
     return from_onnx.draft(path, **options)
 
 
-def _view(path: Path, wanted: Sequence[str]) -> GraphView:
+def _view(path: Path) -> GraphView:
     from udogen.onnx.models.load import load_model
 
-    return onnx_view(load_model(path, wanted))
+    return onnx_view(load_model(path))
 
 
 def is_onnx(data: bytes, suffix: str) -> bool:

@@ -6,6 +6,7 @@ import platform
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import TypeAlias
 
 from udogen.backends import PLACES, RUNTIMES, architectures
 from udogen.backends.backend import Place
@@ -41,7 +42,7 @@ class ProgramSession(Closing):
         raise NotImplementedError
 
 
-Session = OpSession | HexagonSession | DeviceSession | ProgramSession
+Session: TypeAlias = OpSession | HexagonSession | DeviceSession | ProgramSession
 HERE = "here"  # the name of this machine in `--on`
 
 

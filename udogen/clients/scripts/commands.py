@@ -17,10 +17,11 @@ from udogen.build import tools
 from udogen.build.emulator import compile_or_fail, make_once
 from udogen.build.toolchains import choose
 from udogen.build.tools import Environment
-from udogen.clients import programs, snpe
+from udogen.clients import programs
 from udogen.clients.package import ANDROID, LINUX, PC, Package
 from udogen.clients.scripts.plan import CHOSEN, NUMBER, OUT, RUN, Command, ScriptFile, VendorFile, machine_of
 from udogen.clients.scripts.tensors import TensorData, file_name
+from udogen.clients.snippets import DSP_FOLDER, snpe_files
 from udogen.errors import ToolMissing, UsageError
 from udogen.qnn.system import GraphInfo
 from udogen.qnn.tensors import type_code
@@ -40,10 +41,10 @@ class ClientRun:
     archs: tuple[str, ...]
     model: str  # file name in the folder of the run
     kind: str  # context or model
-    inputs: tuple[TensorData, ...]
-    references: tuple[TensorData, ...]
-    samples: int
-    signed: bool
+    inputs: tuple[TensorData, ...] = ()
+    references: tuple[TensorData, ...] = ()
+    samples: int = 1
+    signed: bool = False
     graph: GraphInfo | None = None  # of a context binary
     program: bytes = b""  # udogen's own client
     loops: int = 1  # executions of each sample; this and the limit are only for udogen's own client
@@ -75,6 +76,7 @@ class ScriptClient(NamedTuple):
     sdk: str = "QNN_SDK_ROOT"
     no_devices: str = ""  # why it cannot select an HTP device
     signs: bool = False  # whether it has an option for a signed process domain
+    own: bool = False  # udogen's own program, which is compiled
 
 
 # --- files of the SDKs ----------------------------------------------------------------------------------
@@ -149,14 +151,14 @@ def _snpe_net_run(run: ClientRun) -> Command:
     words += [*(core.net_run if core else ()), *run.registration("flag")]
     if run.hexagon:
         words += ["--platform_options", f"unsignedPD:{'OFF' if run.signed else 'ON'}"]
-    names = [name for package in run.packages for _, name in snpe.device_files(package)]
+    names = [name for package in run.packages for _, name in snpe_files(package)]
     needed = [
         _program("snpe-net-run", run.system),
         _library("libSNPE.so", run.system),
         # A package's `_AltPrep.so` is linked with libSnpeHtpPrepare.so.
         *_hexagon_libraries(run, "libSnpeHtp", prepares=any(name.endswith("_AltPrep.so") for name in names)),
     ]
-    folders = (snpe.DSP_FOLDER,) if run.hexagon else ()
+    folders = (DSP_FOLDER,) if run.hexagon else ()
     return Command(tuple(words), (_input_list(run),), tuple(needed), dsp_folders=folders)
 
 
@@ -264,5 +266,5 @@ ALL = {
         no_devices="it has no option for the number of the device",
         signs=True,
     ),
-    "cpp": ScriptClient(_own_client, ("context",), _plain_result),
+    "cpp": ScriptClient(_own_client, ("context",), _plain_result, own=True),
 }

@@ -1,32 +1,41 @@
 """The counterpart of `OpSession` for a device behind ssh or adb: udogen's client runs a context binary for each call.
 
 One command probes the device.  Graphs are prepared on this machine; then the libraries for the device, the client and
-all calls are sent as a script (`make_case_plan`), whose run.py fetches the outputs.
+all calls are sent as a script whose run.py fetches the outputs.
 """
 
 from __future__ import annotations
 
+import io
 import json
 import math
 import re
 import secrets
 import signal
 import sys
+import tarfile
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
 from udogen import backends, process
 from udogen.backends.backend import Place, Target
-from udogen.clients.package import ANDROID, LINUX, PC, PackageOptions
-from udogen.clients.package_files import find_packages
-from udogen.clients.scripts import write
-from udogen.clients.scripts.cases import CaseFiles, CaseScript, make_case_plan, make_probe_plan
-from udogen.clients.scripts.make_plan import Built as BuiltPackages
-from udogen.clients.scripts.plan import ScriptPlan
+from udogen.clients.package import ANDROID, LINUX, PC, PackageOptions, find_packages
+from udogen.clients.scripts import commands
+from udogen.clients.scripts.commands import ClientRun, build_own_client
+from udogen.clients.scripts.make_plan import (
+    FORBIDDEN,
+    REMOTE,
+    BuiltPackages,
+    hexagon_versions,
+    in_folder,
+    library_files,
+    with_keys,
+)
+from udogen.clients.scripts.plan import RUN, ScriptFile, ScriptPlan, probe_files, script_files, write_script
 from udogen.clients.scripts.tensors import file_name
 from udogen.error_tables import describe
 from udogen.errors import RunFailed, ToolMissing, UdogenError, UsageError
@@ -40,6 +49,7 @@ from udogen.runtime.op.session import OpSession
 _PROBE_SECONDS = 60.0
 _SENDING_SECONDS = 1800.0  # for libraries over a slow connection
 _SHOWN_LINES = 20
+_CASE_LOOPS = 2  # outputs of the second execution reveal state that an op keeps from the first
 _SSH = re.compile(
     r"(?P<user>[A-Za-z0-9_][\w.+-]*@)?(?P<host>[A-Za-z0-9_][\w.-]*|\[[0-9A-Fa-f:]+\])(?::(?P<port>\d{1,5}))?"
 )
@@ -94,7 +104,7 @@ def probe(name: str) -> DeviceFacts:
     """The properties of a device; `ToolMissing` if it cannot be reached, or no library can be built for it."""
     device = Device.parse(name)
     with tempfile.TemporaryDirectory(prefix="udogen-") as folder:
-        found = _probe(device, make_probe_plan(device.kind), Path(folder))
+        found = _probe(device, _probe_plan(device.kind), Path(folder))
     if found.machine not in ("x86_64", "aarch64"):
         raise ToolMissing(
             f"{name} is {found.machine or 'an unknown machine'}", hint="udogen builds for x86_64 and aarch64"
@@ -104,7 +114,7 @@ def probe(name: str) -> DeviceFacts:
 
 def _probe(device: Device, plan: ScriptPlan, folder: Path) -> DeviceFacts:
     """The properties of the device; raise if it cannot run the plan.  Nothing is sent."""
-    write.write(folder, write.render_probe(plan))
+    write_script(folder, probe_files(plan))
     argv = _command(folder, device, "--probe")
     done = process.run(argv, timeout=_PROBE_SECONDS, starting=process.graceful)
     if done.timed_out:
@@ -155,21 +165,16 @@ class DeviceSession(Closing):
         self._known: dict[bytes, list[OpResult | UdogenError]] = {}  # digest -> results of equal calls
         self._lost: UdogenError | None = None
         self._runs = 0
+        self._seconds = max(1, math.ceil(timeout or 0))
         library = backends.RUNTIMES[place.config].library
         self.runtime = RuntimeInfo(f"{library} on {place.device}", "", "", "", library)
 
     def __enter__(self) -> DeviceSession:
         with ExitStack() as stack:
             self._folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="udogen-")))
-            self._script = CaseScript(
-                name=f"test-{file_name(self._built.package)}-{secrets.token_hex(4)}",
-                device=self._device.kind,
-                system=self._facts.system,
-                built=self._packages(),
-                seconds=max(1, math.ceil(self._timeout or 0)),
-                on_step=self._on_step,
-            )
-            _probe(self._device, make_case_plan(self._script), self._folder / "probe")
+            self._name = f"test-{file_name(self._built.package)}-{secrets.token_hex(4)}"
+            self._libraries = self._packages()
+            _probe(self._device, self._plan({}), self._folder / "probe")
             soc = socs.model_of(self._facts.arch) if backends.ALL[self._place.config].prepares_for_soc else 0
             self._host = OpSession(
                 self._built.library,
@@ -219,8 +224,36 @@ class DeviceSession(Closing):
         found = find_packages([self._built.folder.path], PackageOptions(target, android=system == ANDROID))
         return found[0].platform.arch, found
 
+    def _plan(self, cases: Mapping[str, Mapping[str, bytes]]) -> ScriptPlan:
+        """A plan in which udogen's client runs each case, a folder of files, in a separate process."""
+        arch, packages = self._libraries
+        run = ClientRun(
+            client="cpp",
+            packages=tuple(in_folder(package, RUN) for package in packages),
+            system=self._facts.system,
+            archs=(arch,) if arch else (),
+            model="model.bin",
+            kind="context",
+            program=build_own_client(self._facts.system, on_step=self._on_step).read_bytes(),
+            loops=_CASE_LOOPS,
+            seconds=self._seconds,
+        )
+        command = commands.ALL["cpp"].command(run)
+        archive = ScriptFile("cases.tar", "cases.tar", _archive(cases))
+        return replace(
+            _probe_plan(self._device.kind),
+            name=self._name,
+            system=run.system,
+            backend=run.backend,
+            archs=run.archs,
+            forbidden=FORBIDDEN,
+            command=command,
+            files=with_keys([*library_files([self._libraries], run), *command.files, archive]),
+            cases=max(len(cases), 1),
+        )
+
     def _execute(self, calls: Sequence[OpCall]) -> None:
-        cases: list[CaseFiles] = []
+        cases: dict[str, dict[str, bytes]] = {}
         sent: list[OpCall] = []
         for call in calls:
             try:
@@ -231,21 +264,24 @@ class DeviceSession(Closing):
                 self._keep_result(call, error)
                 continue
             given = {arg.name: arg.array for arg in call.inputs if arg.array is not None}
-            inputs = tuple((each.name, given[each.name].tobytes()) for each in prepared.graph.inputs)
-            cases.append(CaseFiles(f"{len(cases):05d}", prepared.context, prepared.graph, inputs))
+            cases[f"{len(cases):05d}"] = {
+                "model.bin": prepared.context,
+                "graph.txt": commands.graph_text(prepared.graph),
+                **{f"inputs/0/{file_name(row.name)}.raw": given[row.name].tobytes() for row in prepared.graph.inputs},
+            }
             sent.append(call)
         if not sent:
             return
         self._runs += 1
         out = self._folder / f"outputs-{self._runs}"
-        plan = make_case_plan(self._script, cases)
-        write.write(self._folder / "script", write.render(plan))
+        plan = self._plan(cases)
+        write_script(self._folder / "script", script_files(plan))
         try:
             self._send(len(sent), out)
         except RunFailed as error:
             self._lost = error  # a missing tool ends the whole session instead
         for case, call in zip(cases, sent, strict=True):
-            folder = out / f"{plan.label}0" / case.name
+            folder = out / f"{plan.label}0" / case
             self._keep_result(call, self._lost or self._result(call, folder))
 
     def _keep_result(self, call: OpCall, result: OpResult | UdogenError) -> None:
@@ -299,9 +335,7 @@ class DeviceSession(Closing):
         lines = [line for line in log.splitlines() if not re.match(r"udogen-client: (runtime|build) ", line)]
         details = lines[-_SHOWN_LINES:]
         if code == 128 + signal.SIGALRM:
-            return failures.OpTimedOut(
-                f"{op} did not return within {self._script.seconds} s on {where}", details=details
-            )
+            return failures.OpTimedOut(f"{op} did not return within {self._seconds} s on {where}", details=details)
         if code > 128:
             names = {each.value: each.name for each in signal.Signals}
             return failures.OpCrashed(
@@ -316,3 +350,27 @@ class DeviceSession(Closing):
         kind = {"graphExecute": failures.OpFailed, "backendRegisterOpPackage": failures.RegistrationFailed}
         text = f"{op} on {where}: {number[1]} returns {row.name} ({number[2]}): {row.meaning}"
         return kind.get(number[1], RunFailed)(text, details=details, hint=f"`udogen explain {number[2]}`")
+
+
+def _probe_plan(device: str) -> ScriptPlan:
+    """The plan for any device, for `run.py --probe`."""
+    return ScriptPlan(
+        name="probe",
+        title="cases of `udogen test`",
+        client="cpp",
+        device=device,
+        remote=REMOTE[ANDROID if device == "adb" else LINUX],
+        socs=tuple(sorted(hexagon_versions().items())),
+    )
+
+
+def _archive(cases: Mapping[str, Mapping[str, bytes]]) -> bytes:
+    """All cases as one tar file, because sending many files is slow."""
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w") as archive:
+        for case, files in cases.items():
+            for name, data in files.items():
+                entry = tarfile.TarInfo(f"cases/{case}/{name}")
+                entry.size = len(data)
+                archive.addfile(entry, io.BytesIO(data))
+    return buffer.getvalue()

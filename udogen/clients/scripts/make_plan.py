@@ -4,27 +4,37 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+import shlex
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from udogen import backends, resources
 from udogen.backends import architectures
 from udogen.build.package import open_packages
 from udogen.build.tools import environment
-from udogen.clients import programs, snpe
+from udogen.clients import programs
 from udogen.clients.client import Client, check_rules
-from udogen.clients.package import ANDROID, DEVICE_FOLDER, LINUX, PC, Package, PackageOptions
-from udogen.clients.package_files import PackageNotBuilt, find_packages
+from udogen.clients.package import (
+    ANDROID,
+    DEVICE_FOLDER,
+    LINUX,
+    PC,
+    Package,
+    PackageNotBuilt,
+    PackageOptions,
+    find_packages,
+)
 from udogen.clients.scripts import commands, tensors
 from udogen.clients.scripts.commands import ClientRun, ScriptClient, build_own_client
-from udogen.clients.scripts.options import ScriptOptions, check_counts, check_options
 from udogen.clients.scripts.plan import RUN, OutputCheck, ScriptFile, ScriptPlan, machine_of
 from udogen.clients.scripts.tensors import TensorData, file_name
+from udogen.clients.snippets import DSP_FOLDER, snpe_files
 from udogen.errors import RunFailed, UsageError, open_plain, read_plain, reading
 from udogen.qnn import socs
 from udogen.qnn.system import GraphInfo
 from udogen.runtime.contexts.binaries import StoredContext
+from udogen.runtime.execution_counts import VARIABLE
 from udogen.runtime.sessions import libraries as device_libraries
 
 _LINUX_FOLDER = "/var/tmp/udogen"  # every user may write and execute files there
@@ -33,7 +43,7 @@ REMOTE = {ANDROID: DEVICE_FOLDER, LINUX: _LINUX_FOLDER, PC: ""}
 FORBIDDEN = ":;\n"
 _TITLES = {"adb": "a device behind adb", "ssh": "a device behind ssh", "local": "this machine"}
 
-Built = tuple[str, tuple[Package, ...]]  # Hexagon version, or empty, and the packages for it
+BuiltPackages = tuple[str, tuple[Package, ...]]  # Hexagon version, or empty, and the packages for it
 
 
 def make_plan(options: ScriptOptions) -> tuple[ScriptPlan, tuple[TensorData, ...]]:
@@ -42,13 +52,13 @@ def make_plan(options: ScriptOptions) -> tuple[ScriptPlan, tuple[TensorData, ...
     built = _find_built(options)
     packages = built[0][1]
     check_rules(client, packages)
-    check_options(options, packages)
+    _check_options(options, packages)
     if options.prove:
-        check_counts([each for _, found in built for each in found])
+        _check_counts([each for _, found in built for each in found])
     inputs, references = tensors.read(options.inputs, "--input"), tensors.read(options.references, "--reference")
     path, kind = _model_path(options, script_client)
     graph = None
-    if kind == "context" and (inputs or references or options.client == "cpp"):
+    if kind == "context" and (inputs or references or script_client.own):
         graph = _graph_of(path, options, packages[0].backend)
         _check_tensors(graph, options, inputs, references)
         inputs = tensors.typed(graph.inputs, inputs)
@@ -65,7 +75,7 @@ def make_plan(options: ScriptOptions) -> tuple[ScriptPlan, tuple[TensorData, ...
         samples=tensors.samples(inputs, references),
         signed=options.signed,
         graph=graph,
-        program=_own_client(options),
+        program=build_own_client(options.system, on_step=options.on_step).read_bytes() if script_client.own else b"",
     )
     return _plan(options, script_client, client, built, path, run), references
 
@@ -74,13 +84,13 @@ def _plan(
     options: ScriptOptions,
     script_client: ScriptClient,
     client: Client,
-    built: Sequence[Built],
+    built: Sequence[BuiltPackages],
     model: Path,
     run: ClientRun,
 ) -> ScriptPlan:
     packages = built[0][1]
     command = script_client.command(run)
-    title = "udogen's client" if options.client == "cpp" else client.title
+    title = "udogen's client" if script_client.own else client.title
     return ScriptPlan(
         name=file_name(f"{packages[0].name}-{options.client}"),
         title=f"{', '.join(package.name for package in packages)} with {title} on {_TITLES[options.device]}",
@@ -102,19 +112,12 @@ def _plan(
         ),
         devices_refused=script_client.no_devices or ("" if run.hexagon else f"{run.backend} is one device"),
         signed=options.signed,
-        logcat=options.prove and run.hexagon,  # the log has the counts of Hexagon
         prove=tuple((package.name, op) for package in packages for op in package.ops) if options.prove else (),
         root=script_client.sdk,
         socs=tuple(sorted(hexagon_versions().items())) if run.archs else (),
         checks=tuple(_output_checks(run, script_client, options)),
         notes=tuple(client.notes(packages)),
     )
-
-
-def _own_client(options: ScriptOptions) -> bytes:
-    if options.client != "cpp":
-        return b""
-    return build_own_client(options.system, on_step=options.on_step).read_bytes()
 
 
 def hexagon_versions() -> dict[str, str]:
@@ -138,7 +141,7 @@ def _output_checks(run: ClientRun, client: ScriptClient, options: ScriptOptions)
 # --- packages -------------------------------------------------------------------------------------------
 
 
-def _find_built(options: ScriptOptions) -> list[Built]:
+def _find_built(options: ScriptOptions) -> list[BuiltPackages]:
     """The packages for each Hexagon version; one row without a version for other backends."""
     if options.system == PC:
         if re.fullmatch(r"v\d+", options.target):
@@ -200,7 +203,7 @@ def in_folder(package: Package, folder: str) -> Package:
 # --- files ----------------------------------------------------------------------------------------------
 
 
-def library_files(built: Sequence[Built], run: ClientRun) -> Iterator[ScriptFile]:
+def library_files(built: Sequence[BuiltPackages], run: ClientRun) -> Iterator[ScriptFile]:
     """The libraries of the packages, below libs/."""
     seen = set()
     for arch, packages in built:
@@ -216,8 +219,8 @@ def library_files(built: Sequence[Built], run: ClientRun) -> Iterator[ScriptFile
 def _files_of(package: Package, run: ClientRun) -> Iterator[tuple[Path, str, bool]]:
     """(file, its name on the device, whether Hexagon loads it)."""
     if run.client == "snpe-net-run":
-        for file, name in snpe.device_files(package):
-            yield file, name, name.startswith(f"{snpe.DSP_FOLDER}/")
+        for file, name in snpe_files(package):
+            yield file, name, name.startswith(f"{DSP_FOLDER}/")
         return
     for library in package.libraries:
         yield library.file, library.name, library.hexagon
@@ -308,3 +311,65 @@ def _check_tensors(
         raise UsageError(
             f"{options.context}: {faults[0]}", details=faults[1:], hint="see `udogen inspect` of the context binary"
         )
+
+
+@dataclass(frozen=True)
+class ScriptOptions:
+    """The options of `udogen script`."""
+
+    paths: tuple[Path, ...]
+    client: str
+    device: str  # adb, ssh or local
+    target: str = ""
+    linux: bool = False  # the device behind adb has Linux
+    model: Path | None = None
+    context: Path | None = None
+    graph: str = ""
+    inputs: tuple[tuple[str, str], ...] = ()
+    references: tuple[tuple[str, str], ...] = ()
+    tolerance: tuple[float, float] | None = None
+    signed: bool = False
+    prove: bool = False
+    on_step: Callable[[str], None] = field(default=lambda _line: None)
+
+    @property
+    def system(self) -> str:
+        """The system on which the client runs."""
+        if self.device == "local":
+            return PC
+        return ANDROID if self.device == "adb" and not self.linux else LINUX
+
+
+def _check_counts(packages: Sequence[Package]) -> None:
+    """Raise if a library was built without counters, which `--prove` needs."""
+    for package in packages:
+        for library in package.libraries:
+            if VARIABLE.encode() not in read_plain(library.file):
+                where = f" -C {shlex.quote(str(package.built.path))}" if package.built else ""
+                raise UsageError(
+                    f"--prove: {library.file} writes no counts: it was built without --prove",
+                    hint=f"build the library with `udogen build --prove{where}`",
+                )
+
+
+def _check_options(options: ScriptOptions, packages: Sequence[Package]) -> None:
+    """Raise one error for all options that the client, or a script for it, does not support."""
+    hexagon = backends.ALL[packages[0].backend].two_halves and options.system != PC
+    signing = [name for name, row in commands.ALL.items() if row.signs]
+    rows = (
+        (
+            options.signed and not (options.client in signing and hexagon),
+            f"--signed-pd is for HTP on a device, with {', '.join(signing)}",
+        ),
+        (
+            options.linux and options.device != "adb",
+            "--linux is for devices behind adb; those behind ssh have Linux",
+        ),
+        (
+            options.prove and hexagon,
+            "--prove: executions on Hexagon are not counted",
+        ),
+        (options.graph and options.context is None, "--graph chooses among the graphs of --context"),
+    )
+    if faults := [text for wrong, text in rows if wrong]:
+        raise UsageError(faults[0], details=faults[1:], hint="see udogen script --help")

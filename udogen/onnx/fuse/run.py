@@ -16,7 +16,7 @@ from udogen.configs.xml_write import write as xml_text
 from udogen.errors import RunFailed, UdogenError, UsageError, VerificationFailed
 from udogen.findings import Findings
 from udogen.generate.pipeline import GenerateOptions, generate
-from udogen.init.write import check, save
+from udogen.init.draft import check_config, save
 from udogen.onnx.fuse import write
 from udogen.onnx.fuse.subgraph import SourceModel, read_source
 from udogen.onnx.fuse.write import FusedOp
@@ -117,7 +117,7 @@ def _model_name(op: FusedOp) -> str:
 def _files(op: FusedOp, source: SourceModel, feeds: Mapping[str, Array]) -> dict[str, bytes]:
     findings = Findings()
     config = xml_text(write.package_of(op), findings, {})
-    check(config, f"{op.name}.xml")
+    check_config(config, f"{op.name}.xml")
     files = {
         f"{op.name}.xml": config.encode(),
         f"kernels/{op.name}.py": write.kernel_text(op).encode(),

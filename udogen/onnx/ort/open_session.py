@@ -17,8 +17,7 @@ from typing import Any, NamedTuple
 
 from udogen import backends
 from udogen.clients.client import check_rules
-from udogen.clients.package import Package, PackageOptions
-from udogen.clients.package_files import find_packages
+from udogen.clients.package import Package, PackageOptions, find_packages
 from udogen.errors import RunFailed, ToolMissing, UsageError
 from udogen.findings import Finding
 from udogen.onnx import client as ort_client

@@ -1,4 +1,4 @@
-"""The clients whose parts are templates: rules, data of the templates, notes."""
+"""All clients, by name: their rules, the data of their templates, notes."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from types import SimpleNamespace
 
 from udogen import backends
 from udogen.backends import cpu
-from udogen.clients import rules, snpe
+from udogen.clients import rules
 from udogen.clients.client import Client, ClientRule, Snippet
-from udogen.clients.device import device_snippets
 from udogen.clients.package import Library, Package
-from udogen.clients.parts import Literal, parts
+from udogen.clients.snippets import Literal, device_snippets, parts, parts_of, snpe_files
 from udogen.opdef.model import Tensor
+from udogen.plugins import Registry
 
 # --- ExecuTorch -----------------------------------------------------------------------------------------
 
@@ -245,7 +245,7 @@ def _not_built(package: Package) -> str:
 
 
 def _no_cpu(package: Package) -> str:
-    implemented = {part.backend for part in snpe.parts_of(package)}
+    implemented = {part.backend for part in parts_of(package)}
     return (
         f"package {package.name} has no CPU implementation" if implemented and cpu.BACKEND.id not in implemented else ""
     )
@@ -279,7 +279,7 @@ _SNPE_RULES = (
 def _snpe(packages: Sequence[Package], client: str, option: str) -> Iterator[Snippet]:
     paths = ",".join(package.registration_path for package in packages)
     yield from parts(client, packages, option=option + shlex.quote(paths))
-    yield from snpe.device_setup(packages)
+    yield from device_snippets(packages, for_snpe=True)
 
 
 SNPE_NET_RUN = Client(
@@ -369,7 +369,7 @@ def _cpp(packages: Sequence[Package]) -> Iterator[Snippet]:
     of_snpe = _of_snpe(packages)
     calls_runtime = backends.ALL[packages[0].backend].calls_runtime
     yield from parts("cpp", packages, for_snpe=of_snpe, calls_runtime=calls_runtime)
-    yield from snpe.device_setup(packages) if of_snpe else device_snippets(packages)
+    yield from device_snippets(packages, for_snpe=of_snpe)
 
 
 CPP = Client(
@@ -384,7 +384,7 @@ CPP = Client(
 def _java(packages: Sequence[Package]) -> Iterator[Snippet]:
     of_snpe = _of_snpe(packages)
     if of_snpe:
-        files = [(file, file.name) for package in packages for file in snpe.all_libraries_of(package)]
+        files = [(file, file.name) for package in packages for file, _ in snpe_files(package)]
     else:
         files = [(library.file, library.name) for package in packages for library in package.libraries]
     yield from parts("java", packages, for_snpe=of_snpe, files=files)
@@ -425,15 +425,5 @@ JAVA = Client(
     ],
 )
 
-CLIENTS: tuple[Client, ...] = (
-    EXECUTORCH,
-    LITERT,
-    NET_RUN,
-    GENERATOR,
-    TFLITE,
-    SNPE_NET_RUN,
-    SNPE_QUANTIZE,
-    GENIE,
-    CPP,
-    JAVA,
-)
+_CLIENTS = (EXECUTORCH, LITERT, NET_RUN, GENERATOR, TFLITE, SNPE_NET_RUN, SNPE_QUANTIZE, GENIE, CPP, JAVA)
+ALL: Registry[Client] = Registry("clients", {client.name: client for client in _CLIENTS})
