@@ -7,11 +7,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from udogen.qnn.system import TensorInfo
 from udogen.runtime.buffers.plan import BufferPlan
 from udogen.runtime.contexts.commands import OutputRow
 from udogen.runtime.contexts.profile import GraphProfile, profile_lines
 from udogen.runtime.contexts.report import output_line, time_text
 from udogen.runtime.models.description import ModelDescription
+from udogen.runtime.models.wiring import GraphChain, Wiring
 
 
 @dataclass(frozen=True)
@@ -154,23 +156,56 @@ def step_text(count: int) -> str:
 
 
 def _comparison_lines(ran: StepsRan) -> Iterator[str]:
-    """The largest difference from the expected tensors, and the first tensor beyond the tolerance."""
+    """The largest difference from the expected tensors, what was not compared, and the first tensor that is wrong."""
     if not ran.compared:
         return
-    farthest = max(ran.compared, key=lambda each: each.apart)
+    farthest = max(ran.compared, key=lambda tensor: tensor.apart)
     yield f"compared: {len(ran.compared)} tensors, " + (
         f"the largest difference is that of `{farthest.tensor}` in step {farthest.step}: "
         f"{farthest.apart:.3g} {farthest.unit}"
         if farthest.apart or farthest.wrong
         else "all equal"
     )
-    yield from _not_compared_lines(ran)
+    for where, names in ran.not_compared.items():
+        if names:
+            yield f"not compared: {len(names)}, which only the {where} has: {', '.join(names)}"
     if ran.first is not None:
         yield from ran.first.lines()
 
 
-def _not_compared_lines(ran: StepsRan) -> Iterator[str]:
-    """The tensors that only the model or only the file of expected ones has."""
-    for where, names in ran.not_compared.items():
-        if names:
-            yield f"not compared: {len(names)}, which only the {where} has: {', '.join(names)}"
+# --- the picture ------------------------------------------------------------------------------------------------------
+
+
+def picture(wiring: Wiring, sessions: Mapping[str, str]) -> Iterator[str]:
+    """A model for a terminal: contexts from top to bottom with their sessions, inputs, outputs, links and state."""
+    for number, chain in enumerate(wiring.chains):
+        if number:
+            yield ""
+        yield f"{chain.name}: {len(chain.stages)} context{'s' * (len(chain.stages) != 1)}"
+        for stage, context in enumerate(chain.contexts):
+            yield f"  ┌─ {wiring.contexts[context]}  on {sessions[wiring.contexts[context]]}"
+            yield from (f"  │ {line}" for line in _picture_of_stage(wiring, chain, stage))
+            yield "  └─"
+
+
+def _picture_of_stage(wiring: Wiring, chain: GraphChain, stage: int) -> Iterator[str]:
+    """The tensors of a context: inputs, states, outputs, and those passed to other contexts."""
+    inputs, outputs = (
+        [outer for outer in side if stage in [end for end, _ in outer.ends]] for side in (chain.inputs, chain.outputs)
+    )
+    yield from (f"─▶ {_shown(outer.name, outer.info)}" for outer in inputs)
+    for state in wiring.states:
+        if state.context == chain.contexts[stage] and chain.name in state.uses:
+            reads, writes = state.uses[chain.name]
+            row = f"state {reads or '(not read)'} = {writes or '(kept)'}"
+            yield f"↺  {_shown(reads or writes, state.info)}  {row}"
+    yield from (f"◀─ {_shown(outer.name, outer.info)}" for outer in outputs)
+    for connection in chain.connections:
+        if connection.source == stage:
+            ends = ((wiring.contexts[chain.contexts[end]], tensor.name) for end, tensor in connection.targets)
+            targets = ", ".join(f"{tensor} of {context}" for context, tensor in ends)
+            yield f"─▼ {_shown(connection.output.name, connection.output)}  → {targets}"
+
+
+def _shown(name: str, info: TensorInfo) -> str:
+    return f"{name} {info.dtype} {info.sizes if any(info.dynamic) else 'x'.join(map(str, info.shape)) or 'scalar'}"

@@ -21,19 +21,12 @@ from udogen.runtime.arguments import PathArgument
 from udogen.runtime.buffers.domains import INPUT, OUTPUT, BufferPair, MemoryDomain, Role
 from udogen.runtime.buffers.plan import BufferPlan, join_plans
 from udogen.runtime.contexts.arrays import dequantize, fits, given_value
-from udogen.runtime.contexts.binaries import StoredContext
 from udogen.runtime.contexts.commands import OpLibrary, parse_package
 from udogen.runtime.contexts.profile import GraphProfile, profile_row
 from udogen.runtime.contexts.runtime import Runtime
-from udogen.runtime.models.chain import Chain, ChainState, Copies
-from udogen.runtime.models.description import (
-    ModelDescription,
-    describe,
-    shards_of,
-)
-from udogen.runtime.models.measures import MemoryBreakdown, MemoryRow, Timing
-from udogen.runtime.models.opening import open_runtime, plan_sessions, wire_contexts
-from udogen.runtime.models.wiring import StateTensor, WiredChain, Wiring
+from udogen.runtime.models.chain import Chain, ChainState, Copies, MemoryBreakdown, MemoryRow, Timing
+from udogen.runtime.models.description import ModelDescription, describe, open_runtime, planned
+from udogen.runtime.models.wiring import GraphChain, StateTensor
 from udogen.runtime.sessions.session import Sessions
 
 if TYPE_CHECKING:
@@ -75,19 +68,12 @@ class Model(Closing):
         with ExitStack() as stack:
             here = runtime is None  # and not in a worker: untrusted binaries are read in a child process first
             self.runtime = runtime = runtime or stack.enter_context(open_runtime(description))
-            with ExitStack() as reading:
-                stored = [
-                    reading.enter_context(StoredContext(each, guarded=here, warn=here))
-                    for each in shards_of(description)
-                ]
-                self.wiring: Wiring = wire_contexts(description, stored)
+            with planned(description, runtime, guarded=here) as (self.wiring, self.session_plan, binaries):
                 self.names = self.wiring.contexts
-                self.session_plan = plan_sessions(description, self.wiring, stored, runtime)
-                binaries = dict(zip(self.names, stored, strict=False))  # `until` omits the last ones
                 self.sessions = stack.enter_context(Sessions(runtime, self.session_plan, binaries, profile=profile))
             self.domain = stack.enter_context(MemoryDomain(self.sessions, name="model"))
             self._pairs = [self._bind_state(each) for each in self.wiring.states]
-            self._chains = {each.chain.name: self._open_chain(each) for each in self.wiring.chains}
+            self._chains = {each.name: self._open_chain(each) for each in self.wiring.chains}
             if description.memory == "shared" and not self.domain.registers:
                 library = runtime.path.name
                 warnings.warn(f"{library} registers no shared memory here: its tensors are in raw memory", stacklevel=3)
@@ -239,7 +225,7 @@ class Model(Closing):
             chain = self._one(graph)
             found = {}
             for each in chain.wired.connections:
-                context = self.names[chain.wired.chain.contexts[each.source]]
+                context = self.names[chain.wired.contexts[each.source]]
                 found[f"{context}.{each.output.name}"] = chain.handed[each.name].copy_to()
             for state, pair in zip(self.wiring.states, self._pairs, strict=True):
                 written = state.uses.get(chain.name, ("", ""))[1]
@@ -251,7 +237,7 @@ class Model(Closing):
         """The name of an output with its context: forward_7.logits."""
         chain = self._one(graph).wired
         [(stage, tensor)] = next(each.ends for each in chain.outputs if each.name == output)
-        return f"{self.names[chain.chain.contexts[stage]]}.{tensor}"
+        return f"{self.names[chain.contexts[stage]]}.{tensor}"
 
     def profile_of(self, graph: str) -> list[GraphProfile]:
         """The runtime's measurements of each context in the last step, if that executed this graph.
@@ -261,7 +247,7 @@ class Model(Closing):
         self.check_open()
         chain = self._one(graph)
         found = []
-        for context, bound, seconds in zip(chain.wired.chain.contexts, chain.graphs, chain.seconds, strict=True):
+        for context, bound, seconds in zip(chain.wired.contexts, chain.graphs, chain.seconds, strict=True):
             measured = bound.context.profile.events() if bound.context.profile else []
             found.append(GraphProfile(self.names[context], bound.name, seconds, tuple(map(profile_row, measured))))
         return found
@@ -304,15 +290,14 @@ class Model(Closing):
         found: Graph = context.graph(chain if chain in context.names else context.names[0])
         return found
 
-    def _open_chain(self, wired: WiredChain) -> Chain:
-        chain = wired.chain
+    def _open_chain(self, chain: GraphChain) -> Chain:
         graphs = [self._graph(self.sessions.context(self.names[number]), chain.name) for number in chain.contexts]
         states = [
             ChainState(chain.contexts.index(state.context), *state.uses[chain.name], pair)
             for state, pair in zip(self.wiring.states, self._pairs, strict=True)
             if chain.name in state.uses
         ]
-        return Chain(wired, graphs, self.domain, states, shared=self.description.memory == "shared")
+        return Chain(chain, graphs, self.domain, states, shared=self.description.memory == "shared")
 
     # --- memory -------------------------------------------------------------------------------------------------------
 
