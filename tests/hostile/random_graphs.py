@@ -31,6 +31,7 @@ from typing import Any
 import numpy as np
 
 from tests.making import LONG, ROOT, make, make_packages
+from tests.opdef import texts
 
 BACKENDS = ("cpu", "htp")
 DOMAIN = "random.graphs"
@@ -139,35 +140,20 @@ def packages(folder: Path, backends: Sequence[str] = BACKENDS, names: Sequence[s
 
 
 def _config(op: Op) -> str:
-    types = ["FLOAT_32", *["UFIXED_POINT_8"] * op.quantized]
-
-    def tensor(kind: str, name: str, *, shape: str = "", constraint: str = "") -> str:
-        text = f"<Text>{shape}</Text>" if shape else ""
-        return (
-            f"<{kind}><Name>{name}</Name>{constraint}<Mandatory>true</Mandatory>"
-            f"{''.join(f'<Datatype>{each}</Datatype>' for each in types)}<Shape><Rank>2D</Rank>{text}</Shape></{kind}>"
-        )
-
-    def param(name: str, default: object) -> str:
-        rank = "1D" if isinstance(default, list) else "SCALAR"
-        dtype, enum = op.types.get(name, "FLOAT_32"), ""
-        if dtype == "ENUM":
-            dtype, enum = "UINT_32", "<Enumeration><Enum>A</Enum><Enum>B</Enum><Enum>C</Enum></Enumeration>"
-        return (
-            f"<Parameter><Name>{name}</Name><Mandatory>false</Mandatory><Datatype>{dtype}</Datatype>"
-            f"<Shape><Rank>{rank}</Rank></Shape><Default>{default}</Default>{enum}</Parameter>"
-        )
-
+    types = "FLOAT_32" + " UFIXED_POINT_8" * op.quantized
     same = "" if op.shape or op.rules else '<Constraint id="0" Type="Shape">Same shape as the input x</Constraint>'
-    parts = [tensor("Input", name, shape="[N, C]") for name in op.inputs]
-    parts += [tensor("Output", "y", shape=op.shape, constraint=same)]
-    parts += [param(name, default) for name, default in op.params.items()]
-    backends = "".join(f"<SupportedBackend>{name.upper()}</SupportedBackend>" for name in BACKENDS)
-    return (
-        f'<OpDefCollection PackageName="{op.name}Random" Domain="{DOMAIN}" Version="1.0"><OpDefList><OpDef>'
-        f"<Name>{op.name}</Name><Description><Content>Of a random graph.</Content></Description>"
-        f"{''.join(parts)}{backends}</OpDef></OpDefList></OpDefCollection>\n"
-    )
+    body = ""
+    for tag, name, shape in (*(("Input", name, "[N, C]") for name in op.inputs), ("Output", "y", op.shape)):
+        text = f"</Rank><Text>{shape}</Text>" if shape else "</Rank>"
+        more = same if tag == "Output" else ""
+        body += texts.tensor(tag, name, types, rank="2D", more=more).replace("</Rank>", text)
+    for name, default in op.params.items():
+        dtype = op.types.get(name, "FLOAT_32")
+        more = "<Enumeration><Enum>A</Enum><Enum>B</Enum><Enum>C</Enum></Enumeration>" if dtype == "ENUM" else ""
+        rank = "1D" if isinstance(default, list) else "SCALAR"
+        body += texts.param(name, "UINT_32" if more else dtype, rank=rank, default=str(default), more=more)
+    ops = texts.op(body, op.name, " ".join(BACKENDS).upper())
+    return texts.collection(ops, name=f"{op.name}Random").replace('Domain="aisw"', f'Domain="{DOMAIN}"')
 
 
 def _write_kernel(op: Op, backend: str, folder: Path) -> None:

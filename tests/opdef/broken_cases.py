@@ -13,10 +13,11 @@ from functools import cache
 from pathlib import Path
 from typing import IO, NamedTuple
 
+from tests.making import ROOT, rewrite
+
 HERE = Path(__file__).parent
 BROKEN = HERE / "broken"
 GOLDEN = HERE / "golden"
-ROOT = HERE.parents[1]
 
 CPU_SECONDS = 2
 MEMORY = 300 << 20
@@ -115,9 +116,13 @@ def run(*args: str, cwd: Path) -> Ran:
         return Ran(code, out.read_text("utf-8"), err.read_text("utf-8"), seconds, memory)
 
 
-def golden_text(name: str, scratch: Path) -> str:
-    """Return the output of `udogen check` for a broken config."""
-    return run("check", name, *arguments(name), cwd=place(name, scratch)).err
+def write_golden() -> None:
+    """Rewrite golden/: the output of `udogen check` for every broken config."""
+
+    def texts(scratch: Path) -> dict[str, str]:
+        return {f"{name}.txt": run("check", name, *arguments(name), cwd=place(name, scratch)).err for name in names()}
+
+    rewrite(GOLDEN, texts)
 
 
 # --- too large to be stored -------------------------------------------------------------------------------

@@ -14,6 +14,7 @@ from udogen.runtime.contexts.profile import GraphProfile, profile_lines
 from udogen.runtime.contexts.report import output_line, time_text
 from udogen.runtime.models.description import ModelDescription
 from udogen.runtime.models.wiring import GraphChain, Wiring
+from udogen.tables import many
 
 
 @dataclass(frozen=True)
@@ -135,24 +136,19 @@ def model_lines(ran: StepsRan, runtime: str) -> Iterator[str]:
     if ran.memory:
         yield ran.memory
         yield ""
-    last = {each.graph: each for each in ran.steps}
+    last = {step.graph: step for step in ran.steps}
     for row in ran.timings:
-        yield f"{row.graph}: {step_text(row.steps)}, {time_text(row.mean)}{' each' * (row.steps > 1)}"
+        yield f"{row.graph}: {many(row.steps, 'step')}, {time_text(row.mean)}{' each' * (row.steps > 1)}"
         for output in last[row.graph].outputs:
             yield f"  {output_line(output)}"
-    for each in ran.profiles:
-        yield f"{each.context}: {each.graph}: {time_text(each.seconds)}"
-        yield from profile_lines(each.events, "  ")
+    for profile in ran.profiles:
+        yield f"{profile.context}: {profile.graph}: {time_text(profile.seconds)}"
+        yield from profile_lines(profile.events, "  ")
     yield from _comparison_lines(ran)
-    yield from (f"! {each}" for each in ran.notes)
+    yield from (f"! {note}" for note in ran.notes)
     copied = ran.copied or {}
     yield f"copied: {copied.get('state', 0)} bytes of state, {copied.get('activation', 0)} between contexts"
-    yield f"{step_text(sum(row.steps for row in ran.timings))} executed on {runtime}"
-
-
-def step_text(count: int) -> str:
-    """A number of steps: `1 step`, `2 steps`."""
-    return f"{count} step{'s' * (count != 1)}"
+    yield f"{many(sum(row.steps for row in ran.timings), 'step')} executed on {runtime}"
 
 
 def _comparison_lines(ran: StepsRan) -> Iterator[str]:
@@ -181,7 +177,7 @@ def picture(wiring: Wiring, sessions: Mapping[str, str]) -> Iterator[str]:
     for number, chain in enumerate(wiring.chains):
         if number:
             yield ""
-        yield f"{chain.name}: {len(chain.stages)} context{'s' * (len(chain.stages) != 1)}"
+        yield f"{chain.name}: {many(len(chain.stages), 'context')}"
         for stage, context in enumerate(chain.contexts):
             yield f"  ┌─ {wiring.contexts[context]}  on {sessions[wiring.contexts[context]]}"
             yield from (f"  │ {line}" for line in _picture_of_stage(wiring, chain, stage))

@@ -112,8 +112,8 @@ def read_description(path: Path) -> ModelDescription:
     with reading(path, hint="`udogen new --from-contexts DIR` writes a first one"):
         data = read_plain(path)
     findings = Findings()
-    found = parse(data, str(path), findings)
-    description = None if found is None else _description(found.top)
+    document = parse(data, str(path), findings)
+    description = None if document is None else _description(document.top)
     if description is None or findings.all():  # warnings too: other programs refuse such JSON
         raise ConfigError(findings.all(), what="the model")
     return description
@@ -175,12 +175,12 @@ def describe(source: PathArgument) -> ModelDescription:
 
 def shards_of(description: ModelDescription) -> tuple[Shard, ...]:
     """The context binaries of a model, in order; raises if one is missing."""
-    found = find_shards(description.contexts)
-    missing = [note for note in found.notes if "missing" in note]
+    shards, notes = find_shards(description.contexts)
+    missing = [note for note in notes if "missing" in note]
     if missing:
         message = f"a shard of the model is missing: {missing[0]}"
         raise description.error("contexts", message, "give all shards of the model, in order")
-    return found.shards
+    return shards
 
 
 def resolved(description: ModelDescription) -> ModelDescription:
@@ -245,7 +245,7 @@ def _relative(path: Path, folder: Path) -> str:
 
 
 def _package_text(package: OpLibrary, folder: Path) -> str:
-    return ":".join(each for each in (_relative(package.path, folder), package.provider, package.target) if each)
+    return ":".join(filter(None, (_relative(package.path, folder), package.provider, package.target)))
 
 
 # --- what is read before anything is restored -------------------------------------------------------------------------
@@ -284,7 +284,7 @@ def _sessions(
     """The session of each context of a model; raises if the sessions cannot map them."""
     pairs = zip(wiring.contexts, stored, strict=False)  # `until` omits the last ones
     states = {*wiring.state, *wiring.state.values()}
-    layers = [layer_of(name, each.info, len(each.data), is_state=states.__contains__) for name, each in pairs]
+    layers = [layer_of(name, context.info, len(context.data), is_state=states.__contains__) for name, context in pairs]
     count = min(description.sessions, len(layers)) if description.until else description.sessions
     if runtime.backend == htp.BACKEND.id:
         specs = sessions_of(runtime, count, limit=description.session_limit)

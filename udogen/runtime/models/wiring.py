@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 from udogen.errors import UsageError
 from udogen.findings import Finding, Location, nearest, suggestion
@@ -121,7 +122,7 @@ def wire(
         raise arguments.faulty(texts, "links and states are wrong", hint=hints.pop() if len(hints) == 1 else _HINT)
     if until:
         last = _number_of(until, names, place("until", ""))
-        names, states = names[: last + 1], [each for each in states if each.context <= last]
+        names, states = names[: last + 1], [held for held in states if held.context <= last]
         chains, _ = _all_connected([*_cut(chains, last)], names, links, states, place)
     return Wiring(names, tuple(chains), tuple(states), links, state, tuple(proposed))
 
@@ -391,33 +392,32 @@ _STATE = set("past present cache kv key keys value values state states memory hi
 
 
 def _words(name: str) -> list[str]:
-    return [each.lower() for each in _WORD.findall(name.replace("past_key_values", "past"))]
+    return [word.lower() for word in _WORD.findall(name.replace("past_key_values", "past"))]
 
 
-def _stem(name: str) -> tuple[str, ...]:
+def _stem(name: str) -> list[str]:
     """The words of a name without those that mark a side: equal for past_key and key, for hidden and hidden_out."""
-    return tuple(each for each in _words(name) if each not in _SIDES)
+    return [word for word in _words(name) if word not in _SIDES]
 
 
 def _fits(one: TensorInfo, other: TensorInfo) -> bool:
     return (one.dtype, one.shape, one.quant) == (other.dtype, other.shape, other.quant)
 
 
+def _related(tensor: TensorInfo, others: Iterable[TensorInfo]) -> set[str]:
+    """The names of tensors of the same type and shape with a related name."""
+    return {other.name for other in others if _fits(tensor, other) and _stem(tensor.name) == _stem(other.name)}
+
+
 def _proposed_state(chains: Sequence[GraphChain]) -> dict[str, str]:
     """Propose states: an input and an output of one graph with the same type and shape, named like a cache or state."""
-    found: dict[str, set[str]] = {}
-    for chain in chains:
-        for stage in chain.stages:
-            for tensor in stage.inputs:
-                near = {
-                    other.name
-                    for other in stage.outputs
-                    if _fits(tensor, other)
-                    and _stem(tensor.name) == _stem(other.name)
-                    and _STATE & {*_words(tensor.name), *_words(other.name)}
-                }
-                found.setdefault(tensor.name, set()).update(near)
-    chosen = {name: min(outputs) for name, outputs in found.items() if len(outputs) == 1}
+    near: dict[str, set[str]] = {}
+    for stage in (stage for chain in chains for stage in chain.stages):
+        for tensor in stage.inputs:
+            related = _related(tensor, stage.outputs)
+            named = {name for name in related if _STATE & {*_words(tensor.name), *_words(name)}}
+            near.setdefault(tensor.name, set()).update(named)
+    chosen = _only(near)
     return {name: output for name, output in chosen.items() if list(chosen.values()).count(output) == 1}
 
 
@@ -426,28 +426,21 @@ def _proposed_links(chains: Sequence[GraphChain], state: Mapping[str, str]) -> d
 
     If no names are related: the only output and the only input of that type and shape.
     """
-    found: dict[str, set[str]] = {}
-    for chain in chains:
-        for before, stage in zip(chain.stages, chain.stages[1:], strict=False):
-            for name, near in _links_between(before, stage, state):
-                found.setdefault(name, set()).update(near)
-    return {name: min(outputs) for name, outputs in found.items() if len(outputs) == 1}
+    near: dict[str, set[str]] = {}
+    for before, stage in (pair for chain in chains for pair in pairwise(chain.stages)):
+        outputs = [tensor for tensor in before.outputs if tensor.name not in state.values()]
+        inputs = [tensor for tensor in stage.inputs if tensor.name not in state]
+        if any(_has(outputs, tensor.name) for tensor in inputs):  # tensors of one name need no link
+            inputs = [tensor for tensor in inputs if not _has(outputs, tensor.name)]
+            outputs = [tensor for tensor in outputs if not _has(stage.inputs, tensor.name)]
+        for tensor in inputs:
+            related, fitting = _related(tensor, outputs), [output for output in outputs if _fits(tensor, output)]
+            if not related and len(fitting) == 1 and sum(_fits(fitting[0], other) for other in inputs) == 1:
+                related = {fitting[0].name}
+            near.setdefault(tensor.name, set()).update(related)
+    return _only(near)
 
 
-def _links_between(before: GraphInfo, stage: GraphInfo, state: Mapping[str, str]) -> Iterator[tuple[str, set[str]]]:
-    """The inputs of a graph, each with the outputs of the previous graph that it may be linked to."""
-    outputs = [each for each in before.outputs if each.name not in state.values()]
-    inputs = [each for each in stage.inputs if each.name not in state]
-    if any(each.name == other.name for each in inputs for other in outputs):
-        inputs = [each for each in inputs if each.name not in {other.name for other in outputs}]
-        outputs = [each for each in outputs if each.name not in {other.name for other in stage.inputs}]
-    for tensor in inputs:
-        yield tensor.name, _sources_of(tensor, inputs, outputs)
-
-
-def _sources_of(tensor: TensorInfo, inputs: Sequence[TensorInfo], outputs: Sequence[TensorInfo]) -> set[str]:
-    fitting = [each for each in outputs if _fits(tensor, each)]
-    near = {each.name for each in fitting if _stem(each.name) == _stem(tensor.name)}
-    if not near and len(fitting) == 1 and sum(_fits(fitting[0], each) for each in inputs) == 1:
-        return {fitting[0].name}
-    return near
+def _only(near: Mapping[str, set[str]]) -> dict[str, str]:
+    """The names that have one candidate, with that."""
+    return {name: next(iter(outputs)) for name, outputs in near.items() if len(outputs) == 1}

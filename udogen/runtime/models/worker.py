@@ -44,7 +44,7 @@ class ModelWorker(ContextWorker):
 
     def run_steps(self, command: RunSteps) -> StepsRan:
         """Execute the steps of a model."""
-        before = [each.counts() for each in self.counted]
+        before = [package.counts() for package in self.counted]
         return replace(run_model(command, self.runtime, self.phase), proof=self.rises(before))
 
 
@@ -59,7 +59,7 @@ def run_model(command: RunSteps, runtime: Runtime, phase: Callable[[str], None])
     ):
         ran = _run_steps(command, model, phase)
         phase("close the model")
-        return replace(ran, notes=tuple(str(each.message) for each in notes))
+        return replace(ran, notes=tuple(str(note.message) for note in notes))
 
 
 def _run_steps(command: RunSteps, model: Model, phase: Callable[[str], None]) -> StepsRan:
@@ -74,11 +74,11 @@ def _run_steps(command: RunSteps, model: Model, phase: Callable[[str], None]) ->
         ran.append(_step(command, model, feeds, expected, graph, number))
         if command.profile:
             profiles[graph] = model.profile_of(graph)
-    found = _described(model.wiring, model.session_plan)
+    result = _described(model.wiring, model.session_plan)
     if expected:
-        found = replace(found, compared=expected.ended(), first=expected.first, not_compared=expected.not_compared())
+        result = replace(result, compared=expected.ended(), first=expected.first, not_compared=expected.not_compared())
     return replace(
-        found,
+        result,
         steps=tuple(ran),
         timings=tuple(_timing(model, name, row) for name, row in model.timings.items() if row.steps),
         memory=str(model.memory),
@@ -86,7 +86,7 @@ def _run_steps(command: RunSteps, model: Model, phase: Callable[[str], None]) ->
         plan=model.plan,
         copied=model.copied._asdict(),
         zeros=tuple(feeds.zeros),
-        profiles=tuple(each for rows in profiles.values() for each in rows),
+        profiles=tuple(row for rows in profiles.values() for row in rows),
     )
 
 
@@ -128,7 +128,7 @@ def _described(wiring: Wiring, plan: SessionPlan) -> StepsRan:
 
 
 def _timing(model: Model, name: str, row: Timing) -> GraphTiming:
-    contexts = [model.names[each] for each in model.wiring.chain(name).contexts]
+    contexts = [model.names[number] for number in model.wiring.chain(name).contexts]
     return GraphTiming(name, row.steps, row.mean, row.least, dict(zip(contexts, row.contexts, strict=True)))
 
 
@@ -165,16 +165,16 @@ class Feeds:
         key = (file, name)
         if key not in self._read:
             self._read[key] = _load(Path(file), info)
-        found, each = self._read[key]
-        if not each:
-            array: Array = found  # already converted
+        read, for_each_step = self._read[key]
+        if not for_each_step:
+            array: Array = read  # already converted
             return array
-        if step >= len(found):
+        if step >= len(read):
             raise UsageError(
-                f"{file} has {len(found)} arrays for input `{name}`, step {step + 1} of graph `{graph}` needs one more",
-                hint=f"give --steps {len(found)}, or a longer file",
+                f"{file} has {len(read)} arrays for input `{name}`, step {step + 1} of graph `{graph}` needs one more",
+                hint=f"give --steps {len(read)}, or a longer file",
             )
-        return arrays.given_value(found[step], info, what=file)
+        return arrays.given_value(read[step], info, what=file)
 
 
 def _keys(graph: str, name: str) -> tuple[str, ...]:
