@@ -17,7 +17,6 @@ import argparse
 import json
 import os
 import signal
-import subprocess
 import sys
 import tempfile
 import time
@@ -30,7 +29,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.making import LONG, ROOT, make, make_packages
+from tests.making import ROOT, make, make_packages
 from tests.opdef import texts
 
 BACKENDS = ("cpu", "htp")
@@ -476,18 +475,6 @@ def run(folder: Path, backend: str, count: int, seed: int, *, quantized: bool) -
     return {**found, "ops": dict(ops), "seconds": round(time.perf_counter() - begun, 1)}
 
 
-def run_apart(folder: Path, backend: str, count: int, seed: int, *, quantized: bool) -> dict[str, Any]:
-    """Do the same in a separate process, whose libraries are not those of this one."""
-    argv = [sys.executable, "-m", "tests.hostile.random_graphs", "--child", str(folder), "--backend", backend]
-    argv += ["--count", str(count), "--seed", str(seed)]
-    argv += ["--quantized"] * quantized
-    done = subprocess.run(argv, capture_output=True, text=True, cwd=ROOT, timeout=LONG + 10 * count)
-    if done.returncode not in (0, 1) or not done.stdout:
-        return {"graphs": 0, "wrong": [f"the process ended with {done.returncode}: {done.stderr[-500:]}"]}
-    answer: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    return answer
-
-
 def main() -> int:
     """Run graphs on each backend; return 1 if one is wrong."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
@@ -495,18 +482,13 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--backend", action="append", choices=BACKENDS)
     parser.add_argument("--quantized", action="store_true", help="graphs with 8 bits")
-    parser.add_argument("--child", type=Path, help=argparse.SUPPRESS)
     asked = parser.parse_args()
     backends = asked.backend or list(BACKENDS)
-    if asked.child is not None:
-        answer = run(asked.child, backends[0], asked.count, asked.seed, quantized=asked.quantized)
-        print(json.dumps(answer))
-        return 1 if answer["wrong"] else 0
     bad = 0
     with tempfile.TemporaryDirectory(prefix="random-graphs-") as scratch:
         folder = packages(Path(scratch), backends, QUANTIZED if asked.quantized else ())
         for backend in backends:
-            answer = run_apart(folder, backend, asked.count, asked.seed, quantized=asked.quantized)
+            answer = run(folder, backend, asked.count, asked.seed, quantized=asked.quantized)
             wrong = answer.pop("wrong")
             bad += len(wrong)
             print(f"{backend}: {len(wrong)} wrong; {answer}")
