@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ from udogen.runtime.contexts.commands import OutputRow
 from udogen.runtime.contexts.profile import GraphProfile, profile_lines
 from udogen.runtime.contexts.report import output_line, time_text
 from udogen.runtime.models.description import ModelDescription
-from udogen.runtime.models.wiring import GraphChain, Wiring
+from udogen.runtime.models.wiring import GraphChain, OuterTensor, Wiring
 from udogen.tables import many
 
 
@@ -186,21 +186,22 @@ def picture(wiring: Wiring, sessions: Mapping[str, str]) -> Iterator[str]:
 
 def _picture_of_stage(wiring: Wiring, chain: GraphChain, stage: int) -> Iterator[str]:
     """The tensors of a context: inputs, states, outputs, and those passed to other contexts."""
-    inputs, outputs = (
-        [outer for outer in side if stage in [end for end, _ in outer.ends]] for side in (chain.inputs, chain.outputs)
-    )
-    yield from (f"─▶ {_shown(outer.name, outer.info)}" for outer in inputs)
+    yield from _outer_lines("─▶", chain.inputs, stage)
     for state in wiring.states:
         if state.context == chain.contexts[stage] and chain.name in state.uses:
             reads, writes = state.uses[chain.name]
             row = f"state {reads or '(not read)'} = {writes or '(kept)'}"
             yield f"↺  {_shown(reads or writes, state.info)}  {row}"
-    yield from (f"◀─ {_shown(outer.name, outer.info)}" for outer in outputs)
+    yield from _outer_lines("◀─", chain.outputs, stage)
     for connection in chain.connections:
         if connection.source == stage:
             ends = ((wiring.contexts[chain.contexts[end]], tensor.name) for end, tensor in connection.targets)
             targets = ", ".join(f"{tensor} of {context}" for context, tensor in ends)
             yield f"─▼ {_shown(connection.output.name, connection.output)}  → {targets}"
+
+
+def _outer_lines(mark: str, tensors: Iterable[OuterTensor], stage: int) -> Iterator[str]:
+    return (f"{mark} {_shown(outer.name, outer.info)}" for outer in tensors if stage in dict(outer.ends))
 
 
 def _shown(name: str, info: TensorInfo) -> str:

@@ -234,30 +234,36 @@ def _states(
             chain.name: chain.stages[chain.contexts.index(context)] for chain in chains if context in chain.contexts
         }
         for reads, writes in state.items():
-            tensors = [
-                (f"`{tensor.name}` of graph `{stage.name}`", tensor)
-                for stage in here.values()
-                for side, name in ((stage.inputs, reads), (stage.outputs, writes))
-                for tensor in side
-                if tensor.name == name
-            ]
-            if not tensors:
-                continue
-            pairs = {
-                chain: (reads if _has(stage.inputs, reads) else "", writes if _has(stage.outputs, writes) else "")
+            uses = {
+                chain: (reads * _has(stage.inputs, reads), writes * _has(stage.outputs, writes))
                 for chain, stage in here.items()
+                if _has(stage.inputs, reads) or _has(stage.outputs, writes)
             }
-            uses = {chain: pair for chain, pair in pairs.items() if any(pair)}
-            (first, info), *others = tensors
-            states.append(StateTensor(context, reads, uses, info))
+            if not uses:
+                continue
+            tensors = list(_tensors_of(here, uses))
+            states.append(StateTensor(context, reads, uses, tensors[0][1]))
+            messages = [(f"a state of context {context_name}: {why}", _EQUAL) for why in _unequal(tensors)]
             if writes in outputs and not any(written for _, written in uses.values()):
                 text = f"state `{reads}` of context {context_name} has no output: no graph there writes `{writes}`"
-                faults.append(Finding(text, _HINT, place("state", reads)))
-            for second, other in others:
-                if why := _mismatch(first, info, second, other):
-                    text = f"a state of context {context_name}: {why}"
-                    faults.append(Finding(text, _EQUAL, place("state", reads)))
+                messages.insert(0, (text, _HINT))
+            faults += [Finding(message, hint, place("state", reads)) for message, hint in messages]
     return states, faults
+
+
+def _tensors_of(
+    stages: Mapping[str, GraphInfo], uses: Mapping[str, tuple[str, str]]
+) -> Iterator[tuple[str, TensorInfo]]:
+    """The tensors that a state has in the graphs of a context, each with its description."""
+    for chain, (reads, writes) in uses.items():
+        stage = stages[chain]
+        for side, name in ((stage.inputs, reads), (stage.outputs, writes)):
+            yield from ((f"`{name}` of graph `{stage.name}`", tensor) for tensor in side if tensor.name == name)
+
+
+def _unequal(tensors: Sequence[tuple[str, TensorInfo]]) -> Iterator[str]:
+    """Why tensors cannot share memory with the first."""
+    return filter(None, (_mismatch(*tensors[0], *other) for other in tensors[1:]))
 
 
 def _has(side: Sequence[TensorInfo], name: str) -> bool:
@@ -288,18 +294,8 @@ def _all_connected(
     """All chains, and the faults of their links: tensors that differ, links that connect nothing."""
     connected, faults, faulty = list[GraphChain](), list[Finding](), set[str]()
     for chain in chains:
-        stateful = {
-            (chain.contexts.index(state.context), name)
-            for state in states
-            if state.context in chain.contexts
-            for name in state.uses.get(chain.name, ())
-        }
-        connections, wrong = connect(chain, links, apart=stateful, names=[names[number] for number in chain.contexts])
-        inside = {(connection.source, connection.output.name) for connection in connections} | stateful
-        inside |= {(stage, tensor.name) for connection in connections for stage, tensor in connection.targets}
-        inputs = _outer([stage.inputs for stage in chain.stages], inside, shared=True)
-        outputs = _outer([stage.outputs for stage in chain.stages], inside, shared=False)
-        connected.append(replace(chain, connections=connections, inputs=tuple(inputs), outputs=tuple(outputs)))
+        whole, wrong = _connected(chain, names, links, states)
+        connected.append(whole)
         for link, fault in wrong:
             faulty.add(link)
             location = place("links" if link else "contexts", link)
@@ -317,8 +313,26 @@ def _all_connected(
     return connected, faults
 
 
-def connect(
-    chain: GraphChain, links: Mapping[str, str], *, apart: Collection[End], names: Sequence[str]
+def _connected(
+    chain: GraphChain, names: Sequence[str], links: Mapping[str, str], states: Sequence[StateTensor]
+) -> tuple[GraphChain, list[tuple[str, Finding]]]:
+    """A chain with its connections, and what is left to the caller; faults with their links."""
+    stateful = {
+        (chain.contexts.index(state.context), name)
+        for state in states
+        if state.context in chain.contexts
+        for name in state.uses.get(chain.name, ())
+    }
+    connections, wrong = _connections(chain, links, stateful, [names[number] for number in chain.contexts])
+    inside = {(connection.source, connection.output.name) for connection in connections} | stateful
+    inside |= {(stage, tensor.name) for connection in connections for stage, tensor in connection.targets}
+    inputs = tuple(_outer([stage.inputs for stage in chain.stages], inside, shared=True))
+    outputs = tuple(_outer([stage.outputs for stage in chain.stages], inside, shared=False))
+    return replace(chain, connections=connections, inputs=inputs, outputs=outputs), wrong
+
+
+def _connections(
+    chain: GraphChain, links: Mapping[str, str], apart: Collection[End], names: Sequence[str]
 ) -> tuple[tuple[Connection, ...], list[tuple[str, Finding]]]:
     """Connect each input to the nearest earlier output of its name; other inputs come from outside.
 
@@ -434,11 +448,14 @@ def _proposed_links(chains: Sequence[GraphChain], state: Mapping[str, str]) -> d
             inputs = [tensor for tensor in inputs if not _has(outputs, tensor.name)]
             outputs = [tensor for tensor in outputs if not _has(stage.inputs, tensor.name)]
         for tensor in inputs:
-            related, fitting = _related(tensor, outputs), [output for output in outputs if _fits(tensor, output)]
-            if not related and len(fitting) == 1 and sum(_fits(fitting[0], other) for other in inputs) == 1:
-                related = {fitting[0].name}
-            near.setdefault(tensor.name, set()).update(related)
+            near.setdefault(tensor.name, set()).update(_related(tensor, outputs) or _alone(tensor, inputs, outputs))
     return _only(near)
+
+
+def _alone(tensor: TensorInfo, inputs: Sequence[TensorInfo], outputs: Sequence[TensorInfo]) -> set[str]:
+    """The only output of the type and shape of a tensor, if no other input has them."""
+    fitting = {output.name for output in outputs if _fits(tensor, output)}
+    return fitting if len(fitting) == 1 == sum(_fits(tensor, other) for other in inputs) else set()
 
 
 def _only(near: Mapping[str, set[str]]) -> dict[str, str]:
