@@ -340,7 +340,7 @@ def verdict(config: str | bytes, name: str, folder: Path, layout: str = "") -> V
         if any(part.backend == "htp" for each in made for part in each.plan.parts):
             in_core = _generated(path, layout=layout, backends=("htp",), htp_api="core")
     except UdogenError as fault:
-        generate = 0 if made else fault.exit_code  # what HTP's other interface refuses is no fault of the config
+        generate = 0 if made else fault.exit_code  # what HTP's other interface refuses is not a fault of the config
         printed.append(str(fault))
     except Exception as fault:
         generate = 1
