@@ -17,7 +17,7 @@ from tests.docs.golden import write_golden as write_documents
 from tests.docs.terminal_picture import write as write_terminal_picture
 from tests.doctor.fake import write_golden as write_doctor
 from tests.making import CONFIGS, make_packages
-from tests.opdef.golden import write_golden as write_broken
+from tests.opdef.broken_cases import write_golden as write_broken
 from tests.scripts.goldens import write_golden as write_scripts
 from tests.verify.report_sample import write_golden as write_report
 from tests.verify.toy import write_golden as write_testing

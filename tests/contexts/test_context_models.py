@@ -9,6 +9,7 @@ import subprocess
 import sys
 import warnings
 from collections.abc import Callable
+from contextlib import ExitStack
 from functools import cache
 from itertools import count
 from pathlib import Path
@@ -94,7 +95,13 @@ def test_steps_compute_what_numpy_does(
     model_of: Callable[[str, str], Path], backend: str, kind: str, memory: str
 ) -> None:
     folder, expected = model_of(backend, kind), Numpy()
-    with Model.open(folder, links=LINKS, state=STATE, memory=memory) as model:
+    with ExitStack() as stack:
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            model = stack.enter_context(Model.open(folder, links=LINKS, state=STATE, memory=memory))
+        named = [f"libQnn{backend.capitalize()}.so registers no shared memory here"]
+        expected_warnings = named if (kind, memory) == ("real", "shared") else []
+        assert [str(each.message).partition(":")[0] for each in caught] == expected_warnings
         assert (model.runtime.backend, model.runtime.emulator) == (backend, kind == "emulator"), "as the binaries"
         assert sorted(model.graphs) == ["peek", "step"]
         places = {name: {pair.reading.address, pair.writing.address} for name, pair in model.state.items()}
@@ -161,17 +168,6 @@ def test_steps_leave_memory_and_descriptors_as_they_were(
         print(f"\n{steps} steps on {backend} {kind}: {grown / 1024:+.0f} KiB, {more:+} descriptors")
         assert grown < 1 << 20
         assert more == 0
-
-
-@pytest.mark.parametrize(("backend", "kind"), BACKENDS)
-def test_a_runtime_that_registers_no_memory_is_named(
-    model_of: Callable[[str, str], Path], backend: str, kind: str
-) -> None:
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        Model.open(model_of(backend, kind), memory="shared").close()
-    expected = [f"libQnn{backend.capitalize()}.so registers no shared memory here"] if kind == "real" else []
-    assert [str(each.message).partition(":")[0] for each in caught] == expected
 
 
 def resident() -> int:
@@ -417,8 +413,16 @@ def test_a_wrong_description_is_refused_with_its_line(tmp_path: Path, text: str,
 def test_the_command_line_runs_a_model(folder: Path, tmp_path: Path) -> None:
     steps = np.stack([ramp(number) for number in range(3)])
     np.save(tmp_path / "x.npy", steps)
+    assert {path.name for path in folder.iterdir()} == {
+        f"forward_{shard}{rest}" for shard in range(2) for rest in (".bin", ".bin.udogen.json", "_json.json")
+    }
     done = udogen("new", "--from-contexts", folder)
-    assert done.returncode == 0 and (folder / "model.toml").is_file(), done.stderr
+    assert done.returncode == 0, done.stderr
+    text = (folder / "model.toml").read_text()
+    assert 'backend = "cpu"' in text and 'runtime = "emulator"' in text and '"past_total" = "total"' in text
+    for more, fault in (((), "exists already"), (("--package", "P"), "means nothing with --from-contexts")):
+        done = udogen("new", "--from-contexts", folder, *more)
+        assert done.returncode == 2 and fault in done.stderr
     feed = ("--feed", f"x={tmp_path / 'x.npy'}", "--output-dir", tmp_path / "out")
     found = run_json(
         "steps", folder / "model.toml", "--graph", "step", "--steps", 3, *feed, "--plan", tmp_path / "plan.json"
@@ -458,17 +462,13 @@ def test_a_dry_run_shows_the_model_and_executes_nothing(folder: Path) -> None:
     [
         (("--feed", "y=x.npy"), "no graph of the model takes the input `y`"),
         (("--tolerance", "1"), "--tolerance is for --against"),
+        (("--steps", "3", "--feed", "x={}"), "has 2 arrays for input `x`, step 3 of graph `step` needs one more"),
     ],
 )
-def test_mistakes_on_the_command_line(folder: Path, options: tuple[str, ...], text: str) -> None:
-    done = udogen("run", "steps", folder, *options)
-    assert done.returncode == 2 and text in done.stderr and "Traceback" not in done.stderr
-
-
-def test_a_feed_that_ends_too_early(folder: Path, tmp_path: Path) -> None:
+def test_mistakes_on_the_command_line(folder: Path, tmp_path: Path, options: tuple[str, ...], text: str) -> None:
     np.save(tmp_path / "x.npy", np.stack([ramp(0), ramp(1)]))
-    done = udogen("run", "steps", folder, "--graph", "step", "--steps", 3, "--feed", f"x={tmp_path / 'x.npy'}")
-    assert done.returncode == 2 and "has 2 arrays for input `x`, step 3 of graph `step` needs one more" in done.stderr
+    done = udogen("run", "steps", folder, "--graph", "step", *(each.format(tmp_path / "x.npy") for each in options))
+    assert done.returncode == 2 and text in done.stderr and "Traceback" not in done.stderr
 
 
 # --- GraphBuilder -----------------------------------------------------------------------------------------------------
@@ -512,39 +512,7 @@ def test_libqnncpu_clips_8_bits_in_one_op_only(op: str, params: dict[str, float]
         np.testing.assert_array_equal(builder.graphs["g"](x=stored)["y"], expected)
 
 
-def test_a_binary_has_its_manifest_and_json_beside_it(folder: Path) -> None:
-    assert {path.name for path in folder.iterdir()} == {
-        f"forward_{shard}{rest}" for shard in range(2) for rest in (".bin", ".bin.udogen.json", "_json.json")
-    }
-    assert udogen("inspect", folder / "forward_0.bin").returncode == 0
-
-
 # --- locating errors --------------------------------------------------------------------------------------------------
-
-
-def test_the_first_tensor_that_differs_is_named(folder: Path, tmp_path: Path) -> None:
-    np.save(tmp_path / "x.npy", ramp(1))
-    options = ("--graph", "step", "--steps", 2, "--feed", f"x={tmp_path / 'x.npy'}")
-    expected = Numpy()
-    rows: dict[str, list[np.ndarray]] = {name: [] for name in ("forward_0.total", "forward_1.total", "forward_1.x_out")}
-    for _ in range(2):
-        rows["forward_1.x_out"].append(expected.step(ramp(1)))
-        for shard in range(2):
-            rows[f"forward_{shard}.total"].append(expected.totals[shard])
-    np.savez(tmp_path / "right.npz", **{name: np.stack(each) for name, each in rows.items()})
-    found = run_json("steps", folder, *options, "--against", tmp_path / "right.npz")
-    assert len(found["compared"]) == 6 and not any(row["wrong"] for row in found["compared"])
-    rows["forward_1.total"][1] = rows["forward_1.total"][1] + 1
-    np.savez(tmp_path / "wrong.npz", **{name: np.stack(each) for name, each in rows.items()})
-    done = udogen("run", "steps", folder, *options, "--against", tmp_path / "wrong.npz")
-    assert done.returncode == 6
-    assert "`forward_1.total` is the first tensor that differs, in step 1" in done.stderr
-    assert (
-        udogen("run", "steps", folder, *options, "--against", tmp_path / "wrong.npz", "--tolerance", 1).returncode == 0
-    )
-    np.savez(tmp_path / "other.npz", **{"forward_1.totl": ramp(1)})
-    done = udogen("run", "steps", folder, *options, "--against", tmp_path / "other.npz")
-    assert done.returncode == 2 and "no context wrote `forward_1.totl`" in done.stderr
 
 
 def test_a_model_ends_with_a_context(folder: Path) -> None:
@@ -557,6 +525,15 @@ def test_a_model_ends_with_a_context(folder: Path) -> None:
     assert "forward_1" in caught.value.hint
 
 
+def against(folder: Path, arrays: dict[str, np.ndarray], *options: object) -> tuple[int, str, dict]:
+    """Return the exit code, the text and the JSON of a comparison with these arrays."""
+    np.savez(folder / "f.npz", **arrays)
+    command = ("run", "steps", folder, "--graph", "step", "--against", folder / "f.npz", *options)
+    text, found = udogen(*command), udogen(*command, "--json")
+    assert text.returncode == found.returncode
+    return text.returncode, text.stdout + text.stderr, json.loads(found.stdout)
+
+
 def test_the_likely_reason_for_the_first_difference_is_named(folder: Path, tmp_path: Path) -> None:
     """Without --steps as many are executed as the file has arrays for."""
     model, right = Numpy(), dict[str, np.ndarray]()
@@ -567,16 +544,13 @@ def test_the_likely_reason_for_the_first_difference_is_named(folder: Path, tmp_p
                 rows = right.setdefault(f"forward_{shard}.{name}", np.zeros((3, *SHAPE), np.float32))
                 rows[step] = value
     np.save(tmp_path / "x.npy", np.stack([ramp(number) for number in range(3)]))
+    feed = ("--feed", f"x={tmp_path / 'x.npy'}")
 
-    def first(arrays: dict[str, np.ndarray], *feed: object) -> dict:
-        np.savez(tmp_path / "expected.npz", **arrays)
-        against = ("--against", tmp_path / "expected.npz", "--json")
-        done = udogen("run", "steps", folder, "--graph", "step", *feed, *against)
-        found: dict = json.loads(done.stdout)
-        assert done.returncode == (0 if found["ok"] else 6) and len(found["steps"]) == 3, done.stderr
+    def first(arrays: dict[str, np.ndarray], *options: object) -> dict:
+        code, _, found = against(folder, arrays, *options)
+        assert code == (0 if found["ok"] else 6) and len(found["steps"]) == 3
         return found["first"] or {}
 
-    feed = ("--feed", f"x={tmp_path / 'x.npy'}")
     assert first(right, *feed) == {}
     off = right | {"forward_1.total": right["forward_1.total"].copy()}
     off["forward_1.total"][1, 0, 0, 5] += 4
@@ -584,6 +558,7 @@ def test_the_likely_reason_for_the_first_difference_is_named(folder: Path, tmp_p
     assert (where["step"], where["context"], where["tensor"]) == (1, "forward_1", "forward_1.total")
     assert (where["stage"], where["stages"], where["elements"], where["index"]) == (1, 2, 1, [0, 0, 5])
     assert where["after"] == "forward_0.x_out"
+    assert first(off, *feed, "--tolerance", 4) == {}
     behind = {name: np.concatenate([array[:1], array[:-1]]) for name, array in right.items()}
     assert "for the step after: state or inputs are one step off" in first(behind, *feed)["reason"]
     swapped = right | {"forward_0.x_out": right["forward_1.x_out"], "forward_1.x_out": right["forward_0.x_out"]}
@@ -599,38 +574,33 @@ def test_the_report_accounts_for_each_tensor(folder: Path, tmp_path: Path) -> No
         right = model.tensors("step")
     last = "forward_1.x_out"
     assert set(right) == {f"forward_{shard}.{name}" for shard in range(2) for name in ("total", "x_out")}
-    command = ("run", "steps", folder, "--graph", "step", "--feed", f"x={tmp_path / 'x.npy'}")
+    feed = ("--feed", f"x={tmp_path / 'x.npy'}")
     none: dict[str, list[str]] = {"model": [], "file": []}
-
-    def ran(arrays: dict[str, np.ndarray], *options: object) -> tuple[int, str, dict]:
-        np.savez(tmp_path / "f.npz", **arrays)
-        how = (*command, "--against", tmp_path / "f.npz", *options)
-        text, found = udogen(*how), udogen(*how, "--json")
-        assert text.returncode == found.returncode
-        return text.returncode, text.stdout + text.stderr, json.loads(found.stdout)
-
-    code, text, found = ran(right)
+    code, text, found = against(folder, right, *feed)
     assert code == 0 and "compared: 4 tensors, all equal" in text and found["not_compared"] == none
-    code, text, found = ran(right | {last: right[last] + 1})
-    assert code == 6 and f"`{last}` is the first tensor that differs" in text
-    code, text, found = ran({name: each for name, each in right.items() if name != last})
+    code, text, found = against(folder, right | {last: right[last] + 1}, *feed)
+    assert code == 6 and f"`{last}` is the first tensor that differs, in step 0" in text
+    code, text, found = against(folder, {name: each for name, each in right.items() if name != last}, *feed)
     assert code == 0 and f"not compared: 1, which only the model has: {last}" in text
     assert found["not_compared"] == none | {"model": [last]}
-    code, text, found = ran({name: np.stack([each] * 3) for name, each in right.items()}, "--steps", 1)
+    thrice = {name: np.stack([each] * 3) for name, each in right.items()}
+    code, text, found = against(folder, thrice, *feed, "--steps", 1)
     assert code == 0 and "not compared: 4, which only the file has: " in text
     assert f"{last} from step 1 on" in found["not_compared"]["file"]
-    code, text, found = ran(right | {"forward_1.old": right[last]})
-    assert code == 2 and "1 of 5 arrays were not compared: forward_1.old" in str(found["error"])
-    wrong = {
+    code, text, found = against(folder, right | {"forward_1.old": right[last]}, *feed)
+    assert code == 2 and "no context wrote `forward_1.old`" in text
+    assert "1 of 5 arrays were not compared: forward_1.old" in str(found["error"])
+    wrong: dict[str, tuple[dict[str, np.ndarray], tuple[str, ...]]] = {
         "nothing was compared": ({}, ()),
         "nothing was compared: ": ({last: np.zeros((0, *right[last].shape), np.float32)}, ()),
         "is <U1": ({last: np.array("a")}, ()),
         "the tolerance is": (right, ("--tolerance", "nan")),
     }
     for sentence, (arrays, options) in wrong.items():
-        code, text, _ = ran(arrays, *options)
+        code, text, _ = against(folder, arrays, *feed, *options)
         assert code == 2 and sentence in text, (sentence, code, text)
-    assert ran(right | {last: np.full_like(right[last], np.nan)}, "--tolerance", 1e300)[0] == 6
+    nothing = right | {last: np.full_like(right[last], np.nan)}
+    assert against(folder, nothing, *feed, "--tolerance", 1e300)[0] == 6
 
 
 @pytest.mark.parametrize(("backend", "kind"), [("htp", "real"), ("cpu", "real"), ("cpu", "emulator")])
@@ -664,13 +634,3 @@ def test_a_profile_has_the_ops_and_is_a_trace(
             ("forward_1", "step"),
         ]
         assert all(row.seconds > 0 and row.events for row in model.profile_of("step"))
-
-
-def test_a_first_description_is_not_written_over(folder: Path) -> None:
-    assert udogen("new", "--from-contexts", folder).returncode == 0
-    done = udogen("new", "--from-contexts", folder)
-    assert done.returncode == 2 and "exists already" in done.stderr
-    done = udogen("new", "--from-contexts", folder, "--package", "P")
-    assert done.returncode == 2 and "means nothing with --from-contexts" in done.stderr
-    text = (folder / "model.toml").read_text()
-    assert 'backend = "cpu"' in text and 'runtime = "emulator"' in text and '"past_total" = "total"' in text

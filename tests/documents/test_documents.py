@@ -52,30 +52,12 @@ shape = { a = 1, b = [
 x . low = 1
 """
     found = document(text, "x.toml")
-    assert found.lines == {
-        ("a",): 1,
-        ("a", 0): 2,
-        ("a", 1): 2,
-        ("op",): 4,
-        ("op", 0): 4,
-        ("op", 0, "name"): 5,
-        ("op", 0, "case"): 6,
-        ("op", 0, "case", 0): 6,
-        ("op", 0, "case", 0, "shape"): 7,
-        ("op", 0, "case", 0, "shape", "a"): 7,
-        ("op", 0, "case", 0, "shape", "b"): 7,
-        ("op", 0, "case", 0, "shape", "b", 0): 8,
-        ("op", 0, "case", 0, "shape", "b", 1): 8,
-        ("op", 0, "case", 0, "shape", "b", 2): 8,
-        ("op", 0, "case", 0, "odd key"): 9,
-        ("op", 1): 12,
-        ("op", 1, "case"): 13,
-        ("op", 1, "case", 0): 13,
-        ("op", 1, "case", 1): 14,
-        ("op", 1, "case", 1, "quant"): 15,
-        ("op", 1, "case", 1, "quant", "x"): 16,
-        ("op", 1, "case", 1, "quant", "x", "low"): 16,
-    }
+    assert " ".join(f"{'.'.join(map(str, path))}={line}" for path, line in found.lines.items()) == (
+        "a=1 a.0=2 a.1=2 op=4 op.0=4 op.0.name=5 op.0.case=6 op.0.case.0=6 op.0.case.0.shape=7 op.0.case.0.shape.a=7 "
+        "op.0.case.0.shape.b=7 op.0.case.0.shape.b.0=8 op.0.case.0.shape.b.1=8 op.0.case.0.shape.b.2=8 "
+        "op.0.case.0.odd key=9 op.1=12 op.1.case=13 op.1.case.0=13 op.1.case.1=14 op.1.case.1.quant=15 "
+        "op.1.case.1.quant.x=16 op.1.case.1.quant.x.low=16"
+    )
     assert found.place(("op", 1, "case", 1, "seed")).line == 14
 
 

@@ -17,7 +17,6 @@ import argparse
 import json
 import os
 import signal
-import subprocess
 import sys
 import tempfile
 import time
@@ -30,7 +29,8 @@ from typing import Any
 
 import numpy as np
 
-from tests.making import LONG, ROOT, make, make_packages
+from tests.making import ROOT, make, make_packages
+from tests.opdef import texts
 
 BACKENDS = ("cpu", "htp")
 DOMAIN = "random.graphs"
@@ -139,35 +139,20 @@ def packages(folder: Path, backends: Sequence[str] = BACKENDS, names: Sequence[s
 
 
 def _config(op: Op) -> str:
-    types = ["FLOAT_32", *["UFIXED_POINT_8"] * op.quantized]
-
-    def tensor(kind: str, name: str, *, shape: str = "", constraint: str = "") -> str:
-        text = f"<Text>{shape}</Text>" if shape else ""
-        return (
-            f"<{kind}><Name>{name}</Name>{constraint}<Mandatory>true</Mandatory>"
-            f"{''.join(f'<Datatype>{each}</Datatype>' for each in types)}<Shape><Rank>2D</Rank>{text}</Shape></{kind}>"
-        )
-
-    def param(name: str, default: object) -> str:
-        rank = "1D" if isinstance(default, list) else "SCALAR"
-        dtype, enum = op.types.get(name, "FLOAT_32"), ""
-        if dtype == "ENUM":
-            dtype, enum = "UINT_32", "<Enumeration><Enum>A</Enum><Enum>B</Enum><Enum>C</Enum></Enumeration>"
-        return (
-            f"<Parameter><Name>{name}</Name><Mandatory>false</Mandatory><Datatype>{dtype}</Datatype>"
-            f"<Shape><Rank>{rank}</Rank></Shape><Default>{default}</Default>{enum}</Parameter>"
-        )
-
+    types = "FLOAT_32" + " UFIXED_POINT_8" * op.quantized
     same = "" if op.shape or op.rules else '<Constraint id="0" Type="Shape">Same shape as the input x</Constraint>'
-    parts = [tensor("Input", name, shape="[N, C]") for name in op.inputs]
-    parts += [tensor("Output", "y", shape=op.shape, constraint=same)]
-    parts += [param(name, default) for name, default in op.params.items()]
-    backends = "".join(f"<SupportedBackend>{name.upper()}</SupportedBackend>" for name in BACKENDS)
-    return (
-        f'<OpDefCollection PackageName="{op.name}Random" Domain="{DOMAIN}" Version="1.0"><OpDefList><OpDef>'
-        f"<Name>{op.name}</Name><Description><Content>Of a random graph.</Content></Description>"
-        f"{''.join(parts)}{backends}</OpDef></OpDefList></OpDefCollection>\n"
-    )
+    body = ""
+    for tag, name, shape in (*(("Input", name, "[N, C]") for name in op.inputs), ("Output", "y", op.shape)):
+        text = f"</Rank><Text>{shape}</Text>" if shape else "</Rank>"
+        more = same if tag == "Output" else ""
+        body += texts.tensor(tag, name, types, rank="2D", more=more).replace("</Rank>", text)
+    for name, default in op.params.items():
+        dtype = op.types.get(name, "FLOAT_32")
+        more = "<Enumeration><Enum>A</Enum><Enum>B</Enum><Enum>C</Enum></Enumeration>" if dtype == "ENUM" else ""
+        rank = "1D" if isinstance(default, list) else "SCALAR"
+        body += texts.param(name, "UINT_32" if more else dtype, rank=rank, default=str(default), more=more)
+    ops = texts.op(body, op.name, " ".join(BACKENDS).upper())
+    return texts.collection(ops, name=f"{op.name}Random").replace('Domain="aisw"', f'Domain="{DOMAIN}"')
 
 
 def _write_kernel(op: Op, backend: str, folder: Path) -> None:
@@ -489,18 +474,6 @@ def run(folder: Path, backend: str, count: int, seed: int, *, quantized: bool) -
     return {**found, "ops": dict(ops), "seconds": round(time.perf_counter() - begun, 1)}
 
 
-def run_apart(folder: Path, backend: str, count: int, seed: int, *, quantized: bool) -> dict[str, Any]:
-    """Do the same in a separate process, whose libraries are not those of this one."""
-    argv = [sys.executable, "-m", "tests.hostile.random_graphs", "--child", str(folder), "--backend", backend]
-    argv += ["--count", str(count), "--seed", str(seed)]
-    argv += ["--quantized"] * quantized
-    done = subprocess.run(argv, capture_output=True, text=True, cwd=ROOT, timeout=LONG + 10 * count)
-    if done.returncode not in (0, 1) or not done.stdout:
-        return {"graphs": 0, "wrong": [f"the process ended with {done.returncode}: {done.stderr[-500:]}"]}
-    answer: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    return answer
-
-
 def main() -> int:
     """Run graphs on each backend; return 1 if one is wrong."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
@@ -508,18 +481,13 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--backend", action="append", choices=BACKENDS)
     parser.add_argument("--quantized", action="store_true", help="graphs with 8 bits")
-    parser.add_argument("--child", type=Path, help=argparse.SUPPRESS)
     asked = parser.parse_args()
     backends = asked.backend or list(BACKENDS)
-    if asked.child is not None:
-        answer = run(asked.child, backends[0], asked.count, asked.seed, quantized=asked.quantized)
-        print(json.dumps(answer))
-        return 1 if answer["wrong"] else 0
     bad = 0
     with tempfile.TemporaryDirectory(prefix="random-graphs-") as scratch:
         folder = packages(Path(scratch), backends, QUANTIZED if asked.quantized else ())
         for backend in backends:
-            answer = run_apart(folder, backend, asked.count, asked.seed, quantized=asked.quantized)
+            answer = run(folder, backend, asked.count, asked.seed, quantized=asked.quantized)
             wrong = answer.pop("wrong")
             bad += len(wrong)
             print(f"{backend}: {len(wrong)} wrong; {answer}")

@@ -9,15 +9,15 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import IO
+from typing import IO, NamedTuple
+
+from tests.making import ROOT, rewrite
 
 HERE = Path(__file__).parent
 BROKEN = HERE / "broken"
 GOLDEN = HERE / "golden"
-ROOT = HERE.parents[1]
 
 CPU_SECONDS = 2
 MEMORY = 300 << 20
@@ -26,15 +26,14 @@ MEMORY = 300 << 20
 ARGUMENTS = {"cpu": ["--backend", "cpu"], "htp": ["--backend", "htp"], "strict": ["--strict"]}
 
 
-@dataclass(frozen=True)
-class Ran:
-    """The result of the command."""
+class Ran(NamedTuple):
+    """The result of the command; `memory` is the peak, in bytes."""
 
     code: int
     out: str
     err: str
     cpu_seconds: float
-    memory: int  # peak, in bytes
+    memory: int
 
 
 def names() -> list[str]:
@@ -117,9 +116,13 @@ def run(*args: str, cwd: Path) -> Ran:
         return Ran(code, out.read_text("utf-8"), err.read_text("utf-8"), seconds, memory)
 
 
-def golden_text(name: str, scratch: Path) -> str:
-    """Return the output of `udogen check` for a broken config."""
-    return run("check", name, *arguments(name), cwd=place(name, scratch)).err
+def write_golden() -> None:
+    """Rewrite golden/: the output of `udogen check` for every broken config."""
+
+    def texts(scratch: Path) -> dict[str, str]:
+        return {f"{name}.txt": run("check", name, *arguments(name), cwd=place(name, scratch)).err for name in names()}
+
+    rewrite(GOLDEN, texts)
 
 
 # --- too large to be stored -------------------------------------------------------------------------------
@@ -144,51 +147,40 @@ def _json(before: bytes, filling: bytes, after: bytes) -> bytes:
     return b'{"UdoPackage_0": {"UDO_PACKAGE_NAME": "Demo", "Operators": [' + before + filling + after
 
 
-def _many_keys() -> bytes:
-    return b"{" + b",".join(b'"%d":1' % number for number in range(380_000)) + b"}"
+def _ops_with(content: bytes) -> bytes:
+    return _HEAD + content + b"</OpDefList></OpDefCollection>"
 
 
-def _ops(count: int) -> bytes:
-    ops = b"".join(_OP.replace(b"Scale", b"Op%d" % n) + b"</OpDef>\n" for n in range(count))
-    return _HEAD + ops + b"</OpDefList></OpDefCollection>\n"
+def _default(text: bytes) -> bytes:
+    return _HEAD + _OP + _PARAM + b"<Default>" + text + b"</Default></Parameter>" + _FOOT
 
 
 MADE: dict[str, Callable[[], bytes]] = {
     "big_nesting_50mb.xml": lambda: b"<a>" * (50 << 18) + b"\n",
     "big_nesting_50mb.json": lambda: b"[" * (50 << 20),
     "big_nesting.xml": lambda: _filled(b"<OpDef>", _NEARLY // 2) + _filled(b"</OpDef>", _NEARLY // 2),
-    "big_nesting_shallow.xml": lambda: (
-        _HEAD + b"<OpDef>" * 5000 + b"</OpDef>" * 5000 + b"</OpDefList></OpDefCollection>"
-    ),
+    "big_nesting_shallow.xml": lambda: _ops_with(b"<OpDef>" * 5000 + b"</OpDef>" * 5000),
     "big_nesting.json": lambda: b"[" * (_NEARLY // 2) + b"]" * (_NEARLY // 2),
     "big_nesting_of_objects.json": lambda: b'{"a":' * (_NEARLY // 6) + b"1" + b"}" * (_NEARLY // 6),
-    "big_short_elements.xml": lambda: _HEAD + _filled(b"<a/>") + b"</OpDefList></OpDefCollection>",
-    "big_wrong_elements.xml": lambda: _HEAD + b"<Oops/>\n" * 39_000 + b"</OpDefList></OpDefCollection>",
-    "big_wrong_attributes.xml": lambda: (
-        _HEAD + b'<OpDef a="" b="" c="" d="" e=""/>\n' * 3_900 + b"</OpDefList></OpDefCollection>"
-    ),
+    "big_short_elements.xml": lambda: _ops_with(_filled(b"<a/>")),
+    "big_wrong_elements.xml": lambda: _ops_with(b"<Oops/>\n" * 39_000),
+    "big_wrong_attributes.xml": lambda: _ops_with(b'<OpDef a="" b="" c="" d="" e=""/>\n' * 3_900),
     "big_many_attributes.xml": lambda: b"<OpDefCollection " + b" ".join(b'a%d=""' % n for n in range(19_900)) + b"/>",
-    "big_wrong_values.xml": lambda: (
-        _HEAD
-        + b"<OpDef><UseDefaultTranslation>x</UseDefaultTranslation></OpDef>\n" * 9_900
-        + b"</OpDefList></OpDefCollection>"
+    "big_wrong_values.xml": lambda: _ops_with(
+        b"<OpDef><UseDefaultTranslation>x</UseDefaultTranslation></OpDef>\n" * 9_900
     ),
-    "big_empty_ops.xml": lambda: _HEAD + b"<OpDef/>" * 39_000 + b"</OpDefList></OpDefCollection>",
-    "big_ops_without_backend.xml": lambda: _ops(1_500).replace(b"<Name>x</Name>", b""),
-    "big_default.xml": lambda: (
-        _HEAD + _OP + _PARAM + b"<Default>[" + b"1, " * 1_000_000 + b"1]</Default></Parameter>" + _FOOT
-    ),
-    "big_default_of_words.xml": lambda: (
-        _HEAD + _OP + _PARAM + b"<Default>" + _filled(b"[ ") + b"</Default></Parameter>" + _FOOT
-    ),
+    "big_empty_ops.xml": lambda: _ops_with(b"<OpDef/>" * 39_000),
+    "big_ops_without_backend.xml": lambda: (
+        _ops_with(b"".join(_OP.replace(b"Scale", b"Op%d" % n) + b"</OpDef>\n" for n in range(1_500))) + b"\n"
+    ).replace(b"<Name>x</Name>", b""),
+    "big_default.xml": lambda: _default(b"[" + b"1, " * 1_000_000 + b"1]"),
+    "big_default_of_words.xml": lambda: _default(_filled(b"[ ")),
     "big_lines.xml": lambda: _HEAD + _filled(b"\n") + b"<OpDef/>",
     "big_long_tags.xml": lambda: _HEAD + _filled(b"<a\n"),
-    "big_comments.xml": lambda: _HEAD + _filled(b"<!---->") + b"</OpDefList></OpDefCollection>",
-    "big_one_line.xml": lambda: (
-        (_HEAD + (_OP + b"<Oops/></OpDef>") * 4_000).replace(b"\n", b" ") + b"</OpDefList></OpDefCollection>"
-    ),
+    "big_comments.xml": lambda: _ops_with(_filled(b"<!---->")),
+    "big_one_line.xml": lambda: _ops_with((_OP + b"<Oops/></OpDef>") * 4_000).replace(b"\n", b" "),
     "big_name.xml": lambda: _HEAD + _OP.replace(b"Scale", _filled(b"S")) + _FOOT,
-    "big_keys.json": _many_keys,
+    "big_keys.json": lambda: b"{" + b",".join(b'"%d":1' % number for number in range(380_000)) + b"}",
     "big_list.json": lambda: b"[" + _filled(b"1,") + b"1]",
     "big_default.json": lambda: _json(
         b'{"type": "Scale", "inputs": [{"data_type": "FLOAT_32"}], "outputs": [{"data_type": "FLOAT_32"}], '

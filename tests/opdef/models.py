@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 
 from hypothesis import strategies as st
 
@@ -63,23 +64,26 @@ def common_tensors(draw: st.DrawFn, role: str, name: str) -> Tensor:
     )
 
 
+def parts_of(
+    draw: st.DrawFn, tensors: Callable[[str, str], st.SearchStrategy[Tensor]]
+) -> dict[str, tuple[Tensor, ...]]:
+    """Draw one or two inputs and outputs, and up to two parameters."""
+    names = draw(st.permutations(["x", "in[1]", "a b", "default", "beta", "p.q"]))
+    counts = {"input": (0, 1), "output": (2, 1), "param": (4, 0)}
+    return {
+        f"{role}s": tuple(draw(tensors(role, name)) for name in names[first : first + draw(st.integers(least, 2))])
+        for role, (first, least) in counts.items()
+    }
+
+
 @st.composite
 def common_ops(draw: st.DrawFn, name: str) -> Op:
     """Draw an op that both languages can express."""
-    names = draw(st.permutations(["x", "in[1]", "a b", "default", "beta", "p.q"]))
-    params = [draw(common_tensors("param", each)) for each in names[4 : 4 + draw(st.integers(0, 2))]]
+    parts = parts_of(draw, common_tensors)
+    parts["params"] = tuple(sorted(parts["params"], key=lambda param: not param.is_scalar))
     backends = tuple(draw(st.lists(CORES, unique=True, max_size=4)))
-    archs = (
-        tuple(draw(st.lists(st.sampled_from(["v65", "v66", "v68", "v73"]), unique=True))) if "DSP" in backends else ()
-    )
-    return Op(
-        name=name,
-        inputs=tuple(draw(common_tensors("input", each)) for each in names[: draw(st.integers(1, 2))]),
-        outputs=tuple(draw(common_tensors("output", each)) for each in names[2 : 2 + draw(st.integers(1, 2))]),
-        params=tuple(sorted(params, key=lambda each: not each.is_scalar)),
-        backends=backends,
-        dsp_archs=archs,
-    )
+    archs = draw(st.lists(st.sampled_from(["v65", "v66", "v68", "v73"]), unique=True)) if "DSP" in backends else ()
+    return Op(name, **parts, backends=backends, dsp_archs=tuple(archs))
 
 
 @st.composite
@@ -129,19 +133,10 @@ REFERENCES = st.builds(Reference, source=st.just("") | PROSE, url=st.just("") | 
 @st.composite
 def rich_tensors(draw: st.DrawFn, role: str, name: str) -> Tensor:
     """Draw a tensor with anything that XML can express."""
-    rank = draw(
-        st.sampled_from([Rank(), Rank((1,)), Rank((1, 4)), Rank((0,)), *([Rank(scalar=True)] * (role == "param"))])
-    )
-    datatypes = tuple(
-        draw(
-            st.lists(
-                st.sampled_from([row for row in ALL if row.kind in ("int", "uint", "float")]),
-                min_size=1,
-                max_size=3,
-                unique=True,
-            )
-        )
-    )
+    ranks = [Rank(), Rank((1,)), Rank((1, 4)), Rank((0,)), *([Rank(scalar=True)] * (role == "param"))]
+    rank = draw(st.sampled_from(ranks))
+    numeric = st.sampled_from([row for row in ALL if row.kind in ("int", "uint", "float")])
+    datatypes = tuple(draw(st.lists(numeric, min_size=1, max_size=3, unique=True)))
     enum: tuple[str, ...] = ()
     if role == "param" and all(row.integral for row in datatypes):
         enum = draw(st.sampled_from([(), ("NEAREST", "LINEAR")]))
@@ -173,18 +168,15 @@ def rich_tensors(draw: st.DrawFn, role: str, name: str) -> Tensor:
 @st.composite
 def rich_ops(draw: st.DrawFn, name: str) -> Op:
     """Draw an op with anything that XML can express."""
-    names = draw(st.permutations(["x", "in[1]", "a b", "default", "beta", "p.q"]))
     backends = tuple(draw(st.lists(st.sampled_from(["CPU", "GPU", "HTP", "DSP", "AIC", "LPAI"]), unique=True)))
-    archs = tuple(draw(st.lists(st.sampled_from(["v65", "v68", "v73"]), unique=True))) if "DSP" in backends else ()
+    archs = draw(st.lists(st.sampled_from(["v65", "v68", "v73"]), unique=True)) if "DSP" in backends else ()
     return Op(
-        name=name,
-        inputs=tuple(draw(rich_tensors("input", each)) for each in names[: draw(st.integers(1, 2))]),
-        outputs=tuple(draw(rich_tensors("output", each)) for each in names[2 : 2 + draw(st.integers(1, 2))]),
-        params=tuple(draw(rich_tensors("param", each)) for each in names[4 : 4 + draw(st.integers(0, 2))]),
+        name,
+        **parts_of(draw, rich_tensors),
         description=tuple(draw(st.lists(PASSAGES, max_size=2))),
         references=tuple(draw(st.lists(REFERENCES, max_size=2))),
         backends=backends,
-        dsp_archs=archs,
+        dsp_archs=tuple(archs),
         use_default_translation=draw(st.sampled_from([None, True, False])),
     )
 

@@ -34,43 +34,25 @@ CPU_X = "<Input><Name>x</Name><Datatype>FLOAT_32</Datatype></Input>"
 def test_files_of_one_package_become_one(tmp_path: Path) -> None:
     (package,) = packages(tmp_path, collection(), collection(op(name="Shift"), supplement(CPU_X, name="Shift")))
     assert [each.name for each in package.ops] == ["Scale", "Shift"]
-    assert len(package.supplements) == 1
-    assert len(package.sources) == 2
-
-
-def test_xml_and_json_of_one_package_become_one(tmp_path: Path) -> None:
-    first = collection().replace('Domain="aisw" Version="1.0"', 'Domain="" Version=""')
-    (package,) = packages(tmp_path, first, udo(type="Shift"))
+    assert (len(package.supplements), len(package.sources)) == (1, 2)
+    in_xml = collection().replace('Domain="aisw" Version="1.0"', 'Domain="" Version=""')
+    (package,) = packages(tmp_path, in_xml, udo(type="Shift"))
     assert [each.name for each in package.ops] == ["Scale", "Shift"]
+    (package,) = packages(tmp_path, collection(), collection(op(backends="HTP")))
+    assert [(each.name, each.backends) for each in package.ops] == [("Scale", ("CPU", "HTP"))], "what both say alike"
+    (package,) = packages(tmp_path, collection(), collection(op(name="B")).replace("Version", 'UseQHPI="true" Version'))
+    assert package.use_qhpi is True
+    assert [each.name for each in packages(tmp_path, collection(), collection(name="Other"))] == ["Demo", "Other"]
+    (tmp_path / "demo.xml").write_text(collection())
+    (package,), findings = load([tmp_path / "demo.xml", str(tmp_path / "demo.xml")])
+    assert (len(package.ops), len(package.sources), findings.all()) == (1, 1, ()), "a file given twice is read once"
 
 
 def test_files_that_disagree(tmp_path: Path) -> None:
-    assert [
-        "has another Domain or Version" in each
-        for each in warnings(tmp_path, collection(), collection(op(name="B")).replace("1.0", "2"))
-    ] == [True]
-    other = collection(op(tensor("Input", "z") + tensor("Output", "y")))
-    assert ["in another file too, and differently" in each for each in errors(tmp_path, collection(), other)] == [True]
-
-
-def test_a_file_given_twice_is_read_once(tmp_path: Path) -> None:
-    (tmp_path / "demo.xml").write_text(collection())
-    (package,), findings = load([tmp_path / "demo.xml", str(tmp_path / "demo.xml")])
-    assert (len(package.ops), len(package.sources), findings.all()) == (1, 1, ())
-
-
-def test_what_two_files_say_alike_is_one_op(tmp_path: Path) -> None:
-    (package,) = packages(tmp_path, collection(), collection(op(backends="HTP")))
-    assert [(each.name, each.backends) for each in package.ops] == [("Scale", ("CPU", "HTP"))]
-
-
-def test_packages_of_different_names_stay_apart(tmp_path: Path) -> None:
-    assert [each.name for each in packages(tmp_path, collection(), collection(name="Other"))] == ["Demo", "Other"]
-
-
-def test_use_qhpi_of_any_file_counts(tmp_path: Path) -> None:
-    (package,) = packages(tmp_path, collection(), collection(op(name="B")).replace("Version", 'UseQHPI="true" Version'))
-    assert package.use_qhpi is True
+    [warning] = warnings(tmp_path, collection(), collection(op(name="B")).replace("1.0", "2"))
+    assert "has another Domain or Version" in warning
+    [error] = errors(tmp_path, collection(), collection(op(tensor("Input", "z") + tensor("Output", "y"))))
+    assert "in another file too, and differently" in error
 
 
 def test_several_packages_in_one_json(tmp_path: Path) -> None:
@@ -135,16 +117,16 @@ def test_a_dtd_is_refused_in_every_encoding(encoding: str, tmp_path: Path) -> No
     assert any("a config may not have a DTD or entities" in each.message for each in raised.value.findings)
 
 
-@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
-def test_json_in_its_encodings(encoding: str, tmp_path: Path) -> None:
-    (package,) = load([_written(tmp_path, udo().encode(encoding))])[0]
-    assert package.ops[0].name == "Scale"
+def test_json_in_its_encodings(tmp_path: Path) -> None:
+    for encoding in ("utf-8", "utf-8-sig", "utf-16"):
+        (package,) = load([_written(tmp_path, udo().encode(encoding))])[0]
+        assert package.ops[0].name == "Scale"
 
 
-@pytest.mark.parametrize("newline", ["\n", "\r\n"])
-def test_places_with_any_newline(newline: str, tmp_path: Path) -> None:
-    text = collection(op(tensor("Input", "x;") + Y)).replace("\n", newline)
-    assert [finding.location.line for finding in problems_of(tmp_path, text.encode())] == [4]
+def test_places_with_any_newline(tmp_path: Path) -> None:
+    for newline in ("\n", "\r\n"):
+        text = collection(op(tensor("Input", "x;") + Y)).replace("\n", newline)
+        assert [finding.location.line for finding in problems_of(tmp_path, text.encode())] == [4]
 
 
 # --- locations --------------------------------------------------------------------------------------------
@@ -264,11 +246,6 @@ def test_everything_of_an_op(tmp_path: Path) -> None:
     assert (found.use_default_translation, found.backends, found.dsp_archs) == (False, ("DSP", "CPU"), ("v68", "v73"))
 
 
-@pytest.mark.parametrize("empty", ["<Repeated></Repeated>", "<IsStaticTensor/>", "<Default></Default>"])
-def test_optional_elements_may_be_empty(empty: str, tmp_path: Path) -> None:
-    assert not problems_of(tmp_path, collection(op(tensor("Input", "x", more=empty) + Y)))
-
-
 def test_elements_in_any_order(tmp_path: Path) -> None:
     body = "<SupportedBackend>GPU</SupportedBackend>" + Y + param("a", default="1") + X
     found = only_op(tmp_path, collection(op(body)))
@@ -276,18 +253,22 @@ def test_elements_in_any_order(tmp_path: Path) -> None:
     assert found.backends == ("GPU", "CPU")
 
 
-def test_comments_and_processing_instructions_are_skipped(tmp_path: Path) -> None:
-    text = (
-        "<!-- one --><?two three?>"
-        + collection(op("<!-- in -->" + X + Y + "<?pi?>"), "<!-- end -->")
-        + "<!-- after -->"
-    )
-    assert not problems_of(tmp_path, text)
+WHERE = 'xmlns:xs="http://www.w3.org/2001/XMLSchema-instance" xs:noNamespaceSchemaLocation="OpDef.xsd" PackageName'
+ACCEPTED = {
+    **{
+        empty: collection(op(tensor("Input", "x", more=empty) + Y))
+        for empty in ("<Repeated></Repeated>", "<IsStaticTensor/>", "<Default></Default>")
+    },
+    "comments and processing instructions": (
+        f"<!-- one --><?two three?>{collection(op('<!-- in -->' + X + Y + '<?pi?>'), '<!-- end -->')}<!-- after -->"
+    ),
+    "a location of the schema": collection().replace("PackageName", WHERE),
+}
 
 
-def test_a_schema_location_is_accepted(tmp_path: Path) -> None:
-    where = 'xmlns:xs="http://www.w3.org/2001/XMLSchema-instance" xs:noNamespaceSchemaLocation="OpDef.xsd" PackageName'
-    assert not problems_of(tmp_path, collection().replace("PackageName", where))
+@pytest.mark.parametrize("what", ACCEPTED)
+def test_accepted_without_a_warning(what: str, tmp_path: Path) -> None:
+    assert not problems_of(tmp_path, ACCEPTED[what])
 
 
 def _written(tmp_path: Path, text: str | bytes) -> Path:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.opdef.texts import X, Y, collection, errors, op, param, problems_of, supplement, tensor, udo, warnings
+from tests.opdef.texts import X, Y, collection, op, param, problems_of, supplement, tensor, udo
 from udogen.findings import Finding, Location, render
 
 CPU_X = "<Input><Name>x</Name><Datatype>FLOAT_32</Datatype></Input>"
@@ -135,27 +135,14 @@ def test_no_problem_is_reported(text: str, tmp_path: Path) -> None:
     assert problems_of(tmp_path, text) == []
 
 
-@pytest.mark.parametrize(("message", "text"), ERRORS.items(), ids=ERRORS.keys())
-def test_error(message: str, text: str, tmp_path: Path) -> None:
-    found = errors(tmp_path, text)
-    assert len(found) == 1, "one mistake, one message"
-    assert message in found[0]
+ROWS = [*(("error", *row) for row in ERRORS.items()), *(("warning", *row) for row in WARNINGS.items())]
 
 
-@pytest.mark.parametrize(("message", "text"), WARNINGS.items(), ids=WARNINGS.keys())
-def test_warning(message: str, text: str, tmp_path: Path) -> None:
-    assert not errors(tmp_path, text)
-    found = warnings(tmp_path, text)
-    assert len(found) == 1, "one doubt, one message"
-    assert message in found[0]
-
-
-@pytest.mark.parametrize("text", [*ERRORS.values(), *WARNINGS.values()])
-def test_every_problem_has_a_place_and_a_hint(text: str, tmp_path: Path) -> None:
-    lines = text.splitlines()
-    for finding in problems_of(tmp_path, text):
-        assert 0 < finding.location.line <= len(lines)
-        assert finding.hint
+@pytest.mark.parametrize(("severity", "message", "text"), ROWS, ids=[row[1] for row in ROWS])
+def test_one_problem_with_a_place_and_a_hint(severity: str, message: str, text: str, tmp_path: Path) -> None:
+    [finding] = [each for each in problems_of(tmp_path, text) if severity == "warning" or each.is_error]
+    assert finding.severity == severity and message in finding.message
+    assert 0 < finding.location.line <= len(text.splitlines()) and finding.hint
 
 
 def test_hints_name_what_was_meant(tmp_path: Path) -> None:

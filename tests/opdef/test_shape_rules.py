@@ -97,65 +97,48 @@ def test_repeated_tensors_and_the_config_where_there_is_no_rule(package: OpPacka
     assert found["y"].shape == (2, 3)
 
 
-@pytest.mark.parametrize(
-    ("body", "message", "hint"),
-    [
-        ("raise ValueError('no such thing')", "rules.py:2: no such thing", "in: raise ValueError('no such thing')"),
-        ("return {'y': op.x.shape[9]}", "rules.py:2: IndexError: tuple index out of range", ""),
-        (
-            "return {'y': op.strid}",
-            "rules.py:2: AttributeError: op `Pool` has no input, parameter or op `strid`: did you mean `stride`?",
-            "",
-        ),
-        ("return {'y': op.bias.shape}", "rules.py:2: AttributeError: 'NoneType' object has no attribute 'shape'", ""),
-        ("return [1, 2]", "rules.py:1: Pool returned [1, 2]", "return {'y': …}"),
-        ("return {'z': [1]}", "rules.py:1: Pool op `Pool` has no output `z`: it has y", "name an output"),
-        ("return {'y': [1, 2]}", "rules.py:1: Pool returned a shape of rank 2 for `y`: [1, 2]", "the config gives 4D"),
-        ("return {'y': [1, 2, 3, 0.5]}", "rules.py:1: Pool returned [1, 2, 3, 0.5] for `y`", "integers"),
-        ("return {'y': [1, 0, 3, 4]}", "Pool returned the shape [1, 0, 3, 4] for `y`", "an extent is at least 1"),
-        ("return {'y': [1] * 9}", "returned the shape [1, 1, 1, 1, 1, 1, 1, 1, 1] for `y`", "at most 8"),
-    ],
-)
-def test_mistakes_in_a_rule_are_errors_with_its_line(
-    body: str, message: str, hint: str, package: OpPackage, tmp_path: Path
-) -> None:
-    rules = rules_of(f"def Pool(op):\n    {body}\n", package, tmp_path)
+# The body of a rule -> a part of the message, and of the hint.
+MISTAKES = {
+    "raise ValueError('no such thing')": ("rules.py:2: no such thing", "in: raise ValueError('no such thing')"),
+    "return {'y': op.x.shape[9]}": ("rules.py:2: IndexError: tuple index out of range", ""),
+    "return {'y': op.strid}": (
+        "rules.py:2: AttributeError: op `Pool` has no input, parameter or op `strid`: did you mean `stride`?", ""
+    ),
+    "return {'y': op.bias.shape}": ("rules.py:2: AttributeError: 'NoneType' object has no attribute 'shape'", ""),
+    "return [1, 2]": ("rules.py:1: Pool returned [1, 2]", "return {'y': …}"),
+    "return {'z': [1]}": ("rules.py:1: Pool op `Pool` has no output `z`: it has y", "name an output"),
+    "return {'y': [1, 2]}": ("rules.py:1: Pool returned a shape of rank 2 for `y`: [1, 2]", "the config gives 4D"),
+    "return {'y': [1, 2, 3, 0.5]}": ("rules.py:1: Pool returned [1, 2, 3, 0.5] for `y`", "integers"),
+    "return {'y': [1, 0, 3, 4]}": ("Pool returned the shape [1, 0, 3, 4] for `y`", "an extent is at least 1"),
+    "return {'y': [1] * 9}": ("returned the shape [1, 1, 1, 1, 1, 1, 1, 1, 1] for `y`", "at most 8"),
+    "return {'y': 'FLOAT_3'}": ("Pool_dtypes returned 'FLOAT_3' for `y`", "return a data type"),
+    "return {'y': 'INT_32'}": ("Pool_dtypes returned INT_32 for `y`", "the config allows FLOAT_32, UINT_8"),
+    "return {'many': [[1]]}": ("Split returned [[1]] for `many`", "return a list of 2"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("body", MISTAKES)
+def test_mistakes_in_a_rule_are_errors_with_its_line(body: str, package: OpPackage, tmp_path: Path) -> None:
+    message, hint = MISTAKES[body]
+    name = next((name for name in ("Pool_dtypes", "Split") if name in message), "Pool")
+    rules = rules_of(f"def {name}(op):\n    {body}\n", package, tmp_path)
+    op = name.removesuffix("_dtypes")
     with pytest.raises(ShapeRuleFailed) as caught:
-        rules.infer("Pool", X)
+        rules.infer(op, X, outputs={"many": 2} if op == "Split" else None)
     assert message in caught.value.message and hint in caught.value.hint
     assert caught.value.message.startswith(str(tmp_path / "rules.py"))
     assert caught.value.exit_code == 5
 
 
-@pytest.mark.parametrize(
-    ("returned", "message"),
-    [("'FLOAT_3'", "Pool_dtypes returned 'FLOAT_3' for `y`"), ("'INT_32'", "Pool_dtypes returned INT_32 for `y`")],
-)
-def test_mistakes_in_data_types(returned: str, message: str, package: OpPackage, tmp_path: Path) -> None:
-    rules = rules_of(f"def Pool_dtypes(op):\n    return {{'y': {returned}}}\n", package, tmp_path)
-    with pytest.raises(ShapeRuleFailed) as caught:
-        rules.infer("Pool", X)
-    assert message in caught.value.message
-
-
-def test_a_list_for_a_repeated_output_has_one_entry_for_each(package: OpPackage, tmp_path: Path) -> None:
-    rules = rules_of("def Split(op):\n    return {'many': [[1]]}\n", package, tmp_path)
-    with pytest.raises(ShapeRuleFailed, match=r"Split returned \[\[1\]\] for `many`"):
-        rules.infer("Split", X, outputs={"many": 2})
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
+def test_files_that_hold_no_rules(package: OpPackage, tmp_path: Path) -> None:
+    for text, message in (
         ("def Pol(op):\n    return {}\n", "has no rule for any of the ops Pool, Split"),
         ("def Pool(op:\n", "rules.py:1: "),
         ("import nothing_of_this_name\n", "cannot be loaded: ModuleNotFoundError"),
-    ],
-)
-def test_files_that_hold_no_rules(text: str, message: str, package: OpPackage, tmp_path: Path) -> None:
-    with pytest.raises(UsageError) as caught:
-        rules_of(text, package, tmp_path)
-    assert message in caught.value.message
+    ):
+        with pytest.raises(UsageError) as caught:
+            rules_of(text, package, tmp_path)
+        assert message in caught.value.message
 
 
 def test_what_is_asked_must_fit_the_config(package: OpPackage, tmp_path: Path) -> None:

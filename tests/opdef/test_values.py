@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -21,34 +20,22 @@ def depth(value: Value) -> int:
 
 # --- booleans and ranks -----------------------------------------------------------------------------------
 
-
-@pytest.mark.parametrize(
-    ("text", "value"),
-    [("true", True), ("True", True), (" TRUE ", True), ("1", True), ("false", False), ("0", False), ("yes", None),
-     ("", None), ("2", None)],
-)  # fmt: skip
-def test_bool(text: str, value: bool | None) -> None:
-    assert values.parse_bool(text) is value
-
-
-@pytest.mark.parametrize(
-    ("text", "shown"),
-    [
-        ("SCALAR", "SCALAR"), ("scalar", "SCALAR"), ("0D", "0D"), ("1D", "1D"), ("4D", "4D"), ("5D", "5D"),
-        ("ND", "ND"),
-        ("nD", "ND"), ("N", "ND"), ("any", "ND"), ("4", "4D"), ("1D or 4D", "1D or 4D"), ("4D, 1D", "1D or 4D"),
-        ("1D/4D", "1D or 4D"), ("1D|4D", "1D or 4D"), ("2D-4D", "2D or 3D or 4D"), ("2D..4D", "2D or 3D or 4D"),
-        ("2 to 3D", "2D or 3D"), ("3D or 3D", "3D"), ("4-D", "4D"),
-    ],
-)  # fmt: skip
-def test_rank(text: str, shown: str) -> None:
-    assert str(values.parse_rank(text)) == shown
+BOOLS = {
+    **dict.fromkeys(("true", "True", " TRUE ", "1"), True), **dict.fromkeys(("false", "0"), False),
+    **dict.fromkeys(("yes", "", "2"), None),
+}  # fmt: skip
+RANKS = {
+    "SCALAR": "SCALAR", "scalar": "SCALAR", "0D": "0D", "1D": "1D", "4D": "4D", "5D": "5D", "ND": "ND", "nD": "ND",
+    "N": "ND", "any": "ND", "4": "4D", "1D or 4D": "1D or 4D", "4D, 1D": "1D or 4D", "1D/4D": "1D or 4D",
+    "1D|4D": "1D or 4D", "2D-4D": "2D or 3D or 4D", "2D..4D": "2D or 3D or 4D", "2 to 3D": "2D or 3D",
+    "3D or 3D": "3D", "4-D": "4D", "1D or": "1D",
+    **dict.fromkeys(("", "four", "4D-2D", "10D", "D", "-1D", "or", "1D and 4D", "4D tensor", ","), "None"),
+}  # fmt: skip
 
 
-@pytest.mark.parametrize("text", ["", "four", "4D-2D", "10D", "D", "-1D", "1D or", "or", "1D and 4D", "4D tensor", ","])
-def test_no_rank(text: str) -> None:
-    found = values.parse_rank(text)
-    assert found is None or (text == "1D or" and found == Rank((1,)))
+def test_booleans_and_ranks() -> None:
+    assert {text: values.parse_bool(text) for text in BOOLS} == BOOLS
+    assert {text: str(values.parse_rank(text)) for text in RANKS} == RANKS
 
 
 @given(st.sets(st.integers(0, 9)))
@@ -68,39 +55,29 @@ def test_any_text_is_a_rank_or_none(text: str) -> None:
 # --- defaults ---------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("text", "value"),
-    [
-        ("1", 1), ("-1", -1), ("+1", 1), ("0x10", 16), ("007", 7), ("1.5", 1.5), ("1.", 1.0), (".5", 0.5),
-        ("1e-3", 1e-3),
-        ("1.5f", 1.5), ("1f", 1.0), ("inf", float("inf")), ("-inf", float("-inf")),
-        ("[1, 2]", (1, 2)), ("{1, 2}", (1, 2)), ("[[1, 2], [3, 4]]", ((1, 2), (3, 4))), ("{{1},{2}}", ((1,), (2,))),
-        ("[1, 2,]", (1, 2)), ("[]", ()), ("{ }", ()), ("[ 1 ,2 ]", (1, 2)),
-        ("N-1", None), ("same as in[0]", None), ("{0,..,0}", None), ("[1, 2", None), ("1, 2]", None), ("[1 2]", None),
-        ("[1}", None), ("[,]", None), ("[1,,2]", None), ("1e400", None), ("1_000", None), ("--1", None),
-        ("1-1", None), ("0x", None),
-        ("[a]", None), ("[" * 9 + "]" * 9, None), ("9" * 41, float("9" * 41)), ("true", None),
-    ],
+NUMBER_TEXTS = {
+    "1": 1, "-1": -1, "+1": 1, "0x10": 16, "007": 7, "1.5": 1.5, "1.": 1.0, ".5": 0.5, "1e-3": 1e-3, "1.5f": 1.5,
+    "1f": 1.0, "inf": float("inf"), "-inf": float("-inf"), "9" * 41: float("9" * 41),
+    "[1, 2]": (1, 2), "{1, 2}": (1, 2), "[[1, 2], [3, 4]]": ((1, 2), (3, 4)), "{{1},{2}}": ((1,), (2,)),
+    "[1, 2,]": (1, 2), "[]": (), "{ }": (), "[ 1 ,2 ]": (1, 2),
+    **dict.fromkeys(
+        ("N-1", "same as in[0]", "{0,..,0}", "[1, 2", "1, 2]", "[1 2]", "[1}", "[,]", "[1,,2]", "1e400", "1_000", "--1",
+         "1-1", "0x", "[a]", "[" * 9 + "]" * 9, "true"),
+    ),
+}  # fmt: skip
+TYPED_TEXTS: tuple[tuple[str, tuple[DataType, ...], Value | None], ...] = (
+    ("true", (BOOL,), True), ("0", (BOOL,), False), ("2", (BOOL,), 2), ("[true, False]", (BOOL,), (1, 0)),
+    ("[true]", (INT,), None), ("1.0", (INT,), 1), ("[1.0, 2.5]", (INT,), (1, 2.5)), ("1.0", (INT, FLOAT), 1.0),
+    ("abc", (STRING,), "abc"), ("12", (STRING,), "12"), ("[1]", (STRING,), "[1]"), ("abc", (BACKEND_SPECIFIC,), "abc"),
+    ("12", (BACKEND_SPECIFIC,), 12), ("LINEAR", (INT,), 1), ("1", (INT,), 1), ("CUBIC", (INT,), None),
 )  # fmt: skip
-def test_default_of_numbers(text: str, value: Value | None) -> None:
-    assert values.parse_default(text, (FLOAT,)) == value
 
 
-@pytest.mark.parametrize(
-    ("text", "types", "value"),
-    [
-        ("true", (BOOL,), True), ("0", (BOOL,), False), ("2", (BOOL,), 2),
-        ("[true, False]", (BOOL,), (1, 0)), ("[true]", (INT,), None),
-        ("1.0", (INT,), 1), ("[1.0, 2.5]", (INT,), (1, 2.5)), ("1.0", (INT, FLOAT), 1.0),
-        ("abc", (STRING,), "abc"), ("12", (STRING,), "12"), ("[1]", (STRING,), "[1]"),
-        ("abc", (BACKEND_SPECIFIC,), "abc"), ("12", (BACKEND_SPECIFIC,), 12),
-        ("LINEAR", (INT,), 1), ("1", (INT,), 1), ("CUBIC", (INT,), None),
-    ],
-)  # fmt: skip
-def test_default_of_types(text: str, types: tuple[DataType, ...], value: Value | None) -> None:
-    found = values.parse_default(text, types, ("NEAREST", "LINEAR"))
-    assert found == value
-    assert type(found) is type(value)
+def test_texts_of_defaults() -> None:
+    assert {text: values.parse_default(text, (FLOAT,)) for text in NUMBER_TEXTS} == NUMBER_TEXTS
+    for text, types, value in TYPED_TEXTS:
+        found = values.parse_default(text, types, ("NEAREST", "LINEAR"))
+        assert (found, type(found)) == (value, type(value)), text
 
 
 @given(NUMBER_VALUES)
@@ -124,9 +101,9 @@ def test_json_has_the_same_values(value: Value) -> None:
     assert values.flatten(value) == values.flatten(tuple(values.flatten(value)))
 
 
-@pytest.mark.parametrize("raw", [None, {}, [None], ["1"], float("inf"), [float("nan")], [[[[[[[[[1]]]]]]]]]])
-def test_json_that_is_no_default(raw: object) -> None:
-    assert values.from_json(raw, (FLOAT,)) is None
+def test_json_that_is_no_default() -> None:
+    for raw in (None, {}, [None], ["1"], float("inf"), [float("nan")], [[[[[[[[[1]]]]]]]]]):
+        assert values.from_json(raw, (FLOAT,)) is None, raw
 
 
 # --- range checks -----------------------------------------------------------------------------------------
@@ -134,42 +111,30 @@ def test_json_that_is_no_default(raw: object) -> None:
 SCALAR = Rank(scalar=True)
 
 
-@pytest.mark.parametrize(
-    ("value", "datatype", "rank"),
-    [
-        (1, "FLOAT_32", SCALAR), (1.5, "FLOAT_32", SCALAR), (float("inf"), "FLOAT_32", SCALAR),
-        (255, "UINT_8", SCALAR),
-        (-128, "INT_8", SCALAR), (True, "BOOL_8", SCALAR), (1, "BOOL_8", SCALAR), ("x", "STRING", SCALAR),
-        ((1, 2), "INT_32", Rank((1,))), ((1, 2), "INT_32", Rank()), (((1,), (2,)), "INT_32", Rank((1, 2))),
-        (7, "INT_32", Rank((1,))),
-        ((), "INT_32", Rank((1,))), (255, "UFIXED_POINT_8", SCALAR), (1, "BACKEND_SPECIFIC", SCALAR),
-        (65504, "FLOAT_16", SCALAR),
-        ((1 << 64) - 1, "UINT_64", SCALAR),
-    ],
+FITTING: tuple[tuple[Value, str, Rank], ...] = (
+    (1, "FLOAT_32", SCALAR), (1.5, "FLOAT_32", SCALAR), (float("inf"), "FLOAT_32", SCALAR), (255, "UINT_8", SCALAR),
+    (-128, "INT_8", SCALAR), (True, "BOOL_8", SCALAR), (1, "BOOL_8", SCALAR), ("x", "STRING", SCALAR),
+    ((1, 2), "INT_32", Rank((1,))), ((1, 2), "INT_32", Rank()), (((1,), (2,)), "INT_32", Rank((1, 2))),
+    (7, "INT_32", Rank((1,))), ((), "INT_32", Rank((1,))), (255, "UFIXED_POINT_8", SCALAR),
+    (1, "BACKEND_SPECIFIC", SCALAR), (65504, "FLOAT_16", SCALAR), ((1 << 64) - 1, "UINT_64", SCALAR),
 )  # fmt: skip
-def test_it_fits(value: Value, datatype: str, rank: Rank) -> None:
-    known = parse(datatype)
-    assert known
-    assert values.fault_of_default(value, known, rank) is None
+UNFIT: tuple[tuple[Value, str, Rank, str], ...] = (
+    (256, "UINT_8", SCALAR, "holds 0 … 255"), (-1, "UINT_32", SCALAR, "holds 0 …"), (2, "BOOL_8", SCALAR, "0 … 1"),
+    (1.5, "INT_32", SCALAR, "integers"), ("x", "INT_32", SCALAR, "is text"), (1e39, "FLOAT_32", SCALAR, "FLOAT_32 hol"),
+    (65505, "FLOAT_16", SCALAR, "FLOAT_16 holds"), (10**400, "FLOAT_64", SCALAR, "FLOAT_64 holds"),
+    (256, "UFIXED_POINT_8", SCALAR, "holds 0 … 255"), (0.5, "SFIXED_POINT_8", SCALAR, "integers"),
+    ((1, 2), "INT_32", SCALAR, "is a list"), ((1, 2), "INT_32", Rank((0,)), "is a list"),
+    ((1, 2), "INT_32", Rank((2,)), "rank 1"), (((1, 2), (3,)), "INT_32", Rank(), "different length"),
+    ((1, (2,)), "INT_32", Rank(), "different length"), ((1, 300), "UINT_8", Rank(), "is 300"),
+    ("x", "INT_32", Rank((1,)), "has rank 0"),
+)  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("value", "datatype", "rank", "fault"),
-    [
-        (256, "UINT_8", SCALAR, "holds 0 … 255"), (-1, "UINT_32", SCALAR, "holds 0 …"),
-        (2, "BOOL_8", SCALAR, "holds 0 … 1"),
-        (1.5, "INT_32", SCALAR, "integers"), ("x", "INT_32", SCALAR, "is text"),
-        (1e39, "FLOAT_32", SCALAR, "FLOAT_32 holds"),
-        (65505, "FLOAT_16", SCALAR, "FLOAT_16 holds"), (10**400, "FLOAT_64", SCALAR, "FLOAT_64 holds"),
-        (256, "UFIXED_POINT_8", SCALAR, "holds 0 … 255"), (0.5, "SFIXED_POINT_8", SCALAR, "integers"),
-        ((1, 2), "INT_32", SCALAR, "is a list"), ((1, 2), "INT_32", Rank((0,)), "is a list"),
-        ((1, 2), "INT_32", Rank((2,)), "rank 1"),
-        (((1, 2), (3,)), "INT_32", Rank(), "different length"), ((1, (2,)), "INT_32", Rank(), "different length"),
-        ((1, 300), "UINT_8", Rank(), "is 300"), ("x", "INT_32", Rank((1,)), "has rank 0"),
-    ],
-)  # fmt: skip
-def test_it_does_not_fit(value: Value, datatype: str, rank: Rank, fault: str) -> None:
-    assert fault in (values.fault_of_default(value, BY_NAME[datatype], rank) or "")
+def test_defaults_that_fit_and_that_do_not() -> None:
+    for value, datatype, rank in FITTING:
+        assert values.fault_of_default(value, BY_NAME[datatype], rank) is None, (value, datatype)
+    for value, datatype, rank, fault in UNFIT:
+        assert fault in (values.fault_of_default(value, BY_NAME[datatype], rank) or ""), (value, datatype)
 
 
 def test_an_enumeration_ends_somewhere() -> None:
@@ -189,16 +154,15 @@ def test_every_fault_is_found_or_none(value: Value, datatype: DataType) -> None:
         )
 
 
-@pytest.mark.parametrize(("value", "shape"), [(1, ()), ((1, 2), (2,)), (((1, 2, 3), (4, 5, 6)), (2, 3)), ((), (0,))])
-def test_shape(value: Value, shape: tuple[int, ...]) -> None:
-    assert values.shape(value) == shape
+def test_shape() -> None:
+    assert [values.shape(value) for value in (1, (1, 2), ((1, 2, 3), (4, 5, 6)), ())] == [(), (2,), (2, 3), (0,)]
 
 
 # --- data types -------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("datatype", ALL, ids=lambda row: row.name)
-def test_every_spelling(datatype: DataType) -> None:
-    assert parse(datatype.name) is parse(datatype.qnn) is datatype
-    assert not datatype.snpe or parse(datatype.snpe) is datatype
-    assert parse(datatype.name.lower()) is None
+def test_every_spelling() -> None:
+    for datatype in ALL:
+        assert parse(datatype.name) is parse(datatype.qnn) is datatype
+        assert not datatype.snpe or parse(datatype.snpe) is datatype
+        assert parse(datatype.name.lower()) is None

@@ -7,24 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from udogen.errors import ToolMissing
+from tests.making import need_runtime
 from udogen.qnn.interface import Interface
-from udogen.runtime.library import RuntimeLibrary, find_runtime
+from udogen.runtime.library import find_runtime
 
 
 @pytest.fixture(scope="session")
-def cpu_runtime() -> RuntimeLibrary:
-    """Qualcomm's CPU runtime, from the wheel or the SDK."""
-    try:
-        return find_runtime("cpu")
-    except ToolMissing as problem:
-        pytest.skip(f"{problem.message}: {problem.hint}")
-
-
-@pytest.fixture(scope="session")
-def interface(cpu_runtime: RuntimeLibrary) -> Interface:
-    """Its function table."""
-    return Interface.load(cpu_runtime.path)
+def interface() -> Interface:
+    """Return the function table of Qualcomm's CPU runtime."""
+    need_runtime("cpu")
+    return Interface.load(find_runtime("cpu").path)
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -101,45 +101,34 @@ def test_the_headers_for_packages_need_no_other(tmp_path: Path, own: str) -> Non
 
 @needs_gcc
 def test_the_gpu_header_is_laid_out_as_the_public_one(tmp_path: Path) -> None:
-    lines = ["#include <cstddef>", "#include <cstdio>", '#include "GPU/QnnGpuOpPackage.h"', "int main() {"]
-    lines += [f'std::printf("%s\\t%llu\\n", "{what}", (unsigned long long)({what}));' for what in GPU_LAYOUT]
-    output = compile_and_run(tmp_path, "\n".join([*lines, "}"]), include=resources.qnn_headers())
-    assert {what: int(number) for what, number in (line.split("\t") for line in output.splitlines())} == GPU_LAYOUT
+    assert measured(tmp_path, ["GPU/QnnGpuOpPackage.h"], GPU_LAYOUT) == GPU_LAYOUT
+
+
+# Some numbers of each group of headers, and how many facts there are at least.
+AGREED = {
+    "qnn": (abi.QNN, 700, {
+        "sizeof(Qnn_Tensor_t)": 144, "sizeof(Qnn_OpConfig_t)": 80, "sizeof(Qnn_Param_t)": 160,
+        "offsetof(QnnInterface_t, v2)": 40,
+    }),
+    "udo": (abi.UDO, 150, {
+        "sizeof(SnpeUdo_Param_t)": 64, "offsetof(SnpeUdo_OperationInfo_t, inputInfos)": 72,
+        "SNPE_UDO_DATATYPE_UINT_8": 0x100, "UDO_DATATYPE_UINT_8": 0x100, "SNPE_UDO_UNKNOWN_ERROR": 0xFFFFFFFF,
+    }),
+    "dsp": (abi.DSP, 1, {
+        "sizeof(QnnDspOpPackage_OperationInfo_t)": 80,
+        "offsetof(QnnDspOpPackage_OperationInfo_t, createOpFactory)": 24,
+        "offsetof(SnpeUdo_DspGlobalInfrastructure_t, hexNNv2Infra)": 16,
+    }),
+}  # fmt: skip
 
 
 @needs_gcc
-def test_compiler_and_cffi_agree_on_every_layout_and_value(tmp_path: Path) -> None:
-    expected = agreed(tmp_path, abi.QNN)
-    assert len(expected) > 700
-    assert expected["sizeof(Qnn_Tensor_t)"] == 144
-    assert expected["sizeof(Qnn_OpConfig_t)"] == 80
-    assert expected["sizeof(Qnn_Param_t)"] == 160
-    assert expected["offsetof(QnnInterface_t, v2)"] == 40
-
-
-@needs_gcc
-def test_they_agree_on_udo(tmp_path: Path) -> None:
-    expected = agreed(tmp_path, abi.UDO)
-    assert len(expected) > 150
-    assert expected["sizeof(SnpeUdo_Param_t)"] == 64
-    assert expected["offsetof(SnpeUdo_OperationInfo_t, inputInfos)"] == 72
-    assert expected["SNPE_UDO_DATATYPE_UINT_8"] == expected["UDO_DATATYPE_UINT_8"] == 0x100
-    assert expected["SNPE_UDO_UNKNOWN_ERROR"] == 0xFFFFFFFF
-    assert (
-        abi.ffi(abi.UDO).integer_const("API_VERSION_MAJOR"),
-        abi.ffi(abi.UDO).integer_const("API_VERSION_MINOR"),
-    ) == (
-        1,
-        6,
-    )
-
-
-@needs_gcc
-def test_they_agree_on_op_packages_for_the_old_dsp(tmp_path: Path) -> None:
-    expected = agreed(tmp_path, abi.DSP)
-    assert expected["sizeof(QnnDspOpPackage_OperationInfo_t)"] == 80
-    assert expected["offsetof(QnnDspOpPackage_OperationInfo_t, createOpFactory)"] == 24
-    assert expected["offsetof(SnpeUdo_DspGlobalInfrastructure_t, hexNNv2Infra)"] == 16
+@pytest.mark.parametrize("name", AGREED)
+def test_compiler_and_cffi_agree_on_every_layout_and_value(name: str, tmp_path: Path) -> None:
+    headers, least, some = AGREED[name]
+    expected = dict(facts(headers))
+    assert measured(tmp_path, headers.roots, expected) == expected
+    assert len(expected) > least and expected.items() >= some.items()
 
 
 @needs_gcc
@@ -155,6 +144,7 @@ def test_the_headers_of_udo_hold_on_hexagon_where_pointers_have_four_bytes(tmp_p
 
 def test_every_name_of_udo_exists_with_and_without_snpe() -> None:
     ffi = abi.ffi(abi.UDO)
+    assert [ffi.integer_const(f"API_VERSION_{part}") for part in ("MAJOR", "MINOR")] == [1, 6]
     values = {name: value for name, value in facts(abi.UDO) if name.startswith(("SNPE_UDO_", "UDO_"))}
     assert len(values) > 90
     for name, value in values.items():
@@ -164,20 +154,12 @@ def test_every_name_of_udo_exists_with_and_without_snpe() -> None:
         assert not name.startswith("Udo_") or name == "Udo_PkgVersion_t" or f"Snpe{name}" in types
 
 
-def agreed(folder: Path, headers: abi.Headers) -> dict[str, int]:
-    """Return cffi's values for some headers, after a C++ compiler has confirmed them."""
-    expected = dict(facts(headers))
-    lines = [
-        "#include <cstddef>",
-        "#include <cstdio>",
-        *(f'#include "{root}"' for root in headers.roots),
-        "int main() {",
-    ]
-    lines += [f'std::printf("%s\\t%llu\\n", "{what}", (unsigned long long)({what}));' for what in expected]
+def measured(folder: Path, headers: Iterable[str], expressions: Iterable[str]) -> dict[str, int]:
+    """Return the values that a C++ compiler has for some expressions."""
+    lines = ["#include <cstddef>", "#include <cstdio>", *(f'#include "{header}"' for header in headers), "int main() {"]
+    lines += [f'std::printf("%s\\t%llu\\n", "{what}", (unsigned long long)({what}));' for what in expressions]
     output = compile_and_run(folder, "\n".join([*lines, "}"]), include=resources.qnn_headers())
-    measured = {what: int(number) for what, number in (line.split("\t") for line in output.splitlines())}
-    assert measured == expected
-    return expected
+    return {what: int(number) for what, number in (line.split("\t") for line in output.splitlines())}
 
 
 def facts(headers: abi.Headers) -> Iterator[tuple[str, int]]:

@@ -15,7 +15,7 @@ from tests.snpe.packages import config, package
 from udogen.configs import resolve
 from udogen.configs.load import load
 from udogen.errors import RunFailed
-from udogen.findings import ConfigError, Findings
+from udogen.findings import ConfigError
 from udogen.runtime import OpSession
 from udogen.runtime.built import Built, find_built
 from udogen.runtime.op.request import CallOptions, make_call
@@ -45,22 +45,19 @@ def tensor(name: str, cpu: str = "FLOAT_32", **more: object) -> dict[str, object
 
 
 def op(name: str, inputs: list[object], output: object, **more: object) -> dict[str, object]:
-    cores = {"core_types": ["CPU", "DSP"], "dsp_arch_types": ["v68"]}
-    return {"type": name, "inputs": inputs, "outputs": [output], **cores, **more}
+    body = {"type": name, "inputs": inputs, "outputs": [output]}
+    return {**body, "core_types": ["CPU", "DSP"], "dsp_arch_types": ["v68"], **more}
 
 
 OPS = [
     op(
-        "Affine",
-        [tensor("x"), tensor("w", static=True)],
-        tensor("y"),
+        "Affine", [tensor("x"), tensor("w", static=True)], tensor("y"),
         scalar_params=[{"name": "k", "data_type": "FLOAT_32", "default_value": 1.0}],
         tensor_params=[{"name": "table", "data_type": "FLOAT_32"}],
     ),
-    op("Total", [tensor("parts", repeated=True)], tensor("y"), core_types=["CPU"]),
+    op("Total", [tensor("parts", repeated=True)], tensor("y"), core_types=["CPU"], dsp_arch_types=[]),
     op("Negate", [tensor("x", "UINT_8")], tensor("y", "FIXED_8")),
-]
-OPS[1].pop("dsp_arch_types")
+]  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -110,19 +107,14 @@ TABLE = np.array([0.5], "f4")
 @pytest.mark.parametrize("what", ["x", "w", "y", "table", "x w", "x y", "x w y table"])
 def test_quantized_and_floats_in_any_mixture(built: Built, what: str) -> None:
     """Each tensor may have floats or 8-bit data; a quantized output is right within one step."""
-    given, quants = {"x": X, "w": W}, {}
-    seen = {"x": X.astype("f8"), "w": W.astype("f8")}
-    for name, encoding in (("x", XQ), ("w", WQ)):
-        if name in what:
-            given[name], quants[name] = quantized(given[name], *encoding), encoding
-            seen[name] = real(given[name], *encoding)
-    table: Any = TABLE
-    if "table" in what:
-        table, quants["table"] = quantized(TABLE, *TQ), TQ
-    dtypes = {"y": "UFIXED_POINT_8" if "y" in what else "FLOAT_32"}
-    if "y" in what:
-        quants["y"] = YQ
-    found = run(built, "Affine", given, quants=quants, dtypes=dtypes, params={"table": table})
+    quants = {name: encoding for name, encoding in {"x": XQ, "w": WQ, "y": YQ, "table": TQ}.items() if name in what}
+    given = {
+        name: quantized(array, *quants[name]) if name in quants else array
+        for name, array in {"x": X, "w": W, "table": TABLE}.items()
+    }
+    seen = {name: real(array, *quants[name]) if name in quants else array.astype("f8") for name, array in given.items()}
+    dtypes, params = {"y": "UFIXED_POINT_8" if "y" in what else "FLOAT_32"}, {"table": given.pop("table")}
+    found = run(built, "Affine", given, quants=quants, dtypes=dtypes, params=params)
     wanted = seen["x"] * seen["w"] + 0.5
     if "y" in what:
         assert found.dtype == np.uint8
@@ -175,47 +167,37 @@ def test_other_types_are_still_refused(built: Built) -> None:
         run(built, "Affine", {"x": X.astype("i4"), "w": W}, params={"table": TABLE})
 
 
+def one_type(folder: Path, dtype: str, core: str, **more: object) -> Path:
+    """Write a config of one op with one type."""
+    x = {"name": "x", "data_type": dtype}
+    op = {"type": "A", "inputs": [x], "outputs": [x | {"name": "y"}], "core_types": [core], **more}
+    return config(folder, package("P", op))
+
+
 def test_a_type_that_a_core_does_not_know_is_ignored(tmp_path: Path) -> None:
     """With a warning that names the place, the type and the core; nothing is refused."""
-    [made], _ = load([config(tmp_path, package("P", op("A", [tensor("x", "FLOAT_16")], tensor("y", "UINT_16"))))])
-    findings = Findings()
-    found = resolve.for_backend(made, "cpu", findings).ops[0]
-    assert [row.name for row in found.inputs[0].accepted] == ["FLOAT_32", "UFIXED_POINT_8"]
-    assert [row.name for row in found.outputs[0].accepted] == ["FLOAT_32", "UFIXED_POINT_8"]
-    assert not findings.errors
-    assert [(str(each.location), each.message) for each in findings.warnings] == [
-        (f"{tmp_path}/config.json:1", "`x` of `A` is FLOAT_16, which CPU does not support: it is ignored"),
-        (f"{tmp_path}/config.json:1", "`y` of `A` is UINT_16, which CPU does not support: it is ignored"),
-    ]
-
-
-@pytest.mark.parametrize(("written", "taken"), [("UINT_32", "UFIXED_POINT_8 UINT_8"), ("FLOAT_16", "FLOAT_32")])
-def test_of_v66_too(tmp_path: Path, written: str, taken: str) -> None:
-    x = {"name": "x", "data_type": written}
-    body = {
-        "type": "A",
-        "inputs": [x],
-        "outputs": [x | {"name": "y"}],
-        "core_types": ["DSP"],
-        "dsp_arch_types": ["v66"],
-    }
-    [made], findings = load([config(tmp_path, package("P", body))])
-    found = resolve.for_backend(made, "dsp", findings).ops[0]
-    assert " ".join(row.name for row in found.inputs[0].datatypes) == taken
-    expected = f"`x` of `A` is {written}, which DSP does not support: it is ignored"
-    assert expected in [p.message for p in findings.warnings]
+    for written, core, archs, taken in (
+        ("FLOAT_16", "CPU", [], "FLOAT_32 UFIXED_POINT_8"),
+        ("UINT_16", "CPU", [], "FLOAT_32 UFIXED_POINT_8"),
+        ("UINT_32", "DSP", ["v66"], "UFIXED_POINT_8 UINT_8"),
+        ("FLOAT_16", "DSP", ["v66"], "FLOAT_32"),
+    ):
+        [made], findings = load([one_type(tmp_path, written, core, dsp_arch_types=archs)])
+        found = resolve.for_backend(made, core.lower(), findings).ops[0]
+        assert [" ".join(row.name for row in each.accepted) for each in found.tensors] == [taken] * 2
+        assert not findings.errors
+        message = f"`x` of `A` is {written}, which {core} does not support: it is ignored"
+        assert message in [each.message for each in findings.warnings]
+        assert {each.location.line > 0 for each in findings.warnings} == {True}
 
 
 def test_where_no_type_is_left_it_is_an_error(tmp_path: Path) -> None:
     """A string is not a tensor; in the layout of QNN the types of a config are taken literally."""
-    x = {"name": "x", "data_type": "STRING"}
-    path = config(
-        tmp_path, package("P", {"type": "A", "inputs": [x], "outputs": [x | {"name": "y"}], "core_types": ["CPU"]})
-    )
+    path = one_type(tmp_path, "STRING", "CPU")
     with pytest.raises(ConfigError) as caught:
         make_packages([path], tmp_path / "out")
     assert "`x` of `A` is STRING, which the CPU runtime never passes to an op" in caught.value.findings[0].message
-    path.write_text(path.read_text().replace("STRING", "FLOAT_16"))
+    one_type(tmp_path, "FLOAT_16", "CPU")
     with pytest.raises(ConfigError):
         make_packages([path], tmp_path / "out", layout="qnn")
     assert make_packages([path], tmp_path / "out")

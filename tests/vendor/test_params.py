@@ -14,6 +14,7 @@ import pytest
 
 from tests.hexagon.running import need_tools
 from tests.making import cpu_package, gpu_package, htp_package, make_packages, op_session
+from tests.opdef import texts
 from udogen.errors import RunFailed
 from udogen.runtime.built import Built, find_source
 from udogen.runtime.hexagon.session import HexagonSession
@@ -39,21 +40,15 @@ X = np.ones(5, np.float32)
 
 
 def config(backend: str, folder: Path) -> Path:
-    def tensor(role: str, name: str, dtype: str, rank: str, default: str | None, *, mandatory: bool) -> str:
-        shape = f"<Shape><Rank>{rank}</Rank></Shape>"
-        end = f"<Default>{default}</Default>" if default else ""
-        head = f"<{role}><Name>{name}</Name><Mandatory>{str(mandatory).lower()}</Mandatory>"
-        return f"{head}<Datatype>{dtype}</Datatype>{shape}{end}</{role}>"
-
-    ops = "".join(
-        f"<OpDef><Name>{op}</Name>{tensor('Input', 'x', 'FLOAT_32', 'ND', None, mandatory=True)}"
-        f"{tensor('Output', 'y', 'FLOAT_32', 'ND', None, mandatory=True)}"
-        + "".join(tensor("Parameter", name, *KINDS[kind][:3], mandatory=False) for name, kind in params.items())
-        + f"<SupportedBackend>{backend.upper()}</SupportedBackend></OpDef>"
-        for op, params in ops_of(backend).items()
-    )
+    ops = ""
+    for name, params in ops_of(backend).items():
+        body = texts.X + texts.Y
+        for param, (dtype, rank, default, *_) in ((param, KINDS[kind]) for param, kind in params.items()):
+            more = f"<Default>{default}</Default>" if default else ""
+            body += texts.tensor("Parameter", param, dtype, rank=rank, mandatory="false", more=more)
+        ops += texts.op(body, name, backend.upper())
     file = folder / f"{backend}.xml"
-    file.write_text(f'<OpDefCollection PackageName="ParamsPackage"><OpDefList>{ops}</OpDefList></OpDefCollection>')
+    file.write_text(texts.collection(ops, name="ParamsPackage"))
     return file
 
 

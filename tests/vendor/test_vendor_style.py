@@ -46,12 +46,19 @@ Qnn_ErrorHandle_t free(CustomOp& operation) {
 """
 
 
-@pytest.mark.parametrize("backend", vendor.BACKENDS)
-def test_the_style_is_known_by_the_text(backend: str) -> None:
-    own = (EXAMPLE / "kernels" / backend / "ScaleClamp.cpp").read_bytes()
-    assert vendor.style(backend, own) == "vendor"
-    assert not vendor.style(backend, (EXAMPLE / "kernels" / "args" / "ScaleClamp.cpp").read_bytes())
-    assert not vendor.style(backend, b"// REGISTER_OP(X, f) QnnGpu_Kernel_t\n/* UdoDspShared */ int x;")
+def kernels_of(folder: Path, text: str) -> Path:
+    """Write a kernel; returns its folder."""
+    folder.mkdir()
+    (folder / "ScaleClamp.cpp").write_text(text)
+    return folder
+
+
+def test_the_style_is_known_by_the_text() -> None:
+    for backend in vendor.BACKENDS:
+        own = (EXAMPLE / "kernels" / backend / "ScaleClamp.cpp").read_bytes()
+        assert vendor.style(backend, own) == "vendor"
+        assert not vendor.style(backend, (EXAMPLE / "kernels" / "args" / "ScaleClamp.cpp").read_bytes())
+        assert not vendor.style(backend, b"// REGISTER_OP(X, f) QnnGpu_Kernel_t\n/* UdoDspShared */ int x;")
 
 
 def test_generating_again_keeps_the_style(tmp_path: Path) -> None:
@@ -61,6 +68,11 @@ def test_generating_again_keeps_the_style(tmp_path: Path) -> None:
     [package] = again["packages"]
     assert package["vendor_style"] == {"cpu": ["ScaleClamp"]}
     assert {file["action"] for file in package["files"]} == {"unchanged", "kept"}
+    folder = tmp_path / "ScaleClampPackage"
+    assert (folder / "include" / "CustomOpPackage.hpp").exists()
+    shutil.copyfile(EXAMPLE / "kernels" / "args" / "ScaleClamp.cpp", folder / "src" / "ops" / "ScaleClamp.cpp")
+    assert udogen("generate", CONFIG, "--backend", "cpu", "-o", tmp_path).returncode == 0
+    assert not (folder / "include" / "CustomOpPackage.hpp").exists(), "a kernel that was ported needs nothing of it"
 
 
 @pytest.mark.parametrize("backend", ["cpu", "htp"])
@@ -99,9 +111,7 @@ def test_kernels_copied_into_a_package_need_only_another_generation(tmp_path: Pa
 
 
 def test_kernels_that_register_themselves_choose_the_interface_of_htp(tmp_path: Path) -> None:
-    (tmp_path / "HTP").mkdir()
-    kernel = "BEGIN_PKG_OP_DEFINITION(PKG_ScaleClamp);\nEND_PKG_OP_DEFINITION(PKG_ScaleClamp);\n"
-    (tmp_path / "HTP" / "ScaleClamp.cpp").write_text(kernel)
+    kernels_of(tmp_path / "HTP", "BEGIN_PKG_OP_DEFINITION(PKG_ScaleClamp);\nEND_PKG_OP_DEFINITION(PKG_ScaleClamp);\n")
     arguments = ("generate", CONFIG, "--backend", "htp", "--kernels", tmp_path, "-o", tmp_path / "out")
     done = udogen(*arguments)
     assert "kernels for htp in the style of Qualcomm's generators: ScaleClamp (--htp-api core)" in done.stderr
@@ -109,24 +119,13 @@ def test_kernels_that_register_themselves_choose_the_interface_of_htp(tmp_path: 
     assert udogen("generate", CONFIG, "--backend", "htp", "-o", tmp_path / "out").returncode == 0
 
 
-@pytest.mark.parametrize("header", ["hvx_internal.h", "HAP_farf.h", "qhmath_hvx.h"])
-def test_headers_of_the_hexagon_sdk_that_a_kernel_includes_are_there(tmp_path: Path, header: str) -> None:
-    (tmp_path / "kernels").mkdir()
-    (tmp_path / "kernels" / "ScaleClamp.cpp").write_text(f"#include <{header}>\n")
-    arguments = ("generate", CONFIG, "--backend", "htp", "-o", tmp_path / "out")
-    udogen(*arguments, "--kernels", tmp_path / "kernels")
-    udogen(*arguments)
-    found = (tmp_path / "out" / "ScaleClampPackage" / "makefiles" / "hexagon" / "include").iterdir()
-    assert [each.name for each in found] == [header]
-
-
-def test_a_kernel_that_was_ported_needs_nothing_of_it(tmp_path: Path) -> None:
-    arguments = ("generate", CONFIG, "--backend", "cpu", "-o", tmp_path)
-    udogen(*arguments, "--kernels", EXAMPLE / "kernels")
-    package = tmp_path / "ScaleClampPackage"
-    shutil.copyfile(EXAMPLE / "kernels" / "args" / "ScaleClamp.cpp", package / "src" / "ops" / "ScaleClamp.cpp")
-    assert udogen(*arguments).returncode == 0
-    assert not (package / "include" / "CustomOpPackage.hpp").exists()
+def test_headers_of_the_hexagon_sdk_that_a_kernel_includes_are_there(tmp_path: Path) -> None:
+    for header in ("hvx_internal.h", "HAP_farf.h", "qhmath_hvx.h"):
+        arguments = ("generate", CONFIG, "--backend", "htp", "-o", tmp_path / f"out-{header}")
+        udogen(*arguments, "--kernels", kernels_of(tmp_path / header, f"#include <{header}>\n"))
+        udogen(*arguments)
+        found = (tmp_path / f"out-{header}" / "ScaleClampPackage" / "makefiles" / "hexagon" / "include").iterdir()
+        assert [each.name for each in found] == [header]
 
 
 @pytest.mark.parametrize(("backend", "target"), [("cpu", "cpu_x86"), ("gpu", "gpu_x86")])
@@ -161,9 +160,7 @@ def test_an_htp_kernel_that_registers_itself_runs(tmp_path: Path, backend: str, 
     kernel += (
         '[[maybe_unused]] static void say(int x) { debuglog("%d", x); errlog("%d of %s", x, "some"); errlog("all"); }\n'
     )
-    (tmp_path / "kernels").mkdir()
-    (tmp_path / "kernels" / "ScaleClamp.cpp").write_text(kernel)
-    built = htp_package(CONFIG, tmp_path / "out", tmp_path / "kernels")
+    built = htp_package(CONFIG, tmp_path / "out", kernels_of(tmp_path / "kernels", kernel))
     np.save(tmp_path / "x.npy", np.array([[1, 2, -3, 4]], np.float32))
     call = ("ScaleClamp", "--input", f"x={tmp_path / 'x.npy'}", "--param", "limit=1.5", "--param", "gain=[1, 2, 3, 4]")
     built_in = built.library if backend == "htp" else tmp_path / "out"
@@ -173,10 +170,7 @@ def test_an_htp_kernel_that_registers_itself_runs(tmp_path: Path, backend: str, 
 
 
 def test_functions_alone_are_completed(tmp_path: Path) -> None:
-    kernels = tmp_path / "kernels"
-    kernels.mkdir()
-    (kernels / "ScaleClamp.cpp").write_text(BLOCK)
-    built = cpu_package(CONFIG, tmp_path / "out", kernels)
+    built = cpu_package(CONFIG, tmp_path / "out", kernels_of(tmp_path / "kernels", BLOCK))
     [written] = (tmp_path / "out").rglob("src/ops/ScaleClamp.cpp")
     assert BLOCK in written.read_text()
     np.save(tmp_path / "x.npy", np.array([[1, 2]], np.float32))
@@ -202,9 +196,8 @@ udo::Status execute(const Args& args) { return args.x.size() != 0 ? udo::ok : ud
 def test_an_output_that_no_kernel_wrote_is_an_error(
     backend: str, kernel: str, more: tuple[str, ...], tmp_path: Path
 ) -> None:
-    (tmp_path / "kernels").mkdir()
-    (tmp_path / "kernels" / "ScaleClamp.cpp").write_text(kernel)
-    built = (cpu_package if backend == "cpu" else htp_package)(CONFIG, tmp_path / "out", tmp_path / "kernels")
+    kernels = kernels_of(tmp_path / "kernels", kernel)
+    built = (cpu_package if backend == "cpu" else htp_package)(CONFIG, tmp_path / "out", kernels)
     call = ("ScaleClamp", "--input", "x=1x4", "--param", "limit=3", "--param", "gain=[1, 1]", "--backend", backend)
     done = udogen("run", "op", built.library, *call, *more)
     assert done.returncode == 5
@@ -214,10 +207,9 @@ def test_an_output_that_no_kernel_wrote_is_an_error(
 def test_one_package_of_the_gpu_has_one_style(tmp_path: Path) -> None:
     text = CONFIG.read_text()
     [op] = re.findall(r"    <OpDef>.*?</OpDef>\n", text, re.DOTALL)
-    [config] = [tmp_path / "two.xml"]
-    config.write_text(
-        text.replace(op, op + op.replace("<Name>ScaleClamp<", "<Name>Other<")).replace("BACKEND_SPECIFIC", "FLOAT_32")
-    )
+    config = tmp_path / "two.xml"
+    text = text.replace(op, op + op.replace("<Name>ScaleClamp<", "<Name>Other<"))
+    config.write_text(text.replace("BACKEND_SPECIFIC", "FLOAT_32"))
     kernels = Path(shutil.copytree(EXAMPLE / "kernels" / "gpu", tmp_path / "kernels" / "gpu")).parent
     (kernels / "gpu" / "Other.cpp").write_text('#include "ops/Other.hpp"\n')
     with pytest.raises(UsageError, match="a package for gpu has kernels of one style"):

@@ -83,9 +83,12 @@ def _as_json(package: OpPackage) -> dict[str, object]:
 
 def _vendor_generators(findings: Findings) -> dict[str, tuple[str, ...]]:
     """Config -> those of Qualcomm's generators that accept it; adds an error for everything that they refuse."""
-    found = {file: vendor.verdict(data, file) for file, data in findings.contents.items()}
-    for verdict in found.values():
-        for each in verdict.refusals:
-            what = f"{verdict.meant} of Qualcomm's release {vendor.release()} would refuse this: {each.message}"
-            findings.error(each.location, what, each.hint)
-    return {file: verdict.takes for file, verdict in found.items()}
+    taken = {}
+    for file, data in findings.contents.items():
+        refused = vendor.refusals(data, file)
+        taken[file] = tuple(sorted(tool for tool, reasons in refused.items() if not reasons))
+        meant = next(iter(refused))
+        for reason in refused[meant] if not taken[file] else ():
+            what = f"{meant} of Qualcomm's release {vendor.release()} would refuse this: {reason.message}"
+            findings.error(reason.location, what, reason.hint)
+    return taken

@@ -108,10 +108,11 @@ def _for_backends(op: Op, package: OpPackage, chosen: Sequence[str]) -> Op | Non
 
 def _warn_of_refusals(text: str, package: OpPackage, findings: Findings) -> None:
     """Warn if Qualcomm's generators would refuse the converted config."""
-    found = vendor.verdict(text.encode(), "the converted config")
-    for each in found.refusals[:_SHOWN]:
-        what = f"{found.meant} of Qualcomm's release {vendor.release()} would refuse the converted config"
-        findings.warn(package.location, f"{what}: {each.message}", each.hint)
+    refused = vendor.refusals(text.encode(), "the converted config")
+    meant = next(iter(refused))
+    for reason in refused[meant][:_SHOWN] if all(refused.values()) else ():
+        what = f"{meant} of Qualcomm's release {vendor.release()} would refuse the converted config"
+        findings.warn(package.location, f"{what}: {reason.message}", reason.hint)
 
 
 def _check(text: str, out: Path | None, packages: Sequence[OpPackage], findings: Findings) -> None:

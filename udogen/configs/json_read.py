@@ -8,11 +8,11 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Annotated, Any
 
 from udogen.backends import architectures, canonical, split_dsp
-from udogen.documents.document import Document, Node, parse
-from udogen.documents.json_text import Path
+from udogen.documents.document import Node, parse
 from udogen.documents.typed import INVALID, Hint, one_of, read_keys, require, value_of
 from udogen.errors import UsageError
 from udogen.findings import Findings, Location, nearest
@@ -26,10 +26,10 @@ def read(data: bytes, file: str, findings: Findings) -> list[OpPackage]:
     """The packages of the file; none if something in it is wrong."""
     before = len(findings.errors)
     document = parse(data, file, findings)
-    if document is None or value_of(document.top, _PACKAGES) is INVALID or len(findings.errors) > before:
+    packages = INVALID if document is None else value_of(document.top, _PACKAGES)
+    if packages is INVALID or len(findings.errors) > before:
         return []
-    reader = _JsonReader(document, file, findings)
-    return [reader.package((key,), body) for key, body in document.value.items()]
+    return [_package(package, findings) for package in packages.values()]
 
 
 # --- keys: as in schemas/udo_config.schema.json -----------------------------------------------------------------------
@@ -37,13 +37,14 @@ def read(data: bytes, file: str, findings: Findings) -> list[OpPackage]:
 
 def _datatype(node: Node) -> Any:
     text = value_of(node, str)
-    if text is not INVALID and datatypes.parse(text) is None:
+    datatype = INVALID if text is INVALID else datatypes.parse(text)
+    if datatype is None:
         near = nearest(text, datatypes.spellings(), cutoff=0.75)
         raise UsageError(
             f"{node.shown} is not a data type",
             hint=f"did you mean {near}?" if near else "such as FLOAT_32, FIXED_8, UINT_8, INT_32",
         )
-    return text
+    return datatype
 
 
 def _architecture(node: Node) -> Any:
@@ -61,6 +62,22 @@ def _default(node: Node) -> object:
     return node.value
 
 
+@dataclass(frozen=True)
+class _Object:
+    """An object with its known keys."""
+
+    node: Node
+    values: Mapping[str, Any]
+
+    def get(self, key: str, otherwise: Any = "") -> Any:
+        """The value of a key."""
+        return self.values.get(key, otherwise)
+
+    def place(self, *keys: str) -> Location:
+        """The line of the object, or of something in it."""
+        return self.node.document.place((*self.node.path, *keys))
+
+
 def _object(keys: Mapping[str, Hint], *required: str) -> Hint:
     """A hint: an object with these keys; others are ignored with a warning."""
 
@@ -69,7 +86,7 @@ def _object(keys: Mapping[str, Hint], *required: str) -> Hint:
             return value_of(node, Mapping[str, object])
         for name in required:
             require(node, name)
-        return read_keys(node, keys, strict=False)
+        return _Object(node, read_keys(node, keys, strict=False))
 
     return read
 
@@ -86,7 +103,7 @@ def _filled(hint: Hint) -> Hint:
     return read
 
 
-_PER_CORE = Mapping[str, Annotated[str, _datatype]]
+_PER_CORE = Mapping[str, Annotated[Any, _datatype]]
 _SCALAR: Mapping[str, Hint] = {
     "name": str,
     "data_type": _datatype,
@@ -120,122 +137,112 @@ _PACKAGE: Mapping[str, Hint] = {
 _PACKAGES = _filled(Mapping[str, Annotated[Any, _object(_PACKAGE, "Operators", "UDO_PACKAGE_NAME")]])
 
 
+# --- the model --------------------------------------------------------------------------------------------------------
+
 _PerCore = dict[str, dict[str, list[TensorSupplement]]]  # core -> op -> its supplements
 
 
-class _JsonReader:
-    def __init__(self, text: Document, file: str, findings: Findings) -> None:
-        self._text = text
-        self._file = file
-        self._problems = findings
-
-    def package(self, path: Path, body: dict[str, Any]) -> OpPackage:
-        per_core: _PerCore = {}
-        ops = tuple(self._op((*path, "Operators", index), op, per_core) for index, op in enumerate(body["Operators"]))
-        return OpPackage(
-            name=body["UDO_PACKAGE_NAME"],
-            ops=ops,
-            supplements=tuple(
-                Supplement(
-                    backend=core,
-                    ops=tuple(OpSupplement(op, tuple(tensors)) for op, tensors in by_op.items()),
-                    location=next(iter(by_op.values()))[0].location,
-                )
-                for core, by_op in per_core.items()
-            ),
-            output_path=body.get("UDO_PACKAGE_PATH", ""),
-            snpe_udo_root=body.get("SNPE_UDO_ROOT", ""),
-            sources=(self._file,),
-            language="json",
-            location=self._text.place((*path, "UDO_PACKAGE_NAME")),
-        )
-
-    def _op(self, path: Path, body: dict[str, Any], per_core: _PerCore) -> Op:
-        name = body["type"]
-        found: dict[str, list[Tensor]] = {key: [] for key in _LISTS}
-        for key, role in _LISTS.items():
-            for index, each in enumerate(body.get(key, ())):
-                tensor = self._tensor((*path, key, index), each, key, index)
-                found[key].append(tensor)
-                for core, (datatype, place) in self._per_core(each, (*path, key, index)).items():
-                    extra = TensorSupplement(tensor.name, role, (datatype,), location=place)
-                    per_core.setdefault(canonical(core), {}).setdefault(name, []).append(extra)
-        backends, _ = split_dsp(body.get("core_types", ()))
-        archs = tuple(dict.fromkeys(arch.lower() for arch in body.get("dsp_arch_types", ())))
-        if archs and "DSP" not in backends:
-            self._problems.warn(
-                self._text.place((*path, "dsp_arch_types")),
-                f"`{name}` names DSP architectures, but DSP is not among its core_types",
-                'add "DSP" to core_types, or remove dsp_arch_types',
+def _package(body: _Object, findings: Findings) -> OpPackage:
+    per_core: _PerCore = {}
+    ops = tuple(_op(op, per_core, findings) for op in body.get("Operators"))
+    return OpPackage(
+        name=body.get("UDO_PACKAGE_NAME"),
+        ops=ops,
+        supplements=tuple(
+            Supplement(
+                backend=core,
+                ops=tuple(OpSupplement(op, tuple(tensors)) for op, tensors in by_op.items()),
+                location=next(iter(by_op.values()))[0].location,
             )
-        return Op(
-            name=name,
-            inputs=tuple(found["inputs"]),
-            outputs=tuple(found["outputs"]),
-            params=tuple(found["scalar_params"] + found["tensor_params"]),
-            backends=backends,
-            dsp_archs=archs,
-            location=self._text.place((*path, "type")),
-        )
+            for core, by_op in per_core.items()
+        ),
+        output_path=body.get("UDO_PACKAGE_PATH"),
+        snpe_udo_root=body.get("SNPE_UDO_ROOT"),
+        sources=(body.node.document.file,),
+        language="json",
+        location=body.place("UDO_PACKAGE_NAME"),
+    )
 
-    def _tensor(self, path: Path, body: dict[str, Any], key: str, index: int) -> Tensor:
-        known = _SCALAR if key == "scalar_params" else _TENSOR
-        body = {name: value for name, value in body.items() if name in known}
-        place = self._text.place(path)
-        name = body.get("name", "")
-        if not name and _LISTS[key] != "param":
-            name = f"{_LISTS[key]}_{index}"  # the documentation makes these names optional
-        datatype = datatypes.parse(body.get("data_type", ""))
-        types = (datatype,) if datatype else ()
-        if self._per_core(body, path):
-            if types:
-                self._problems.warn(
-                    place, f"`{name}` has data_type and per_core_data_types", "per_core_data_types are used"
-                )
-            types = (datatypes.BACKEND_SPECIFIC,)
-        elif not types and _LISTS[key] == "param":
-            types = (datatypes.BY_NAME["FLOAT_32"],)
-            self._problems.warn(place, f"parameter `{name}` has no data type", 'treated as "data_type": "FLOAT_32"')
-        elif not types:
-            self._problems.error(place, f"`{name}` has no data type", 'add "data_type" or "per_core_data_types"')
-        default, default_text = self._default(path, body, types)
-        return Tensor(
-            name=name,
-            role=_LISTS[key],
-            datatypes=types,
-            rank=Rank(scalar=key == "scalar_params"),
-            layout=body.get("tensor_layout", ""),
-            mandatory=_LISTS[key] != "param" or "default_value" not in body,
-            default=default,
-            default_text=default_text,
-            static=body.get("static", False),
-            repeated=body.get("repeated", False),
-            quantization_mode=body.get("quantization_mode", ""),
-            location=place,
-        )
 
-    def _default(
-        self, path: Path, body: dict[str, Any], types: tuple[datatypes.DataType, ...]
-    ) -> tuple[Value | None, str]:
-        """`default_value`, which is in Qualcomm's examples and tools, but not in the documentation."""
-        raw = body.get("default_value", "")
-        text = " ".join(raw.split()) if isinstance(raw, str) else json.dumps(raw)
-        if not text:
-            return None, ""
-        value = values.from_json(text if isinstance(raw, str) else raw, types)
-        if value is not None and len(text) <= values.LONGEST:
-            return value, ""
-        self._problems.warn(
-            self._text.place((*path, "default_value")),
-            f"the default of `{body.get('name', '')}` is not a value: `{text[:60]}`",
-            "it is stored as text; kernels see the parameter as absent",
+def _op(body: _Object, per_core: _PerCore, findings: Findings) -> Op:
+    name = body.get("type")
+    tensors: dict[str, list[Tensor]] = {key: [] for key in _LISTS}
+    for key, role in _LISTS.items():
+        for index, row in enumerate(body.get(key, ())):
+            tensors[key].append(tensor := _tensor(row, key, index, findings))
+            for core, (datatype, place) in _per_core(row).items():
+                extra = TensorSupplement(tensor.name, role, (datatype,), location=place)
+                per_core.setdefault(canonical(core), {}).setdefault(name, []).append(extra)
+    backends, _ = split_dsp(body.get("core_types", ()))
+    archs = tuple(dict.fromkeys(arch.lower() for arch in body.get("dsp_arch_types", ())))
+    if archs and "DSP" not in backends:
+        findings.warn(
+            body.place("dsp_arch_types"),
+            f"`{name}` names DSP architectures, but DSP is not among its core_types",
+            'add "DSP" to core_types, or remove dsp_arch_types',
         )
-        return None, text[: values.LONGEST]
+    return Op(
+        name=name,
+        inputs=tuple(tensors["inputs"]),
+        outputs=tuple(tensors["outputs"]),
+        params=tuple(tensors["scalar_params"] + tensors["tensor_params"]),
+        backends=backends,
+        dsp_archs=archs,
+        location=body.place("type"),
+    )
 
-    def _per_core(self, body: dict[str, Any], path: Path) -> dict[str, tuple[datatypes.DataType, Location]]:
-        return {
-            core: (known, self._text.place((*path, key, core)))
-            for key in ("per_core_data_type", "per_core_data_types")
-            for core, text in body.get(key, {}).items()
-            if (known := datatypes.parse(text)) is not None
-        }
+
+def _tensor(body: _Object, key: str, index: int, findings: Findings) -> Tensor:
+    role, place, name = _LISTS[key], body.place(), body.get("name")
+    if not name and role != "param":
+        name = f"{role}_{index}"  # the documentation makes these names optional
+    types = (body.get("data_type"),) if body.get("data_type") else ()
+    if _per_core(body):
+        if types:
+            findings.warn(place, f"`{name}` has data_type and per_core_data_types", "per_core_data_types are used")
+        types = (datatypes.BACKEND_SPECIFIC,)
+    elif not types and role == "param":
+        types = (datatypes.BY_NAME["FLOAT_32"],)
+        findings.warn(place, f"parameter `{name}` has no data type", 'treated as "data_type": "FLOAT_32"')
+    elif not types:
+        findings.error(place, f"`{name}` has no data type", 'add "data_type" or "per_core_data_types"')
+    default, default_text = _default_of(body, types, findings)
+    return Tensor(
+        name=name,
+        role=role,
+        datatypes=types,
+        rank=Rank(scalar=key == "scalar_params"),
+        layout=body.get("tensor_layout"),
+        mandatory=role != "param" or "default_value" not in body.values,
+        default=default,
+        default_text=default_text,
+        static=body.get("static", False),
+        repeated=body.get("repeated", False),
+        quantization_mode=body.get("quantization_mode"),
+        location=place,
+    )
+
+
+def _default_of(body: _Object, types: tuple[datatypes.DataType, ...], findings: Findings) -> tuple[Value | None, str]:
+    """`default_value`, which is in Qualcomm's examples and tools, but not in the documentation."""
+    raw = body.get("default_value")
+    text = " ".join(raw.split()) if isinstance(raw, str) else json.dumps(raw)
+    if not text:
+        return None, ""
+    value = values.from_json(text if isinstance(raw, str) else raw, types)
+    if value is not None and len(text) <= values.LONGEST:
+        return value, ""
+    findings.warn(
+        body.place("default_value"),
+        f"the default of `{body.get('name')}` is not a value: `{text[:60]}`",
+        "it is stored as text; kernels see the parameter as absent",
+    )
+    return None, text[: values.LONGEST]
+
+
+def _per_core(body: _Object) -> dict[str, tuple[datatypes.DataType, Location]]:
+    return {
+        core: (datatype, body.place(key, core))
+        for key in ("per_core_data_type", "per_core_data_types")
+        for core, datatype in body.get(key, {}).items()
+    }

@@ -1,4 +1,7 @@
-"""What Qualcomm's generators refuse in a config: rules found by running them (data/vendor_generators.toml)."""
+"""What Qualcomm's generators refuse in a config: rules found by running them (data/vendor_generators.toml).
+
+The `kind` of a finding is the generator that refuses; empty: both.
+"""
 
 from __future__ import annotations
 
@@ -7,13 +10,13 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any
 
 from lxml import etree
 
 from udogen import backends, resources
 from udogen.configs.load import parse
-from udogen.findings import Findings, Location
+from udogen.findings import Finding, Findings, Location
 from udogen.opdef import values
 from udogen.opdef.datatypes import ALL_VALID, BACKEND_SPECIFIC, BY_NAME
 from udogen.opdef.model import Op, OpPackage, Tensor, TensorSupplement
@@ -25,47 +28,29 @@ _TRUTHS = ("Mandatory", "Repeated", "IsStaticTensor", "OnlyDefaultSupported", "U
 _MARK = {"?": (0, 1), "+": (1, 0), "*": (0, 0)}  # least and most elements; 0: no limit
 
 
-class Refusal(NamedTuple):
-    """One thing that a generator of Qualcomm refuses."""
-
-    tools: tuple[str, ...]
-    location: Location
-    message: str
-    hint: str = ""
-
-
-class Verdict(NamedTuple):
-    """Whether the generators accept a config."""
-
-    meant: str  # the generator for configs of this kind
-    takes: tuple[str, ...]  # the generators that accept it
-    refusals: tuple[Refusal, ...]  # of the generator that is meant, if none accepts it
-
-
 def facts() -> dict[str, Any]:
     """The table of what they accept."""
     return resources.facts("vendor_generators")
 
 
-def verdict(data: bytes, file: str) -> Verdict:
-    """Check a config by the rules of the generators."""
+def refusals(data: bytes, file: str) -> dict[str, list[Finding]]:
+    """What each generator refuses in a config, by the rules; the generator that is meant for its kind is the first."""
     found = [*_of_text(data, file)]
     if not found:
         packages = parse(data, file, Findings())
-        found = [each for package in packages for each in _of_package(package)]
-    takes = tuple(tool for tool in (QNN, SNPE) if not any(tool in each.tools for each in found))
+        found = [finding for package in packages for finding in _of_package(package)]
     for_snpe = data.lstrip()[:1] != b"<" or b"DSP_V" in data
-    meant = SNPE if for_snpe else QNN
-    return Verdict(meant, takes, () if takes else tuple(each for each in found if meant in each.tools))
+    tools = (SNPE, QNN) if for_snpe else (QNN, SNPE)
+    return {tool: [finding for finding in found if finding.kind in ("", tool)] for tool in tools}
 
 
-def _of_text(data: bytes, file: str) -> Iterator[Refusal]:
+def _of_text(data: bytes, file: str) -> Iterator[Finding]:
     """What they refuse before they read any op."""
     if data.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] == b"<":
         try:
             root = etree.fromstring(data, etree.XMLParser(resolve_entities=False, no_network=True, load_dtd=False))
         except (etree.XMLSyntaxError, ValueError) as fault:
-            yield Refusal((QNN, SNPE), Location(file), f"it is not well-formed XML: {fault}")
+            yield Finding(f"it is not well-formed XML: {fault}", location=Location(file))
             return
         yield from _of_element(root, file, supplemental=False)
         return
@@ -73,9 +58,8 @@ def _of_text(data: bytes, file: str) -> Iterator[Refusal]:
         body = json.loads(data)
     except ValueError as fault:
         line = getattr(fault, "lineno", 0)
-        yield Refusal(
-            (QNN, SNPE), Location(file, line), f"it is not strict JSON: {fault}", "remove comments and trailing commas"
-        )
+        hint = "remove comments and trailing commas"
+        yield Finding(f"it is not strict JSON: {fault}", hint, Location(file, line))
         return
     yield from _of_json(body, data.decode("utf-8", "replace"), file)
 
@@ -83,7 +67,7 @@ def _of_text(data: bytes, file: str) -> Iterator[Refusal]:
 # --- XML --------------------------------------------------------------------------------------------------
 
 
-def _of_element(node: etree._Element, file: str, *, supplemental: bool) -> Iterator[Refusal]:
+def _of_element(node: etree._Element, file: str, *, supplemental: bool) -> Iterator[Finding]:
     """An element and all below it: attributes, order, number, values."""
     tag = str(node.tag)
     where = Location(file, node.sourceline or 0)
@@ -91,7 +75,7 @@ def _of_element(node: etree._Element, file: str, *, supplemental: bool) -> Itera
     own = facts()["supplemental"] if supplemental else {}
     row: Mapping[str, Any] = own.get(tag) or facts()["elements"].get(tag, {})
     for message, hint in (*_of_attributes(node, tag, row), *_of_content(node, tag, row.get("holds", "").split())):
-        yield Refusal((QNN, SNPE), where, message, hint)
+        yield Finding(message, hint, where)
     for child in node:
         if isinstance(child.tag, str):
             yield from _of_element(child, file, supplemental=supplemental)
@@ -175,14 +159,14 @@ def _fault_of_value(tag: str, text: str) -> str:
 # --- JSON -------------------------------------------------------------------------------------------------
 
 
-def _of_json(body: Any, text: str, file: str) -> Iterator[Refusal]:
+def _of_json(body: Any, text: str, file: str) -> Iterator[Finding]:
     """What their reader refuses of a config that udogen can read."""
     for package in body.values() if isinstance(body, dict) else ():
         for op in package.get("Operators", ()):
             for name, message, hint in _of_operator(op):
                 at = text.find(f'"{name}"')
                 line = text.count("\n", 0, at) + 1 if at >= 0 else 0
-                yield Refusal((QNN, SNPE), Location(file, line), message, hint)
+                yield Finding(message, hint, Location(file, line))
 
 
 def _of_operator(op: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
@@ -236,11 +220,10 @@ def _allowed(words: Sequence[str]) -> str:
 # --- the model --------------------------------------------------------------------------------------------
 
 
-def _of_package(package: OpPackage) -> Iterator[Refusal]:
+def _of_package(package: OpPackage) -> Iterator[Finding]:
     """Rules for the model of a config."""
-    both = (QNN, SNPE)
     if not re.fullmatch(r"[A-Za-z_]\w*", package.name, re.ASCII):
-        yield Refusal(both, package.location, f"`{package.name}` is not a C++ name", "letters, digits and _")
+        yield Finding(f"`{package.name}` is not a C++ name", "letters, digits and _", package.location)
     named = _ops_by_backend(package)
     yield from _of_backends(package, named)
     defined = {op.name for op in package.ops}
@@ -248,11 +231,11 @@ def _of_package(package: OpPackage) -> Iterator[Refusal]:
         for name in supplement.supported:
             if name not in defined:
                 message = f"SupportedOps names `{name}`, which is not defined"
-                yield Refusal(both, supplement.location, message, "remove it")
+                yield Finding(message, "remove it", supplement.location)
     for op in package.ops:
         for tensor in op.tensors:
             for message, hint in _of_tensor(tensor):
-                yield Refusal(both, tensor.location, f"`{tensor.name}` of `{op.name}`: {message}", hint)
+                yield Finding(f"`{tensor.name}` of `{op.name}`: {message}", hint, tensor.location)
     for backend, ops in named.items():
         for op in ops:
             yield from _on_backend(op, backend, package)
@@ -269,22 +252,19 @@ def _ops_by_backend(package: OpPackage) -> dict[str, list[Op]]:
     return found
 
 
-def _of_backends(package: OpPackage, named: Mapping[str, Sequence[Op]]) -> Iterator[Refusal]:
+def _of_backends(package: OpPackage, named: Mapping[str, Sequence[Op]]) -> Iterator[Finding]:
     qnn, snpe = facts()["qnn"], facts()["snpe"]
     if len(named) > 1:
-        yield Refusal(
-            (QNN,),
-            package.location,
-            f"the package is for {', '.join(named)}; release {release()} accepts one backend",
-            "give each backend its own config: `udogen convert --to xml --backend NAME`",
-        )
+        what = f"the package is for {', '.join(named)}; release {release()} accepts one backend"
+        hint = "give each backend its own config: `udogen convert --to xml --backend NAME`"
+        yield Finding(what, hint, package.location, kind=QNN)
     versions = [f"DSP_{version}" for version in snpe["versions"]]
     for name, ops in named.items():
         if name not in qnn["backends"]:
-            yield Refusal((QNN,), ops[0].location, f"the backend {name}", _allowed(qnn["backends"]))
+            yield Finding(f"the backend {name}", _allowed(qnn["backends"]), ops[0].location, kind=QNN)
         if name not in (*snpe["backends"], *versions):
             known = _allowed((*snpe["backends"], *versions))
-            yield Refusal((SNPE,), ops[0].location, f"the backend {name}", known)
+            yield Finding(f"the backend {name}", known, ops[0].location, kind=SNPE)
 
 
 def release() -> str:
@@ -362,7 +342,7 @@ def _of_enumeration(tensor: Tensor, kind: str, *, has_default: bool) -> Iterator
         yield "the default of an enumeration is not a number", "name an enumerator"
 
 
-def _on_backend(op: Op, backend: str, package: OpPackage) -> Iterator[Refusal]:
+def _on_backend(op: Op, backend: str, package: OpPackage) -> Iterator[Finding]:
     """What is refused of an op on one backend."""
     hexagon = backend in ("HTP", "HTP_FP16") or (backend.startswith("DSP_V") and int(backend[5:]) >= 68)
     extra = _supplements_of(op, backend, package)
@@ -375,12 +355,12 @@ def _on_backend(op: Op, backend: str, package: OpPackage) -> Iterator[Refusal]:
             is_open = ALL_VALID in (*tensor.datatypes, *own.datatypes)
         if is_open:
             what = f"{name} is BACKEND_SPECIFIC, and no supplement for {backend} defines it"
-            yield Refusal((QNN, SNPE), tensor.location, what, f'add <SupplementalOpDefList Backend="{backend}">')
+            yield Finding(what, f'add <SupplementalOpDefList Backend="{backend}">', tensor.location)
         if own is not None and own.layouts[-1:] not in ((), ("UNDEFINED",)) and tensor.rank.ranks != (0,):
             what = f"{name} has a layout in the supplement of {backend}"
-            yield Refusal((QNN, SNPE), own.location, what, "write the layout into the <OpDef>")
+            yield Finding(what, "write the layout into the <OpDef>", own.location)
         for message, hint in _on_hexagon(tensor) if hexagon else ():
-            yield Refusal((QNN, SNPE), tensor.location, f"{name} {message} on {backend}", hint)
+            yield Finding(f"{name} {message} on {backend}", hint, tensor.location)
 
 
 def _supplements_of(op: Op, backend: str, package: OpPackage) -> dict[tuple[str, str], TensorSupplement]:

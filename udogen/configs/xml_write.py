@@ -10,7 +10,6 @@ from xml.sax.saxutils import escape, quoteattr
 
 from udogen.findings import Findings
 from udogen.opdef import values
-from udogen.opdef.datatypes import DataType
 from udogen.opdef.model import (
     Constraint,
     Op,
@@ -117,134 +116,103 @@ def _with_ops(supplement: Supplement) -> Supplement:
 
 def _collection(package: OpPackage, comments: Comments) -> Iterator[str]:
     yield from _comments(comments.get((), ()))
-    qhpi = "" if package.use_qhpi is None else f' UseQHPI="{_truth(package.use_qhpi)}"'
-    yield (
-        f"<OpDefCollection PackageName={quoteattr(package.name)} Domain={quoteattr(package.domain)} "
-        f"Version={quoteattr(package.version)}{qhpi}>"
+    named = {"PackageName": package.name, "Domain": package.domain, "Version": package.version}
+    qhpi = {} if package.use_qhpi is None else {"UseQHPI": _truth(package.use_qhpi)}
+    yield from _element(
+        _head("OpDefCollection", **named, **qhpi),
+        _element("OpDefList", *(_op(op, comments) for op in package.ops)),
+        *map(_supplement, package.supplements),
     )
-    yield "  <OpDefList>"
-    for op in package.ops:
-        yield from _indent(_op(op, comments), 4)
-    yield "  </OpDefList>"
-    for supplement in package.supplements:
-        yield from _indent(_supplement(supplement), 2)
-    yield "</OpDefCollection>"
 
 
 def _op(op: Op, comments: Comments) -> Iterator[str]:
     yield from _comments(comments.get((op.name,), ()))
-    yield "<OpDef>"
-    yield f"  <Name>{escape(op.name)}</Name>"
-    yield from _indent(_description(op.description) if op.description else iter(["<Description/>"]), 2)
-    for each in op.references:
-        yield f"  <Reference Source={quoteattr(each.source)} Url={quoteattr(each.url)}>{escape(each.text)}</Reference>"
-    for tensor in op.tensors:
-        yield from _indent(_comments(comments.get((op.name, tensor.name), ())), 2)
-        yield from _indent(_tensor(tensor), 2)
-    if op.use_default_translation is not None:
-        yield f"  <UseDefaultTranslation>{_truth(op.use_default_translation)}</UseDefaultTranslation>"
-    for backend in op.backends:
-        archs = op.dsp_archs if backend == "DSP" else ()
-        for name in [f"DSP_{arch.upper()}" for arch in archs] or [backend]:
-            yield f"  <SupportedBackend>{escape(name)}</SupportedBackend>"
-    yield "</OpDef>"
+    names = [f"DSP_{arch.upper()}" for arch in op.dsp_archs] or ["DSP"]
+    translated = op.use_default_translation
+    yield from _element(
+        "OpDef",
+        [_line("Name", op.name)],
+        _description(op.description) if op.description else ["<Description/>"],
+        (_line(_head("Reference", Source=each.source, Url=each.url), each.text) for each in op.references),
+        *(
+            lines
+            for tensor in op.tensors
+            for lines in (_comments(comments.get((op.name, tensor.name), ())), _tensor(tensor))
+        ),
+        _lines("UseDefaultTranslation", "" if translated is None else _truth(translated)),
+        *(_lines("SupportedBackend", *(names if backend == "DSP" else [backend])) for backend in op.backends),
+    )
 
 
 def _tensor(tensor: Tensor) -> Iterator[str]:
-    tag = _TAGS[tensor.role]
-    yield f"<{tag}>"
-    yield f"  <Name>{escape(tensor.name)}</Name>"
-    yield from _indent(_description(tensor.description), 2)
-    yield from _indent(_constraints(tensor.constraints), 2)
-    yield f"  <Mandatory>{_truth(tensor.mandatory)}</Mandatory>"
-    yield from _indent(_datatypes(tensor.datatypes), 2)
-    yield from _indent(_quant(tensor.quant), 2)
-    yield "  <Shape>"
-    yield f"    <Rank>{tensor.rank}</Rank>"
-    yield from _indent(_optional("Layout", tensor.layout), 4)
-    yield from _indent(_optional("Text", tensor.shape_text), 4)
-    yield "  </Shape>"
-    default = tensor.default_text if tensor.default is None else values.show(tensor.default)
-    yield from _indent(_optional("Default", default), 2)
-    if tensor.repeated and tensor.role != "param":
-        yield "  <Repeated>true</Repeated>"
-    if tensor.dynamic_shape is not None:
-        yield f"  <DynamicShape><Text>{escape(tensor.dynamic_shape)}</Text></DynamicShape>"
-    if tensor.static and tensor.role == "input":
-        yield "  <IsStaticTensor>true</IsStaticTensor>"
-    if tensor.enum:
-        items = "".join(f"<Enum>{escape(item)}</Enum>" for item in tensor.enum)
-        yield f"  <Enumeration>{items}</Enumeration>"
-    yield f"</{tag}>"
+    dynamic = [] if tensor.dynamic_shape is None else [_line("Text", tensor.dynamic_shape)]
+    return _element(
+        _TAGS[tensor.role],
+        [_line("Name", tensor.name)],
+        _description(tensor.description),
+        _constraints(tensor.constraints),
+        [_line("Mandatory", _truth(tensor.mandatory))],
+        _lines("Datatype", *(datatype.qnn for datatype in tensor.datatypes)),
+        *map(_quant, tensor.quant),
+        _element(
+            "Shape",
+            [_line("Rank", str(tensor.rank))],
+            _lines("Layout", tensor.layout),
+            _lines("Text", tensor.shape_text),
+        ),
+        _lines("Default", tensor.default_text if tensor.default is None else values.show(tensor.default)),
+        _lines("Repeated", "true" if tensor.repeated and tensor.role != "param" else ""),
+        [f"<DynamicShape>{text}</DynamicShape>" for text in dynamic],
+        _lines("IsStaticTensor", "true" if tensor.static and tensor.role == "input" else ""),
+        [f"<Enumeration>{''.join(_lines('Enum', *tensor.enum))}</Enumeration>"] if tensor.enum else [],
+    )
 
 
 def _supplement(supplement: Supplement) -> Iterator[str]:
-    runtime = f" Runtime={quoteattr(supplement.runtime)}" if supplement.runtime else ""
-    yield f"<SupplementalOpDefList Backend={quoteattr(supplement.backend)}{runtime}>"
-    if supplement.supported:
-        yield "  <SupportedOps>"
-        for name in supplement.supported:
-            yield f"    <OpName>{escape(name)}</OpName>"
-        yield "  </SupportedOps>"
-    for op in supplement.ops:
-        yield "  <SupplementalOpDef>"
-        yield f"    <Name>{escape(op.name)}</Name>"
-        for tensor in op.tensors:
-            yield from _indent(_tensor_supplement(tensor), 4)
-        yield "  </SupplementalOpDef>"
-    yield "</SupplementalOpDefList>"
+    runtime = {"Runtime": supplement.runtime} if supplement.runtime else {}
+    supported = _element("SupportedOps", [_line("OpName", name) for name in supplement.supported])
+    return _element(
+        _head("SupplementalOpDefList", Backend=supplement.backend, **runtime),
+        supported if supplement.supported else [],
+        *(
+            _element("SupplementalOpDef", [_line("Name", op.name)], *map(_tensor_supplement, op.tensors))
+            for op in supplement.ops
+        ),
+    )
 
 
 def _tensor_supplement(tensor: TensorSupplement) -> Iterator[str]:
-    tag = _TAGS[tensor.role]
-    yield f"<{tag}>"
-    yield f"  <Name>{escape(tensor.name)}</Name>"
-    yield from _indent(_constraints(tensor.constraints), 2)
-    yield from _indent(_datatypes(tensor.datatypes), 2)
-    yield from _indent(_quant(tensor.quant), 2)
-    if tensor.layouts or tensor.shape_text:
-        yield "  <Shape>"
-        for layout in tensor.layouts:
-            yield f"    <Layout>{escape(layout)}</Layout>"
-        yield from _indent(_optional("Text", tensor.shape_text), 4)
-        yield "  </Shape>"
-    if tensor.default is not None:
-        yield f"  <Default>{escape(values.show(tensor.default))}</Default>"
-    if tensor.only_default:
-        yield "  <OnlyDefaultSupported>true</OnlyDefaultSupported>"
-    yield f"</{tag}>"
+    shape = _element("Shape", _lines("Layout", *tensor.layouts), _lines("Text", tensor.shape_text))
+    return _element(
+        _TAGS[tensor.role],
+        [_line("Name", tensor.name)],
+        _constraints(tensor.constraints),
+        _lines("Datatype", *(datatype.qnn for datatype in tensor.datatypes)),
+        *map(_quant, tensor.quant),
+        shape if tensor.layouts or tensor.shape_text else [],
+        [] if tensor.default is None else [_line("Default", values.show(tensor.default))],
+        _lines("OnlyDefaultSupported", "true" if tensor.only_default else ""),
+    )
 
 
 def _description(passages: tuple[Passage, ...]) -> Iterator[str]:
-    if passages:
-        yield "<Description>"
-        for passage in passages:
-            tag = "Code" if passage.code else "Content"
-            yield f"  <{tag}>{escape(passage.text)}</{tag}>"
-        yield "</Description>"
+    lines = (_line("Code" if passage.code else "Content", passage.text) for passage in passages)
+    return _element("Description", lines) if passages else iter(())
 
 
 def _constraints(constraints: tuple[Constraint, ...]) -> Iterator[str]:
     for each in constraints:
-        code = f"<Code>{escape(each.code)}</Code>" if each.code else ""
-        yield f'<Constraint id="{each.id}" Type={quoteattr(each.type)}>{escape(each.text)}{code}</Constraint>'
+        code = _line("Code", each.code) if each.code else ""
+        yield f"<{_head('Constraint', id=str(each.id), Type=each.type)}>{escape(each.text)}{code}</Constraint>"
 
 
-def _datatypes(datatypes: tuple[DataType, ...]) -> Iterator[str]:
-    for datatype in datatypes:
-        yield f"<Datatype>{datatype.qnn}</Datatype>"
-
-
-def _quant(quant: tuple[QuantParam, ...]) -> Iterator[str]:
-    for each in quant:
-        yield "<QuantParam>"
-        for encoding in each.encodings:
-            yield f"  <Encoding>{escape(encoding)}</Encoding>"
-        for axis in each.axes:
-            yield f"  <Axis>{escape(axis)}</Axis>"
-        for key, text in each.settings:
-            yield f"  <{key}>{escape(text)}</{key}>"
-        yield "</QuantParam>"
+def _quant(quant: QuantParam) -> Iterator[str]:
+    return _element(
+        "QuantParam",
+        [_line("Encoding", encoding) for encoding in quant.encodings],
+        [_line("Axis", axis) for axis in quant.axes],
+        [_line(key, text) for key, text in quant.settings],
+    )
 
 
 def _comments(sentences: Sequence[str]) -> Iterator[str]:
@@ -255,13 +223,30 @@ def _comments(sentences: Sequence[str]) -> Iterator[str]:
         yield f"{'<!--' if len(rows) == 1 else '    '} {rows[-1]} -->"
 
 
-def _optional(tag: str, text: str) -> Iterator[str]:
-    if text:
-        yield f"<{tag}>{escape(text)}</{tag}>"
+# --- elements ---------------------------------------------------------------------------------------------------------
 
 
-def _indent(lines: Iterator[str], width: int) -> Iterator[str]:
-    return (" " * width + line for line in lines)
+def _head(tag: str, **attributes: str) -> str:
+    """A tag with its attributes."""
+    return " ".join([tag, *(f"{name}={quoteattr(text)}" for name, text in attributes.items())])
+
+
+def _element(head: str, *parts: Iterable[str]) -> Iterator[str]:
+    """An element with indented lines in it."""
+    yield f"<{head}>"
+    for part in parts:
+        yield from (f"  {line}" for line in part)
+    yield f"</{head.partition(' ')[0]}>"
+
+
+def _line(head: str, text: str) -> str:
+    """An element that contains a text, which may be empty."""
+    return f"<{head}>{escape(text)}</{head.partition(' ')[0]}>"
+
+
+def _lines(tag: str, *texts: str) -> list[str]:
+    """An element for each text that is not empty."""
+    return [_line(tag, text) for text in texts if text]
 
 
 def _truth(value: bool) -> str:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path as FilePath
-from typing import Any
+from typing import Any, NamedTuple
 
-from udogen.documents import json_text, toml_lines
-from udogen.documents.json_text import Fault, Path
+from udogen.documents import json_text
+from udogen.documents.json_text import DEEPEST, Fault, Path
 from udogen.findings import Findings, Location
 from udogen.resources import read_toml
 
@@ -103,7 +103,7 @@ def parse(data: bytes, file: str, findings: Findings, *, most: int = json_text.V
     try:
         text = _decoded(data)
         if file.endswith(".toml"):
-            value, lines = _toml(text), toml_lines.find(text)
+            value, lines = _toml(text), _TomlLines(text).lines
         else:
             value, lines = json_text.parse(text, warnings, most=most)
     except Fault as fault:
@@ -135,3 +135,110 @@ def _toml(text: str) -> dict[str, Any]:
         line = int(match["line"] or text.count("\n") + 1) if match else 1
         message = match["text"] if match else str(error)
         raise Fault(line, f"invalid TOML: {message[:1].lower()}{message[1:]}", "see https://toml.io") from None
+
+
+# --- lines of TOML ----------------------------------------------------------------------------------------------------
+
+_TOKEN = re.compile(
+    r"""\#[^\n]*|\s+|(?P<string>\"{3}(?:\\.|[^\\])*?\"{3,5}|'{3}.*?'{3,5}|"(?:\\.|[^"\\\n])*"|'[^'\n]*')"""
+    r"""|(?P<mark>[\[\]{},=])|(?P<bare>[^\s\[\]{},="'\#]+)""",
+    re.DOTALL,
+)
+
+
+class _Token(NamedTuple):
+    kind: str
+    text: str
+    line: int
+
+
+class _TomlLines:
+    """The line of each key and value of TOML that is valid: (`op`, 0, `shape`) is a key of the first [[op]]."""
+
+    def __init__(self, text: str) -> None:
+        self.lines: dict[Path, int] = {}
+        self._tables: dict[Path, int] = {}  # how many tables an array of tables has so far
+        self._tokens: list[_Token] = []  # the last one first
+        line = 1
+        for match in _TOKEN.finditer(text):
+            if match.lastgroup:
+                self._tokens.append(_Token(match.lastgroup, match[0], line))
+            line += match[0].count("\n")
+        self._tokens.append(_Token("end", "", line))
+        self._tokens.reverse()
+        table: Path = ()
+        while self._next.kind != "end":
+            if self._next.text == "[":
+                table = self._header()
+            else:
+                self._assignment(table)
+
+    @property
+    def _next(self) -> _Token:
+        return self._tokens[-1]
+
+    def _skip(self, mark: str) -> bool:
+        """Skip a mark; False if something else follows."""
+        follows = self._next.kind == "mark" and self._next.text == mark
+        if follows:
+            self._tokens.pop()
+        return follows
+
+    def _header(self) -> Path:
+        line = self._next.line
+        self._skip("[")
+        is_array = self._skip("[")
+        path: Path = ()
+        *outer, last = self._key()
+        for part in outer:
+            path = self._newest((*path, part))
+        path = (*path, last)
+        self.lines.setdefault(path, line)
+        if is_array:
+            self._tables[path] = self._tables.get(path, 0) + 1
+        path = self._newest(path)
+        self.lines.setdefault(path, line)
+        while self._skip("]"):
+            pass
+        return path
+
+    def _newest(self, path: Path) -> Path:
+        """The path of a table, in an array of tables that of the last one."""
+        return (*path, self._tables[path] - 1) if path in self._tables else path
+
+    def _key(self) -> list[str]:
+        parts: list[str] = []
+        while self._next.kind in ("bare", "string"):
+            kind, text, _ = self._tokens.pop()
+            if kind == "string":
+                parts.append(read_toml(f"key = {text}".encode())["key"])
+            else:
+                parts += [part for part in text.split(".") if part]
+        return parts
+
+    def _assignment(self, path: Path) -> None:
+        line = self._next.line
+        for part in self._key():
+            path = (*path, part)
+            self.lines.setdefault(path, line)
+        self._skip("=")
+        self._value(path)
+
+    def _value(self, path: Path) -> None:
+        if len(path) > DEEPEST:
+            raise Fault(self._next.line, f"nested more than {DEEPEST} levels deep", "is this the right file?")
+        line = self._next.line
+        self.lines.setdefault(path, line)
+        if self._skip("["):
+            index = 0
+            while not self._skip("]"):
+                self._value((*path, index))
+                self._skip(",")
+                index += 1
+        elif self._skip("{"):
+            while not self._skip("}"):
+                self._assignment(path)
+                self._skip(",")
+        elif self._tokens.pop().kind == "bare":
+            while self._next.kind == "bare" and self._next.line == line:  # a date and a time
+                self._tokens.pop()

@@ -84,12 +84,12 @@ from udogen.runtime.hexagon.session import HexagonSession as HexagonSession
 from udogen.runtime.library import RuntimeLibrary as RuntimeLibrary
 from udogen.runtime.library import find_runtime as find_runtime
 from udogen.runtime.library import interface_providers as interface_providers
+from udogen.runtime.models.chain import MemoryBreakdown as MemoryBreakdown
+from udogen.runtime.models.chain import MemoryRow as MemoryRow
+from udogen.runtime.models.chain import Timing as Timing
 from udogen.runtime.models.description import ModelDescription as ModelDescription
 from udogen.runtime.models.description import read_description as read_description
 from udogen.runtime.models.description import write_description as write_description
-from udogen.runtime.models.measures import MemoryBreakdown as MemoryBreakdown
-from udogen.runtime.models.measures import MemoryRow as MemoryRow
-from udogen.runtime.models.measures import Timing as Timing
 from udogen.runtime.models.wiring import Wiring as Wiring
 from udogen.runtime.models.wiring import wire as wire
 from udogen.runtime.op.calls import OpCall as OpCall

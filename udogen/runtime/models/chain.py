@@ -1,8 +1,10 @@
-"""The graphs that one step of a model executes; what they pass on is in memory that the sessions of both map."""
+"""The graphs that one step of a model executes, with the memory of what they pass on; the time and memory of steps."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from operator import attrgetter
 from time import perf_counter
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -12,8 +14,8 @@ from udogen.qnn.handles import ION
 from udogen.runtime.buffers.buffer import RAW
 from udogen.runtime.buffers.domains import INPUT, OUTPUT, BufferPair, ManagedBuffer, MemoryDomain, Role
 from udogen.runtime.buffers.plan import BufferPlan, PlannedBuffer, PlannedTensor
-from udogen.runtime.models.connections import OuterTensor
-from udogen.runtime.models.wiring import WiredChain
+from udogen.runtime.models.wiring import GraphChain, OuterTensor
+from udogen.runtime.sessions.placement import MIB, columns
 
 if TYPE_CHECKING:
     from udogen.runtime.contexts.graph import Graph
@@ -56,14 +58,14 @@ class Chain:
 
     def __init__(
         self,
-        wired: WiredChain,
+        wired: GraphChain,
         graphs: Sequence[Graph],
         domain: MemoryDomain,
         states: Sequence[ChainState],
         *,
         shared: bool,
     ) -> None:
-        self.wired, self.name, self.graphs, self.states = wired, wired.chain.name, tuple(graphs), states
+        self.wired, self.name, self.graphs, self.states = wired, wired.name, tuple(graphs), states
         self.inputs = {outer.name: outer.info for outer in wired.inputs}
         self.outputs = {outer.name: outer.info for outer in wired.outputs}
         self._domain = domain
@@ -170,7 +172,7 @@ class Chain:
             graph, binding = self.graphs[stage], self.graphs[stage].binding(tensor)
             rows.append(
                 PlannedTensor(
-                    shard=self.wired.chain.contexts[stage], graph=graph.name, tensor=tensor, role=binding.role,
+                    shard=self.wired.contexts[stage], graph=graph.name, tensor=tensor, role=binding.role,
                     dtype=binding.info.dtype, shape=tuple(binding.info.shape), buffer=name, offset=0,
                     nbytes=binding.info.nbytes, bound=ION if self._domain.registers else RAW,
                 )
@@ -187,3 +189,75 @@ def _names_in(stage: int, tensors: Sequence[OuterTensor], bound: Mapping[str, Ma
 
 def _copied(buffers: Iterable[ManagedBuffer]) -> int:
     return sum(buffer.copied for buffer in buffers)
+
+
+# --- what steps need --------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class Timing:
+    """The steps of one graph so far, in seconds: `model.timings["kv_forward"].mean`."""
+
+    steps: int = 0
+    total: float = 0.0
+    least: float = float("inf")
+    last: float = 0.0
+    contexts: tuple[float, ...] = ()  # seconds of each context in the last step
+
+    @property
+    def mean(self) -> float:
+        """The mean seconds of a step."""
+        return self.total / self.steps if self.steps else 0.0
+
+    def add(self, seconds: float, contexts: tuple[float, ...]) -> None:
+        """Add a step."""
+        self.steps, self.total, self.last = self.steps + 1, self.total + seconds, seconds
+        self.least, self.contexts = min(self.least, seconds), contexts
+
+
+@dataclass(frozen=True)
+class MemoryRow:
+    """The memory that one session maps or the host holds, in bytes; with a limit, `total` is that and `free` its rest.
+
+    `print(row.name, row.used, row.free)`
+    """
+
+    name: str
+    model: int  # weights
+    context: int  # state
+    compute: int  # activations between contexts, inputs and outputs, spill-fill
+    total: int | None = None
+
+    @property
+    def used(self) -> int:
+        """The sum of all kinds."""
+        return self.model + self.context + self.compute
+
+    @property
+    def free(self) -> int | None:
+        """The bytes that the session may still map; None without a limit."""
+        return None if self.total is None else self.total - self.used
+
+
+_COLUMNS = ("name", "total", "free", "used", "model", "context", "compute")
+_MEMORY = attrgetter(*_COLUMNS)
+
+
+@dataclass(frozen=True)
+class MemoryBreakdown:
+    """The memory of a model, a row for each session and one for the host: `print(model.memory)`.
+
+    Sizes of weights are those of the binaries, unless the runtime reports them.
+    """
+
+    rows: tuple[MemoryRow, ...]
+
+    def __str__(self) -> str:
+        rows = [("memory [MiB]", "total", "free", "self", "model", "context", "compute", "")]
+        for name, *sizes in map(_MEMORY, self.rows):
+            rows.append((name, *("" if size is None else f"{size / MIB:.2f}" for size in sizes), ""))
+        return "\n".join(columns(rows))
+
+    def as_json(self) -> list[dict[str, object]]:
+        """The rows, in bytes."""
+        return [dict(zip(_COLUMNS, _MEMORY(row), strict=True)) for row in self.rows]

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from udogen.qnn.system import TensorInfo
 from udogen.runtime.buffers.plan import BufferPlan
 from udogen.runtime.contexts.commands import OutputRow
 from udogen.runtime.contexts.profile import GraphProfile, profile_lines
 from udogen.runtime.contexts.report import output_line, time_text
 from udogen.runtime.models.description import ModelDescription
+from udogen.runtime.models.wiring import GraphChain, OuterTensor, Wiring
+from udogen.tables import many
 
 
 @dataclass(frozen=True)
@@ -133,44 +136,73 @@ def model_lines(ran: StepsRan, runtime: str) -> Iterator[str]:
     if ran.memory:
         yield ran.memory
         yield ""
-    last = {each.graph: each for each in ran.steps}
+    last = {step.graph: step for step in ran.steps}
     for row in ran.timings:
-        yield f"{row.graph}: {step_text(row.steps)}, {time_text(row.mean)}{' each' * (row.steps > 1)}"
+        yield f"{row.graph}: {many(row.steps, 'step')}, {time_text(row.mean)}{' each' * (row.steps > 1)}"
         for output in last[row.graph].outputs:
             yield f"  {output_line(output)}"
-    for each in ran.profiles:
-        yield f"{each.context}: {each.graph}: {time_text(each.seconds)}"
-        yield from profile_lines(each.events, "  ")
+    for profile in ran.profiles:
+        yield f"{profile.context}: {profile.graph}: {time_text(profile.seconds)}"
+        yield from profile_lines(profile.events, "  ")
     yield from _comparison_lines(ran)
-    yield from (f"! {each}" for each in ran.notes)
+    yield from (f"! {note}" for note in ran.notes)
     copied = ran.copied or {}
     yield f"copied: {copied.get('state', 0)} bytes of state, {copied.get('activation', 0)} between contexts"
-    yield f"{step_text(sum(row.steps for row in ran.timings))} executed on {runtime}"
-
-
-def step_text(count: int) -> str:
-    """A number of steps: `1 step`, `2 steps`."""
-    return f"{count} step{'s' * (count != 1)}"
+    yield f"{many(sum(row.steps for row in ran.timings), 'step')} executed on {runtime}"
 
 
 def _comparison_lines(ran: StepsRan) -> Iterator[str]:
-    """The largest difference from the expected tensors, and the first tensor beyond the tolerance."""
+    """The largest difference from the expected tensors, what was not compared, and the first tensor that is wrong."""
     if not ran.compared:
         return
-    farthest = max(ran.compared, key=lambda each: each.apart)
+    farthest = max(ran.compared, key=lambda tensor: tensor.apart)
     yield f"compared: {len(ran.compared)} tensors, " + (
         f"the largest difference is that of `{farthest.tensor}` in step {farthest.step}: "
         f"{farthest.apart:.3g} {farthest.unit}"
         if farthest.apart or farthest.wrong
         else "all equal"
     )
-    yield from _not_compared_lines(ran)
+    for where, names in ran.not_compared.items():
+        if names:
+            yield f"not compared: {len(names)}, which only the {where} has: {', '.join(names)}"
     if ran.first is not None:
         yield from ran.first.lines()
 
 
-def _not_compared_lines(ran: StepsRan) -> Iterator[str]:
-    """The tensors that only the model or only the file of expected ones has."""
-    for where, names in ran.not_compared.items():
-        if names:
-            yield f"not compared: {len(names)}, which only the {where} has: {', '.join(names)}"
+# --- the picture ------------------------------------------------------------------------------------------------------
+
+
+def picture(wiring: Wiring, sessions: Mapping[str, str]) -> Iterator[str]:
+    """A model for a terminal: contexts from top to bottom with their sessions, inputs, outputs, links and state."""
+    for number, chain in enumerate(wiring.chains):
+        if number:
+            yield ""
+        yield f"{chain.name}: {many(len(chain.stages), 'context')}"
+        for stage, context in enumerate(chain.contexts):
+            yield f"  ┌─ {wiring.contexts[context]}  on {sessions[wiring.contexts[context]]}"
+            yield from (f"  │ {line}" for line in _picture_of_stage(wiring, chain, stage))
+            yield "  └─"
+
+
+def _picture_of_stage(wiring: Wiring, chain: GraphChain, stage: int) -> Iterator[str]:
+    """The tensors of a context: inputs, states, outputs, and those passed to other contexts."""
+    yield from _outer_lines("─▶", chain.inputs, stage)
+    for state in wiring.states:
+        if state.context == chain.contexts[stage] and chain.name in state.uses:
+            reads, writes = state.uses[chain.name]
+            row = f"state {reads or '(not read)'} = {writes or '(kept)'}"
+            yield f"↺  {_shown(reads or writes, state.info)}  {row}"
+    yield from _outer_lines("◀─", chain.outputs, stage)
+    for connection in chain.connections:
+        if connection.source == stage:
+            ends = ((wiring.contexts[chain.contexts[end]], tensor.name) for end, tensor in connection.targets)
+            targets = ", ".join(f"{tensor} of {context}" for context, tensor in ends)
+            yield f"─▼ {_shown(connection.output.name, connection.output)}  → {targets}"
+
+
+def _outer_lines(mark: str, tensors: Iterable[OuterTensor], stage: int) -> Iterator[str]:
+    return (f"{mark} {_shown(outer.name, outer.info)}" for outer in tensors if stage in dict(outer.ends))
+
+
+def _shown(name: str, info: TensorInfo) -> str:
+    return f"{name} {info.dtype} {info.sizes if any(info.dynamic) else 'x'.join(map(str, info.shape)) or 'scalar'}"

@@ -1,9 +1,10 @@
-"""The description of a model, as one value and as one file: `model.toml`, or the same as JSON."""
+"""The description of a model (`model.toml`, or the same as JSON), and what is read of its contexts before they open."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -13,7 +14,8 @@ from udogen.backends import htp
 from udogen.documents.document import Node, parse
 from udogen.documents.typed import INVALID, Hint, between, one_of, read_keys, value_of
 from udogen.errors import UdogenError, UsageError, read_plain, reading, write_file
-from udogen.findings import ConfigError, Findings
+from udogen.findings import ConfigError, Findings, Location
+from udogen.qnn import socs
 from udogen.resources import toml_text
 from udogen.runtime import arguments
 from udogen.runtime.arguments import PathArgument
@@ -21,9 +23,18 @@ from udogen.runtime.built import find_built
 from udogen.runtime.contexts.binaries import Shard, StoredContext, find_shards
 from udogen.runtime.contexts.binary_info import head_of
 from udogen.runtime.contexts.commands import OpLibrary, is_description, parse_package
+from udogen.runtime.contexts.runtime import Runtime
 from udogen.runtime.library import KINDS
-from udogen.runtime.models.wiring import Wiring, wire
-from udogen.runtime.sessions.placement import DEFAULT_LIMIT, parse_size
+from udogen.runtime.models.wiring import Wiring, located, wire
+from udogen.runtime.sessions.placement import (
+    DEFAULT_LIMIT,
+    SessionPlan,
+    SessionSpec,
+    layer_of,
+    parse_size,
+    place_layers,
+)
+from udogen.runtime.sessions.session import sessions_of
 
 MEMORY = ("raw", "shared")
 FILE = "model.toml"
@@ -83,10 +94,14 @@ class ModelDescription:
         lines = {key: line for key, line in self.lines.items() if key.partition(".")[0] not in changes}
         return replace(self, **changes, lines=lines)
 
-    def place(self, key: str, name: str = "") -> str:
-        """The start of an error about a key, or a row of its table: "model.toml:7: "; empty if it is in no file."""
-        line = self.lines.get(f"{key}.{name}") or self.lines.get(key)
-        return f"{self.file}:{line}: " if line else ""
+    def place(self, key: str, row: str = "") -> Location:
+        """The line of a key, or of a row of its table; without a file if it is in none."""
+        line = self.lines.get(f"{key}.{row}") or self.lines.get(key)
+        return Location(str(self.file), line) if line else Location("")
+
+    def error(self, key: str, message: str, hint: str, details: Iterable[str] = ()) -> UsageError:
+        """An error about a key, with its line."""
+        return UsageError(located(self.place(key), message), hint=hint, details=details)
 
 
 def read_description(path: Path) -> ModelDescription:
@@ -97,8 +112,8 @@ def read_description(path: Path) -> ModelDescription:
     with reading(path, hint="`udogen new --from-contexts DIR` writes a first one"):
         data = read_plain(path)
     findings = Findings()
-    found = parse(data, str(path), findings)
-    description = None if found is None else _description(found.top)
+    document = parse(data, str(path), findings)
+    description = None if document is None else _description(document.top)
     if description is None or findings.all():  # warnings too: other programs refuse such JSON
         raise ConfigError(findings.all(), what="the model")
     return description
@@ -123,13 +138,10 @@ def _existing(node: Node) -> Any:
 
 def _package(node: Node) -> Any:
     text = value_of(node, str)
-    return text if text is INVALID else _beside(node, parse_package(text))
-
-
-def _beside(node: Node, row: Any, field: str = "path") -> Any:
-    """A value whose path is relative to the folder of the description."""
-    path = _existing(Node(str(getattr(row, field)), node.path, node.document))
-    return replace(row, **{field: path})
+    if text is INVALID:
+        return INVALID
+    package = parse_package(text)
+    return replace(package, path=_existing(Node(str(package.path), node.path, node.document)))
 
 
 def _size(node: Node) -> int:
@@ -163,14 +175,12 @@ def describe(source: PathArgument) -> ModelDescription:
 
 def shards_of(description: ModelDescription) -> tuple[Shard, ...]:
     """The context binaries of a model, in order; raises if one is missing."""
-    found = find_shards(description.contexts)
-    missing = [note for note in found.notes if "missing" in note]
+    shards, notes = find_shards(description.contexts)
+    missing = [note for note in notes if "missing" in note]
     if missing:
-        raise UsageError(
-            f"{description.place('contexts')}a shard of the model is missing: {missing[0]}",
-            hint="give all shards of the model, in order",
-        )
-    return found.shards
+        message = f"a shard of the model is missing: {missing[0]}"
+        raise description.error("contexts", message, "give all shards of the model, in order")
+    return shards
 
 
 def resolved(description: ModelDescription) -> ModelDescription:
@@ -189,37 +199,32 @@ def resolved(description: ModelDescription) -> ModelDescription:
 
 
 def description_text(description: ModelDescription, *, folder: Path, comments: Mapping[str, str] | None = None) -> str:
-    """A description as `model.toml`, with paths relative to its folder; `comments`: key -> line above it."""
-    notes = comments or {}
-    rows: list[str] = []
-
-    def row(key: str, value: str) -> None:
-        note(key)
-        rows.append(f"{key} = {value}")
-
-    def note(key: str) -> None:
-        rows.extend(f"# {line}" for line in notes.get(key, "").splitlines())
-
-    row("contexts", _list([_relative(each, folder) for each in description.contexts]))
-    row("packages", _list([_package_text(each, folder) for each in description.packages]))
-    for key in ("backend", "runtime", "soc"):
-        if getattr(description, key):
-            row(key, toml_text(getattr(description, key)))
-    if description.graphs:
-        row("graphs", _list(description.graphs))
-    row("sessions", str(description.sessions))
-    row("session_limit", str(description.session_limit))
-    row("memory", toml_text(description.memory))
-    if description.until:
-        row("until", toml_text(description.until))
+    """A description as `model.toml`, with paths relative to its folder; `comments`: key -> lines above it."""
+    notes = {key: [f"# {line}" for line in text.splitlines()] for key, text in (comments or {}).items()}
+    values = {
+        "contexts": _list([_relative(path, folder) for path in description.contexts]),
+        "packages": _list([_package_text(package, folder) for package in description.packages]),
+        **{
+            key: toml_text(getattr(description, key))
+            for key in ("backend", "runtime", "soc")
+            if getattr(description, key)
+        },
+        "graphs": _list(description.graphs),
+        "sessions": str(description.sessions),
+        "session_limit": str(description.session_limit),
+        "memory": toml_text(description.memory),
+        "until": toml_text(description.until),
+    }
+    unset = {key for key in ("graphs", "until") if not getattr(description, key)}
+    lines: list[str] = []
+    for key, value in values.items():
+        if key not in unset:
+            lines += [*notes.get(key, ()), f"{key} = {value}"]
     for key, table in (("links", description.links), ("state", description.state)):
-        if table is None:  # an empty table means that the model has none
-            continue
-        rows.append("")
-        note(key)
-        rows.append(f"[{key}]")
-        rows.extend(f"{toml_text(name)} = {toml_text(other)}" for name, other in table.items())
-    return "\n".join(rows) + "\n"
+        if table is not None:  # an empty table means that the model has none
+            rows = (f"{toml_text(name)} = {toml_text(other)}" for name, other in table.items())
+            lines += ["", *notes.get(key, ()), f"[{key}]", *rows]
+    return "\n".join(lines) + "\n"
 
 
 def write_description(path: Path, description: ModelDescription, comments: Mapping[str, str] | None = None) -> None:
@@ -240,7 +245,75 @@ def _relative(path: Path, folder: Path) -> str:
 
 
 def _package_text(package: OpLibrary, folder: Path) -> str:
-    return ":".join(each for each in (_relative(package.path, folder), package.provider, package.target) if each)
+    return ":".join(filter(None, (_relative(package.path, folder), package.provider, package.target)))
+
+
+# --- what is read before anything is restored -------------------------------------------------------------------------
+
+
+@contextmanager
+def planned(
+    description: ModelDescription, runtime: Runtime, *, guarded: bool
+) -> Iterator[tuple[Wiring, SessionPlan, dict[str, StoredContext]]]:
+    """The wiring of a model, the session of each context, and its binaries; `guarded`: as of `StoredContext`."""
+    with ExitStack() as stack:
+        shards = shards_of(description)
+        stored = [stack.enter_context(StoredContext(shard, guarded=guarded, warn=guarded)) for shard in shards]
+        wiring = _wired(description, stored)
+        binaries = dict(zip(wiring.contexts, stored, strict=False))  # `until` omits the last ones
+        yield wiring, _sessions(description, wiring, stored, runtime), binaries
+
+
+def _wired(description: ModelDescription, stored: Sequence[StoredContext]) -> Wiring:
+    """The wiring of the contexts of a model, up to the last one that runs."""
+    names = [context.name for context in stored]
+    unique = [name if names.count(name) == 1 else f"{number}_{name}" for number, name in enumerate(names)]
+    return wire(
+        [(name, context.info) for name, context in zip(unique, stored, strict=True)],
+        graphs=description.graphs,
+        links=description.links,
+        state=description.state,
+        until=description.until,
+        place=description.place,
+    )
+
+
+def _sessions(
+    description: ModelDescription, wiring: Wiring, stored: Sequence[StoredContext], runtime: Runtime
+) -> SessionPlan:
+    """The session of each context of a model; raises if the sessions cannot map them."""
+    pairs = zip(wiring.contexts, stored, strict=False)  # `until` omits the last ones
+    states = {*wiring.state, *wiring.state.values()}
+    layers = [layer_of(name, context.info, len(context.data), is_state=states.__contains__) for name, context in pairs]
+    count = min(description.sessions, len(layers)) if description.until else description.sessions
+    if runtime.backend == htp.BACKEND.id:
+        specs = sessions_of(runtime, count, limit=description.session_limit)
+    elif description.sessions > 1:
+        message = f"a model on {runtime.backend} has one session, not {description.sessions}"
+        raise description.error("sessions", message, "choose the backend htp, or leave sessions out")
+    else:
+        memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+        specs = (SessionSpec(runtime.backend.upper(), 0, memory),)
+    try:
+        return place_layers(layers, specs, exactly=count)
+    except UsageError as fault:
+        key = "sessions" if count > min(len(layers), len(specs)) else "session_limit"
+        raise description.error(key, fault.message, fault.hint, fault.details) from fault
+
+
+def open_runtime(description: ModelDescription) -> Runtime:
+    """The runtime of a model, with its op packages."""
+    description = resolved(description)
+    soc = socs.model_of(description.soc) if description.soc else 0
+    if soc is None:
+        message = f"the soc of the model, {description.soc!r}, is unknown"
+        raise description.error("soc", message, f"one of {', '.join(socs.ALL)}")
+    with ExitStack() as stack:
+        runtime = stack.enter_context(Runtime(description.backend, kind=description.runtime, soc=soc))
+        for package in description.packages:
+            runtime.register(package.path, package.provider, package.target or None)
+        stack.pop_all()
+        return runtime
 
 
 # --- a first description ----------------------------------------------------------------------------------------------
@@ -253,39 +326,37 @@ def first_description(folder: Path, out: Path | None = None) -> tuple[Path, Mode
     description = resolved(ModelDescription(contexts=(folder,)))
     file = out or folder / FILE
     with ExitStack() as stack:
-        stored = [stack.enter_context(StoredContext(each, warn=False)) for each in shards_of(description)]
-        wiring = wire([(each.name, each.info) for each in stored])
-    found = replace(
+        shards = shards_of(description)
+        wiring = _wired(description, [stack.enter_context(StoredContext(shard, warn=False)) for shard in shards])
+    description = replace(
         description,
-        packages=tuple(packages_in(folder, description.backend or htp.BACKEND.id)),
-        graphs=tuple(each.chain.name for each in wiring.chains),
+        packages=tuple(_packages_in(folder, description.backend)),
+        graphs=tuple(chain.name for chain in wiring.chains),
         links=wiring.links,
         state=wiring.state,
     )
-    write_description(file, found, _comments(found, wiring))
-    return file, found
-
-
-def _comments(found: ModelDescription, wiring: Wiring) -> dict[str, str]:
     none = "none was found; op packages that the contexts need: LIB|DIR[:PROVIDER[:TARGET]]"
-    kinds = {each.key: f"{each.info.dtype} {list(each.info.shape)}" for each in wiring.states}
-    return {
+    kinds = [f"{state.key}: {state.info.dtype} {list(state.info.shape)}" for state in wiring.states]
+    comments = {
         "contexts": "The model, in the order in which its contexts run; paths are relative to this file.",
-        "packages": "Op packages, registered first." if found.packages else none,
+        "packages": "Op packages, registered first." if description.packages else none,
         "graphs": "What steps execute, one after the other; the last one is repeated.",
         "sessions": "0: as few as are enough, at most one for each device; session_limit: bytes that one may map.",
         "memory": "raw: the caller's arrays as they are; shared: inputs and outputs in registered memory.",
         "links": "input = output of a context before it; proposed from names, types and shapes.",
-        "state": "input = output that is its value in the next step; it stays on the device.\n"
-        + "\n".join(f"{name}: {kind}" for name, kind in kinds.items()),
+        "state": "\n".join(
+            ["input = output that is its value in the next step; it stays on the device.", *dict.fromkeys(kinds)]
+        ),
     }
+    write_description(file, description, comments)
+    return file, description
 
 
-def packages_in(folder: Path, backend: str) -> Iterator[OpLibrary]:
-    """The generated and built op packages for a backend in a folder, for a first description."""
-    for each in sorted(path for path in folder.iterdir() if path.is_dir()):
+def _packages_in(folder: Path, backend: str) -> Iterator[OpLibrary]:
+    """The generated and built op packages for a backend in a folder."""
+    for path in sorted(path for path in folder.iterdir() if path.is_dir()):
         try:
-            built = find_built(each, backend=backend)
+            built = find_built(path, backend=backend)
         except UdogenError:
             continue
-        yield OpLibrary(built.folder.path if built.folder else each)
+        yield OpLibrary(built.folder.path if built.folder else path)

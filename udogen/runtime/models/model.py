@@ -21,19 +21,12 @@ from udogen.runtime.arguments import PathArgument
 from udogen.runtime.buffers.domains import INPUT, OUTPUT, BufferPair, MemoryDomain, Role
 from udogen.runtime.buffers.plan import BufferPlan, join_plans
 from udogen.runtime.contexts.arrays import dequantize, fits, given_value
-from udogen.runtime.contexts.binaries import StoredContext
 from udogen.runtime.contexts.commands import OpLibrary, parse_package
 from udogen.runtime.contexts.profile import GraphProfile, profile_row
 from udogen.runtime.contexts.runtime import Runtime
-from udogen.runtime.models.chain import Chain, ChainState, Copies
-from udogen.runtime.models.description import (
-    ModelDescription,
-    describe,
-    shards_of,
-)
-from udogen.runtime.models.measures import MemoryBreakdown, MemoryRow, Timing
-from udogen.runtime.models.opening import open_runtime, plan_sessions, wire_contexts
-from udogen.runtime.models.wiring import StateTensor, WiredChain, Wiring
+from udogen.runtime.models.chain import Chain, ChainState, Copies, MemoryBreakdown, MemoryRow, Timing
+from udogen.runtime.models.description import ModelDescription, describe, open_runtime, planned
+from udogen.runtime.models.wiring import GraphChain, StateTensor
 from udogen.runtime.sessions.session import Sessions
 
 if TYPE_CHECKING:
@@ -75,19 +68,12 @@ class Model(Closing):
         with ExitStack() as stack:
             here = runtime is None  # and not in a worker: untrusted binaries are read in a child process first
             self.runtime = runtime = runtime or stack.enter_context(open_runtime(description))
-            with ExitStack() as reading:
-                stored = [
-                    reading.enter_context(StoredContext(each, guarded=here, warn=here))
-                    for each in shards_of(description)
-                ]
-                self.wiring: Wiring = wire_contexts(description, stored)
+            with planned(description, runtime, guarded=here) as (self.wiring, self.session_plan, binaries):
                 self.names = self.wiring.contexts
-                self.session_plan = plan_sessions(description, self.wiring, stored, runtime)
-                binaries = dict(zip(self.names, stored, strict=False))  # `until` omits the last ones
                 self.sessions = stack.enter_context(Sessions(runtime, self.session_plan, binaries, profile=profile))
             self.domain = stack.enter_context(MemoryDomain(self.sessions, name="model"))
-            self._pairs = [self._bind_state(each) for each in self.wiring.states]
-            self._chains = {each.chain.name: self._open_chain(each) for each in self.wiring.chains}
+            self._pairs = [self._bind_state(state) for state in self.wiring.states]
+            self._chains = {chain.name: self._open_chain(chain) for chain in self.wiring.chains}
             if description.memory == "shared" and not self.domain.registers:
                 library = runtime.path.name
                 warnings.warn(f"{library} registers no shared memory here: its tensors are in raw memory", stacklevel=3)
@@ -192,18 +178,18 @@ class Model(Closing):
                     hint=suggestion(graph, self._chains, f"it has: {', '.join(self._chains)}"),
                 )
             return self._chains[graph]
-        fitting = [each for each in self._chains.values() if _takes(each, given)]
+        fitting = [chain for chain in self._chains.values() if _takes(chain, given)]
         if len(fitting) == 1:
             return fitting[0]
         if len(self._chains) == 1:
             return next(iter(self._chains.values()))  # which reports the errors of the inputs
         raise UsageError(
             f"{'several' if fitting else 'none'} of the graphs of the model can take these inputs: "
-            + (", ".join(f"`{each.name}`" for each in fitting) or ", ".join(given) or "none are given"),
+            + (", ".join(f"`{chain.name}`" for chain in fitting) or ", ".join(given) or "none are given"),
             hint="name the graph: step(graph=…)"
             if fitting
             else "give the inputs of one of them; with step(graph=…) the error names the wrong one",
-            details=[f"{each.name} takes {_signature(each.inputs)}" for each in self._chains.values()],
+            details=[f"{chain.name} takes {_signature(chain.inputs)}" for chain in self._chains.values()],
         )
 
     def real(self, name: str, stored: Array, *, graph: str = "") -> Array:
@@ -237,21 +223,21 @@ class Model(Closing):
         with self._lock:
             self.check_open()
             chain = self._one(graph)
-            found = {}
-            for each in chain.wired.connections:
-                context = self.names[chain.wired.chain.contexts[each.source]]
-                found[f"{context}.{each.output.name}"] = chain.handed[each.name].copy_to()
+            tensors = {}
+            for connection in chain.wired.connections:
+                context = self.names[chain.wired.contexts[connection.source]]
+                tensors[f"{context}.{connection.output.name}"] = chain.handed[connection.name].copy_to()
             for state, pair in zip(self.wiring.states, self._pairs, strict=True):
                 written = state.uses.get(chain.name, ("", ""))[1]
                 if written:
-                    found[f"{self.names[state.context]}.{written}"] = pair.copy_to()
-            return found | {self.origin(chain.name, name): array.copy() for name, array in chain.last.items()}
+                    tensors[f"{self.names[state.context]}.{written}"] = pair.copy_to()
+            return tensors | {self.origin(chain.name, name): array.copy() for name, array in chain.last.items()}
 
     def origin(self, graph: str, output: str) -> str:
         """The name of an output with its context: forward_7.logits."""
         chain = self._one(graph).wired
-        [(stage, tensor)] = next(each.ends for each in chain.outputs if each.name == output)
-        return f"{self.names[chain.chain.contexts[stage]]}.{tensor}"
+        [(stage, tensor)] = next(outer.ends for outer in chain.outputs if outer.name == output)
+        return f"{self.names[chain.contexts[stage]]}.{tensor}"
 
     def profile_of(self, graph: str) -> list[GraphProfile]:
         """The runtime's measurements of each context in the last step, if that executed this graph.
@@ -260,11 +246,11 @@ class Model(Closing):
         """
         self.check_open()
         chain = self._one(graph)
-        found = []
-        for context, bound, seconds in zip(chain.wired.chain.contexts, chain.graphs, chain.seconds, strict=True):
+        profiles = []
+        for context, bound, seconds in zip(chain.wired.contexts, chain.graphs, chain.seconds, strict=True):
             measured = bound.context.profile.events() if bound.context.profile else []
-            found.append(GraphProfile(self.names[context], bound.name, seconds, tuple(map(profile_row, measured))))
-        return found
+            profiles.append(GraphProfile(self.names[context], bound.name, seconds, tuple(map(profile_row, measured))))
+        return profiles
 
     # --- state --------------------------------------------------------------------------------------------------------
 
@@ -272,7 +258,7 @@ class Model(Closing):
     def state(self) -> dict[str, BufferPair]:
         """The state, by context and input: `model.state["forward_0.past_key"].copy_to()`; copies are counted."""
         rows = zip(self.wiring.states, self._pairs, strict=True)
-        return {f"{self.names[each.context]}.{each.key}": pair for each, pair in rows}
+        return {f"{self.names[state.context]}.{state.key}": pair for state, pair in rows}
 
     def reset(self) -> None:
         """Set all state to zero, for a new sequence: `model.reset()`."""
@@ -301,18 +287,17 @@ class Model(Closing):
 
     def _graph(self, context: Any, chain: str) -> Graph:
         """The graph of a chain in a context; contexts with a single graph may give it any name."""
-        found: Graph = context.graph(chain if chain in context.names else context.names[0])
-        return found
+        graph: Graph = context.graph(chain if chain in context.names else context.names[0])
+        return graph
 
-    def _open_chain(self, wired: WiredChain) -> Chain:
-        chain = wired.chain
+    def _open_chain(self, chain: GraphChain) -> Chain:
         graphs = [self._graph(self.sessions.context(self.names[number]), chain.name) for number in chain.contexts]
         states = [
             ChainState(chain.contexts.index(state.context), *state.uses[chain.name], pair)
             for state, pair in zip(self.wiring.states, self._pairs, strict=True)
             if chain.name in state.uses
         ]
-        return Chain(wired, graphs, self.domain, states, shared=self.description.memory == "shared")
+        return Chain(chain, graphs, self.domain, states, shared=self.description.memory == "shared")
 
     # --- memory -------------------------------------------------------------------------------------------------------
 
@@ -321,8 +306,7 @@ class Model(Closing):
         """The memory that each session maps and the host holds: `print(model.memory)`."""
         self.check_open()
         sessions = [
-            MemoryRow(each.name, each.sizes.weights, each.sizes.cache, each.sizes.compute, each.limit)
-            for each in self.sessions.sessions.values()
+            MemoryRow(session.name, *session.sizes, session.limit) for session in self.sessions.sessions.values()
         ]
         kept = sum(pair.reading.size + pair.writing.size for pair in self._pairs)
         # Memory that the runtime does not register is in this process, as are the arrays of the caller.
@@ -361,7 +345,7 @@ class Model(Closing):
 
 
 def _packages(given: Any) -> tuple[OpLibrary, ...]:
-    return tuple(parse_package(str(arguments.path(each, "an op package"))) for each in given)
+    return tuple(parse_package(str(arguments.path(package, "an op package"))) for package in given)
 
 
 def _names(key: str, table: Any) -> dict[str, str]:
@@ -402,7 +386,7 @@ def _takes(chain: Chain, given: Mapping[str, Array]) -> bool:
 
 def _check_inputs(chain: Chain, given: Mapping[str, Array]) -> None:
     faults = []
-    linked = {tensor.name: each for each in chain.wired.connections for _, tensor in each.targets}
+    linked = {tensor.name: source for source in chain.wired.connections for _, tensor in source.targets}
     for name in given:
         if name in chain.inputs:
             continue

@@ -3,50 +3,60 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import NamedTuple
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
 
 from udogen.errors import UsageError
-from udogen.findings import nearest, suggestion
+from udogen.findings import Finding, Location, nearest, suggestion
 from udogen.qnn.system import BinaryInfo, GraphInfo, TensorInfo
 from udogen.runtime import arguments
-from udogen.runtime.models.connections import (
-    MISSING,
-    UNEQUAL,
-    UNKNOWN,
-    Connection,
-    LinkFault,
-    OuterTensor,
-    connect,
-    different,
-    links_of,
-    outer_tensors,
-)
 
 _HINT = 'links and state are {"input": "output"}, as {"hidden": "hidden_out"}, {"past_key": "key"}'
 _TWICE = "leave out one of the two"
 _EQUAL = "both are the same memory: their types, shapes and quantizations must be equal"
 _ORDER = "contexts run in the order in which they are given, and read outputs of earlier ones"
-_HINTS = {MISSING: _ORDER, UNEQUAL: _EQUAL, UNKNOWN: _HINT}
+
+End = tuple[int, str]  # a tensor of a chain: stage and name
+Place = Callable[[str, str], Location]  # of a key of the description and a row of its table
 
 
-class _WiringFault(NamedTuple):
-    """A fault, and the table and row that have it ("" if none does)."""
+@dataclass(frozen=True)
+class Connection:
+    """An output of one graph, and the inputs of later graphs that read it: (stage, tensor)."""
 
-    table: str
-    key: str
-    text: str
-    hint: str = _HINT
+    source: int
+    output: TensorInfo
+    targets: tuple[tuple[int, TensorInfo], ...]
+
+    @property
+    def name(self) -> str:
+        """The output's name with the number of its stage."""
+        return f"{self.source}.{self.output.name}"
+
+
+@dataclass(frozen=True)
+class OuterTensor:
+    """An input or output of a chain that its caller passes or receives; inputs of the same name and kind are one."""
+
+    name: str
+    info: TensorInfo
+    ends: tuple[End, ...]
 
 
 @dataclass(frozen=True)
 class GraphChain:
-    """The graphs that one step executes, in order: those of one name, in each context that has it."""
+    """The graphs that one step executes, in order (those of one name, in each context that has it), and their tensors.
+
+    `inputs` and `outputs` are left to the caller.
+    """
 
     name: str
     contexts: tuple[int, ...]
     stages: tuple[GraphInfo, ...]
+    connections: tuple[Connection, ...] = ()
+    inputs: tuple[OuterTensor, ...] = ()
+    outputs: tuple[OuterTensor, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -60,16 +70,6 @@ class StateTensor:
 
 
 @dataclass(frozen=True)
-class WiredChain:
-    """A chain with the connections of its graphs, and the tensors that are left to the caller."""
-
-    chain: GraphChain
-    connections: tuple[Connection, ...]
-    inputs: tuple[OuterTensor, ...]
-    outputs: tuple[OuterTensor, ...]
-
-
-@dataclass(frozen=True)
 class Wiring:
     """A whole model: chains, states, and readable lines for everything that was proposed rather than given.
 
@@ -77,33 +77,74 @@ class Wiring:
     """
 
     contexts: tuple[str, ...]
-    chains: tuple[WiredChain, ...]
+    chains: tuple[GraphChain, ...]
     states: tuple[StateTensor, ...]
     links: Mapping[str, str]
     state: Mapping[str, str]
     proposed: tuple[str, ...] = ()
 
-    def chain(self, name: str) -> WiredChain:
+    def chain(self, name: str) -> GraphChain:
         """A chain by its name."""
-        return next(each for each in self.chains if each.chain.name == name)
+        return next(chain for chain in self.chains if chain.name == name)
 
 
-def chains_of(
-    infos: Sequence[tuple[str, BinaryInfo]], wanted: Sequence[str] = (), *, place: str = ""
-) -> tuple[GraphChain, ...]:
-    """The chains of some contexts (name, description): all, or those in `wanted` (given at `place`) in that order."""
-    found = {each.name: each for each in _all_chains([info for _, info in infos])}
-    strange = [name for name in wanted if name not in found]
-    if strange or not found:
-        near = nearest(strange[0], found) if strange else ""
-        raise UsageError(
-            f"{place}the model has no graph `{strange[0]}`" if strange else "the contexts of the model have no graph",
-            hint=f"did you mean `{near}`?" if near else f"it has: {', '.join(found) or 'none'}",
-        )
+def wire(
+    infos: Sequence[tuple[str, BinaryInfo]],
+    *,
+    graphs: Sequence[str] = (),
+    links: Mapping[str, str] | None = None,
+    state: Mapping[str, str] | None = None,
+    until: str = "",
+    place: Place = lambda _key, _row: Location(""),
+) -> Wiring:
+    """Connect the graphs of a model; arguments that are None are proposed.  All faults are reported in one error.
+
+    `until` is the last context, by name or number; later ones are checked and then omitted.
+    `place` returns the file and the line of a row of `links` or `state`, or of `graphs` and `until`, for errors.
+
+    `wiring = wire([("forward_0", info)], state={"past_key": "key"})`
+    """
+    names, chains = tuple(name for name, _ in infos), _chains([info for _, info in infos], graphs, place)
+    proposed: list[str] = []
+    if state is None:
+        state = _proposed_state(chains)
+        proposed += [f"state {reads} = {writes}" for reads, writes in state.items()]
+    if links is None:
+        links = _proposed_links(chains, state)
+        proposed += [f"link {reads} = {writes}" for reads, writes in links.items()]
+    states, faults = _states(chains, names, state, place)
+    faults = [*_unknown(chains, links, state, place), *_two_writers(links, state, place), *faults]
+    if not faults:
+        chains, faults = _all_connected(chains, names, links, states, place)
+    if faults:
+        hints = {fault.hint for fault in faults}
+        texts = [located(fault.location, fault.message) for fault in faults]
+        raise arguments.faulty(texts, "links and states are wrong", hint=hints.pop() if len(hints) == 1 else _HINT)
+    if until:
+        last = _number_of(until, names, place("until", ""))
+        names, states = names[: last + 1], [held for held in states if held.context <= last]
+        chains, _ = _all_connected([*_cut(chains, last)], names, links, states, place)
+    return Wiring(names, tuple(chains), tuple(states), links, state, tuple(proposed))
+
+
+def located(location: Location, message: str) -> str:
+    """A message with the place that it is about, if that is in a file."""
+    return f"{location}: {message}" if location.file else message
+
+
+def _chains(infos: Sequence[BinaryInfo], wanted: Sequence[str], place: Place) -> list[GraphChain]:
+    """The chains of some contexts: all, or those in `wanted` in that order."""
+    known = {chain.name: chain for chain in _all_chains(infos)}
+    strange = [name for name in wanted if name not in known]
+    if strange or not known:
+        message = f"the model has no graph `{strange[0]}`" if strange else "the contexts of the model have no graph"
+        it_has = f"it has: {', '.join(known) or 'none'}"
+        hint = suggestion(strange[0], known, it_has) if strange else it_has
+        raise UsageError(located(place("graphs", ""), message), hint=hint)
     if wanted:
-        return tuple(found[name] for name in dict.fromkeys(wanted))
+        return [known[name] for name in dict.fromkeys(wanted)]
     # Not all runtimes keep the order of graphs: sort by input size, so that a prompt comes before a token.
-    return tuple(sorted(found.values(), key=lambda chain: -sum(each.nbytes for each in chain.stages[0].inputs)))
+    return sorted(known.values(), key=lambda chain: -sum(tensor.nbytes for tensor in chain.stages[0].inputs))
 
 
 def _all_chains(infos: Sequence[BinaryInfo]) -> Iterator[GraphChain]:
@@ -116,64 +157,14 @@ def _all_chains(infos: Sequence[BinaryInfo]) -> Iterator[GraphChain]:
         yield GraphChain(name, tuple(having), tuple(infos[number].graph(name) for number in having))
 
 
-def wire(
-    infos: Sequence[tuple[str, BinaryInfo]],
-    *,
-    graphs: Sequence[str] = (),
-    links: Mapping[str, str] | None = None,
-    state: Mapping[str, str] | None = None,
-    until: str = "",
-    place: Callable[[str, str], str] = lambda _table, _key: "",
-) -> Wiring:
-    """Connect the graphs of a model; arguments that are None are proposed.  All faults are reported in one error.
-
-    `until` is the last context, by name or number; later ones are checked and then omitted.
-    `place` returns the file and the line of a row of `links` or `state`, or of `graphs` and `until`, for errors.
-
-    `wiring = wire([("forward_0", info)], state={"past_key": "key"})`
-    """
-    chains = chains_of(infos, graphs, place=place("graphs", ""))
-    names = tuple(name for name, _ in infos)
-    links, state, proposed = _with_proposals(chains, links, state)
-    rows = [_uses_in(chains, context, *row) for context in range(len(names)) for row in state.items()]
-    uses = [row for row in rows if row.uses]
-    states = [row.state() for row in uses]
-    faults = [*_unknown(chains, links, state), *_two_writers(links, state), *_wrong_states(chains, names, uses)]
-    if not faults:
-        wired, faults = _all_wired(chains, names, links, states)
-    if faults:
-        texts = [place(fault.table or "contexts", fault.key) + fault.text for fault in faults]
-        hints = {fault.hint for fault in faults}
-        raise arguments.faulty(texts, "links and states are wrong", hint=hints.pop() if len(hints) == 1 else _HINT)
-    if until:
-        last = _number_of(until, names, place("until", ""))
-        names, states = names[: last + 1], [each for each in states if each.context <= last]
-        wired, _ = _all_wired(tuple(_cut(chains, last)), names, links, states)
-    return Wiring(names, tuple(wired), tuple(states), links, state, proposed)
-
-
-def _with_proposals(
-    chains: Sequence[GraphChain], links: Mapping[str, str] | None, state: Mapping[str, str] | None
-) -> tuple[Mapping[str, str], Mapping[str, str], tuple[str, ...]]:
-    """Links and state, proposed if they are None, and lines about the proposals."""
-    proposed: list[str] = []
-    if state is None:
-        state = propose_state(chains)
-        proposed += [f"state {reads} = {writes}" for reads, writes in state.items()]
-    if links is None:
-        links = propose_links(chains, state)
-        proposed += [f"link {reads} = {writes}" for reads, writes in links.items()]
-    return links, state, tuple(proposed)
-
-
-def _number_of(until: str, names: Sequence[str], place: str) -> int:
+def _number_of(until: str, names: Sequence[str], location: Location) -> int:
     """The number of a context that is given by name, or by its number from 0."""
     if until in names:
         return names.index(until)
     if until.isdecimal() and int(until) < len(names):
         return int(until)
     raise UsageError(
-        f"{place}the model has no context `{until}` to end with",
+        located(location, f"the model has no context `{until}` to end with"),
         hint=suggestion(until, names, f"contexts: {', '.join(names)}, or 0 to {len(names) - 1}"),
     )
 
@@ -183,19 +174,19 @@ def _cut(chains: Sequence[GraphChain], last: int) -> Iterator[GraphChain]:
     for chain in chains:
         count = sum(context <= last for context in chain.contexts)
         if count:
-            yield GraphChain(chain.name, chain.contexts[:count], chain.stages[:count])
+            yield replace(chain, contexts=chain.contexts[:count], stages=chain.stages[:count])
 
 
-# --- faults -----------------------------------------------------------------------------------------------------------
+# --- names and states -------------------------------------------------------------------------------------------------
 
 
 def _unknown(
-    chains: Sequence[GraphChain], links: Mapping[str, str], state: Mapping[str, str]
-) -> Iterator[_WiringFault]:
+    chains: Sequence[GraphChain], links: Mapping[str, str], state: Mapping[str, str], place: Place
+) -> Iterator[Finding]:
     """Names that no graph has, and states without an output that writes them."""
     stages = [stage for chain in chains for stage in chain.stages]
-    inputs = dict.fromkeys(each.name for stage in stages for each in stage.inputs)
-    outputs = dict.fromkeys(each.name for stage in stages for each in stage.outputs)
+    inputs = dict.fromkeys(tensor.name for stage in stages for tensor in stage.inputs)
+    outputs = dict.fromkeys(tensor.name for stage in stages for tensor in stage.outputs)
     for what, table, rows in (("link", "links", links), ("state", "state", state)):
         for reads, writes in rows.items():
             for name, known, side in ((reads, inputs, "input"), (writes, outputs, "output")):
@@ -205,10 +196,11 @@ def _unknown(
                 near = nearest(plain, known)
                 guess = f": did you mean `{near}`?" if near else f"; they have: {', '.join(known) or 'none'}"
                 why = f"{what} `{reads}` has no {side}" if side == "output" else f"{what} `{reads}={writes}`"
-                yield _WiringFault(table, reads, f"{why}: no graph has the {side} `{plain}`{guess}")
+                message = f"{why}: no graph has the {side} `{plain}`{guess}"
+                yield Finding(message, _HINT, place(table, reads))
 
 
-def _two_writers(links: Mapping[str, str], state: Mapping[str, str]) -> Iterator[_WiringFault]:
+def _two_writers(links: Mapping[str, str], state: Mapping[str, str], place: Place) -> Iterator[Finding]:
     """Tensors that a link and a state would write, and outputs that would be the next value of two states."""
     for reads in links:
         if _plain(reads) in state:
@@ -216,136 +208,194 @@ def _two_writers(links: Mapping[str, str], state: Mapping[str, str]) -> Iterator
                 f"input `{reads}` has two writers: the link from `{links[reads]}` "
                 f"and the state, whose next value is `{state[_plain(reads)]}`"
             )
-            yield _WiringFault("links", reads, text, _TWICE)
+            yield Finding(text, _TWICE, place("links", reads))
     for writes in dict.fromkeys(state.values()):
         readers = [reads for reads, other in state.items() if other == writes]
         if len(readers) > 1:
-            names = " and ".join(f"`{each}`" for each in readers)
+            names = " and ".join(f"`{reads}`" for reads in readers)
             text = f"output `{writes}` is the next value of the states {names}: it can be written to one of them only"
-            yield _WiringFault("state", readers[-1], text, _TWICE)
+            yield Finding(text, _TWICE, place("state", readers[-1]))
 
 
 def _plain(name: str) -> str:
+    """The name of a tensor without the number of its stage."""
     number, _, rest = name.partition(".")
     return rest if number.isdigit() and rest else name
 
 
-class _StateUse(NamedTuple):
-    """The tensors of one graph of a context for a state: the one that reads it, the one that writes it, or both."""
-
-    chain: str
-    graph: str
-    read: TensorInfo | None
-    written: TensorInfo | None
-
-    @property
-    def names(self) -> tuple[str, str]:
-        """The names of the two tensors, "" for a missing one."""
-        return self.read.name if self.read else "", self.written.name if self.written else ""
-
-    @property
-    def tensors(self) -> list[TensorInfo]:
-        """The tensors that exist of the two."""
-        return [each for each in (self.read, self.written) if each]
-
-
-class _StateUses(NamedTuple):
-    """A state in one context, and the graphs there that read or write it."""
-
-    context: int
-    reads: str
-    writes: str
-    uses: tuple[_StateUse, ...]
-
-    def state(self) -> StateTensor:
-        """The state, with the names of its tensors in each chain."""
-        names = {each.chain: each.names for each in self.uses}
-        return StateTensor(self.context, self.reads, names, self.uses[0].tensors[0])
+def _states(
+    chains: Sequence[GraphChain], names: Sequence[str], state: Mapping[str, str], place: Place
+) -> tuple[list[StateTensor], list[Finding]]:
+    """The states of each context; states that no graph of their context writes, tensors that cannot be one state."""
+    states, faults = list[StateTensor](), list[Finding]()
+    outputs = {tensor.name for chain in chains for stage in chain.stages for tensor in stage.outputs}
+    for context, context_name in enumerate(names):
+        here = {
+            chain.name: chain.stages[chain.contexts.index(context)] for chain in chains if context in chain.contexts
+        }
+        for reads, writes in state.items():
+            uses = {
+                chain: (reads * _has(stage.inputs, reads), writes * _has(stage.outputs, writes))
+                for chain, stage in here.items()
+                if _has(stage.inputs, reads) or _has(stage.outputs, writes)
+            }
+            if not uses:
+                continue
+            tensors = list(_tensors_of(here, uses))
+            states.append(StateTensor(context, reads, uses, tensors[0][1]))
+            messages = [(f"a state of context {context_name}: {why}", _EQUAL) for why in _unequal(tensors)]
+            if writes in outputs and not any(written for _, written in uses.values()):
+                text = f"state `{reads}` of context {context_name} has no output: no graph there writes `{writes}`"
+                messages.insert(0, (text, _HINT))
+            faults += [Finding(message, hint, place("state", reads)) for message, hint in messages]
+    return states, faults
 
 
-def _uses_in(chains: Sequence[GraphChain], context: int, reads: str, writes: str) -> _StateUses:
-    found = []
-    for chain in chains:
-        if context in chain.contexts:
-            stage = chain.stages[chain.contexts.index(context)]
-            use = _StateUse(chain.name, stage.name, _tensor(stage.inputs, reads), _tensor(stage.outputs, writes))
-            found += [use] if use.tensors else []
-    return _StateUses(context, reads, writes, tuple(found))
+def _tensors_of(
+    stages: Mapping[str, GraphInfo], uses: Mapping[str, tuple[str, str]]
+) -> Iterator[tuple[str, TensorInfo]]:
+    """The tensors that a state has in the graphs of a context, each with its description."""
+    for chain, (reads, writes) in uses.items():
+        stage = stages[chain]
+        for side, name in ((stage.inputs, reads), (stage.outputs, writes)):
+            yield from ((f"`{name}` of graph `{stage.name}`", tensor) for tensor in side if tensor.name == name)
 
 
-def _wrong_states(
-    chains: Sequence[GraphChain], names: Sequence[str], states: Sequence[_StateUses]
-) -> Iterator[_WiringFault]:
-    """States that a graph elsewhere writes, but none of their context; tensors that cannot be one state."""
-    outputs = {each.name for chain in chains for stage in chain.stages for each in stage.outputs}
-    for each in states:
-        context = names[each.context]
-        if each.writes in outputs and not any(use.written for use in each.uses):
-            text = f"state `{each.reads}` of context {context} has no output: no graph there writes `{each.writes}`"
-            yield _WiringFault("state", each.reads, text)
-        (first, a), *others = [(use.graph, tensor) for use in each.uses for tensor in use.tensors]
-        for second, b in others:
-            what = f"`{a.name}` of graph `{first}`", f"`{b.name}` of graph `{second}`"
-            if (a.dtype, a.shape) != (b.dtype, b.shape):
-                kinds = f"{a.dtype} {list(a.shape)}", f"{b.dtype} {list(b.shape)}"
-                text = f"a state of context {context}: {what[0]} is {kinds[0]}, {what[1]} is {kinds[1]}"
-                yield _WiringFault("state", each.reads, text, _EQUAL)
-            elif a.quant != b.quant:
-                text = f"a state of context {context}: {what[0]} and {what[1]} {different(a, b)}"
-                yield _WiringFault("state", each.reads, text, _EQUAL)
+def _unequal(tensors: Sequence[tuple[str, TensorInfo]]) -> Iterator[str]:
+    """Why tensors cannot share memory with the first."""
+    return filter(None, (_mismatch(*tensors[0], *other) for other in tensors[1:]))
 
 
-def _tensor(side: Sequence[TensorInfo], name: str) -> TensorInfo | None:
-    return next((each for each in side if each.name == name), None)
+def _has(side: Sequence[TensorInfo], name: str) -> bool:
+    return any(tensor.name == name for tensor in side)
+
+
+def _mismatch(first: str, one: TensorInfo, second: str, other: TensorInfo) -> str:
+    """Why two tensors cannot share memory; empty if they can."""
+    if (one.dtype, one.shape) != (other.dtype, other.shape):
+        return f"{first} is {one.dtype} {list(one.shape)}, {second} is {other.dtype} {list(other.shape)}"
+    if one.quant == other.quant:
+        return ""
+    pairs = [tensor.scale_offset for tensor in (one, other)]
+    numbers = " and ".join(f"scale {pair[0]:.9g}, offset {pair[1]}" for pair in pairs if pair)
+    return f"{first} and {second} have different quantizations" + (f": {numbers}" if all(pairs) else "")
 
 
 # --- connections ------------------------------------------------------------------------------------------------------
 
 
-def _all_wired(
-    chains: Sequence[GraphChain], names: Sequence[str], links: Mapping[str, str], states: Sequence[StateTensor]
-) -> tuple[list[WiredChain], list[_WiringFault]]:
+def _all_connected(
+    chains: Sequence[GraphChain],
+    names: Sequence[str],
+    links: Mapping[str, str],
+    states: Sequence[StateTensor],
+    place: Place,
+) -> tuple[list[GraphChain], list[Finding]]:
     """All chains, and the faults of their links: tensors that differ, links that connect nothing."""
-    made, faults = list[WiredChain](), list[_WiringFault]()
+    connected, faults, faulty = list[GraphChain](), list[Finding](), set[str]()
     for chain in chains:
-        wired, wrong = _wired(chain, names, links, states)
-        made.append(wired)
-        faults += [
-            _WiringFault(
-                "links" if each.link else "", each.link, f"graph `{chain.name}`: {each.text}", _HINTS[each.kind]
-            )
-            for each in wrong
-        ]
+        whole, wrong = _connected(chain, names, links, states)
+        connected.append(whole)
+        for link, fault in wrong:
+            faulty.add(link)
+            location = place("links" if link else "contexts", link)
+            faults.append(fault._replace(message=f"graph `{chain.name}`: {fault.message}", location=location))
     ends = {
-        (tensor.name, each.output.name) for wired in made for each in wired.connections for _, tensor in each.targets
+        (tensor.name, connection.output.name)
+        for chain in connected
+        for connection in chain.connections
+        for _, tensor in connection.targets
     }
     for reads, writes in links.items():
-        if (_plain(reads), _plain(writes)) not in ends and reads not in {fault.key for fault in faults}:
+        if (_plain(reads), _plain(writes)) not in ends and reads not in faulty:
             text = f"link `{reads}={writes}` connects nothing: no context before one with that input writes `{writes}`"
-            faults.append(_WiringFault("links", reads, text, _ORDER))
-    return made, faults
+            faults.append(Finding(text, _ORDER, place("links", reads)))
+    return connected, faults
 
 
-def _wired(
+def _connected(
     chain: GraphChain, names: Sequence[str], links: Mapping[str, str], states: Sequence[StateTensor]
-) -> tuple[WiredChain, list[LinkFault]]:
-    places = [names[each] for each in chain.contexts]
+) -> tuple[GraphChain, list[tuple[str, Finding]]]:
+    """A chain with its connections, and what is left to the caller; faults with their links."""
     stateful = {
-        (chain.contexts.index(each.context), name)
-        for each in states
-        if each.context in chain.contexts
-        for name in each.uses.get(chain.name, ())
+        (chain.contexts.index(state.context), name)
+        for state in states
+        if state.context in chain.contexts
+        for name in state.uses.get(chain.name, ())
     }
-    connections, faults = connect(chain.stages, links=links_of(chain.stages, links), apart=stateful, places=places)
-    inside = {(each.source, each.output.name) for each in connections} | stateful
-    inside |= {(stage, tensor.name) for each in connections for stage, tensor in each.targets}
-    made = WiredChain(
-        chain,
-        connections,
-        tuple(outer_tensors([stage.inputs for stage in chain.stages], inside, shared=True)),
-        tuple(outer_tensors([stage.outputs for stage in chain.stages], inside, shared=False)),
-    )
-    return made, faults
+    connections, wrong = _connections(chain, links, stateful, [names[number] for number in chain.contexts])
+    inside = {(connection.source, connection.output.name) for connection in connections} | stateful
+    inside |= {(stage, tensor.name) for connection in connections for stage, tensor in connection.targets}
+    inputs = tuple(_outer([stage.inputs for stage in chain.stages], inside, shared=True))
+    outputs = tuple(_outer([stage.outputs for stage in chain.stages], inside, shared=False))
+    return replace(chain, connections=connections, inputs=inputs, outputs=outputs), wrong
+
+
+def _connections(
+    chain: GraphChain, links: Mapping[str, str], apart: Collection[End], names: Sequence[str]
+) -> tuple[tuple[Connection, ...], list[tuple[str, Finding]]]:
+    """Connect each input to the nearest earlier output of its name; other inputs come from outside.
+
+    `links` maps inputs to outputs of other names: {"hidden": "hidden_out"} for every stage that has that input, or
+    {"3.hidden": "1.hidden_out"} for one of them.  `apart` are tensors to leave out.  Faults are returned with their
+    links ("" for tensors of one name); they contain the `names` of the contexts.
+    """
+    readers: dict[End, list[tuple[int, TensorInfo]]] = {}
+    faults: list[tuple[str, Finding]] = []
+    for number, stage in enumerate(chain.stages):
+        for tensor in stage.inputs:
+            if (number, tensor.name) in apart:
+                continue
+            of_one = f"{number}.{tensor.name}"
+            link = of_one if of_one in links else tensor.name if tensor.name in links else ""
+            wanted = links.get(link, tensor.name)
+            source = _source(chain.stages[:number], wanted, apart)
+            if source is None:
+                if link and (number > 0 or link == of_one):
+                    is_state = any(
+                        (end, wanted) in apart and _has(before.outputs, wanted)
+                        for end, before in enumerate(chain.stages[:number])
+                    )
+                    why = "a state has the output" if is_state else "nothing before it has an output"
+                    text = f"input `{tensor.name}` of {names[number]}: {why} `{wanted}`"
+                    faults.append((link, Finding(text, _ORDER)))
+                continue
+            output = _written(chain, source)
+            first = f"output `{output.name}` of {names[source[0]]} (graph `{chain.stages[source[0]].name}`)"
+            second = f"input `{tensor.name}` of {names[number]} (graph `{stage.name}`)"
+            if why := _mismatch(first, output, second, tensor):
+                faults.append((link, Finding(why, _EQUAL)))
+            readers.setdefault(source, []).append((number, tensor))
+    return tuple(Connection(end[0], _written(chain, end), tuple(readers[end])) for end in sorted(readers)), faults
+
+
+def _source(before: Sequence[GraphInfo], wanted: str, apart: Collection[End]) -> End | None:
+    """The nearest earlier stage that writes an output, and the output's name there."""
+    number, _, name = wanted.partition(".")
+    if number.isdigit() and int(number) < len(before) and _has(before[int(number)].outputs, name):
+        return int(number), name
+    ends = ((stage, wanted) for stage in range(len(before) - 1, -1, -1) if _has(before[stage].outputs, wanted))
+    return next((end for end in ends if end not in apart), None)
+
+
+def _written(chain: GraphChain, end: End) -> TensorInfo:
+    stage, name = end
+    return next(tensor for tensor in chain.stages[stage].outputs if tensor.name == name)
+
+
+def _outer(sides: Sequence[Sequence[TensorInfo]], inside: Collection[End], *, shared: bool) -> Iterator[OuterTensor]:
+    """The tensors of stages that are not in `inside`; equal inputs of one name are one, others are `stage.name`."""
+    outside: dict[str, list[tuple[int, TensorInfo]]] = {}
+    for stage, side in enumerate(sides):
+        for tensor in side:
+            if (stage, tensor.name) not in inside:
+                outside.setdefault(tensor.name, []).append((stage, tensor))
+    for name, ends in outside.items():
+        if len(ends) == 1 or (shared and all(_fits(ends[0][1], tensor) for _, tensor in ends)):
+            yield OuterTensor(name, ends[0][1], tuple((stage, name) for stage, _ in ends))
+        else:
+            for stage, tensor in ends:
+                yield OuterTensor(f"{stage}.{name}", tensor, ((stage, name),))
 
 
 # --- proposals --------------------------------------------------------------------------------------------------------
@@ -356,107 +406,58 @@ _STATE = set("past present cache kv key keys value values state states memory hi
 
 
 def _words(name: str) -> list[str]:
-    return [each.lower() for each in _WORD.findall(name.replace("past_key_values", "past"))]
+    return [word.lower() for word in _WORD.findall(name.replace("past_key_values", "past"))]
 
 
-def _stem(name: str) -> tuple[str, ...]:
+def _stem(name: str) -> list[str]:
     """The words of a name without those that mark a side: equal for past_key and key, for hidden and hidden_out."""
-    return tuple(each for each in _words(name) if each not in _SIDES)
+    return [word for word in _words(name) if word not in _SIDES]
 
 
 def _fits(one: TensorInfo, other: TensorInfo) -> bool:
     return (one.dtype, one.shape, one.quant) == (other.dtype, other.shape, other.quant)
 
 
-def propose_state(chains: Sequence[GraphChain]) -> dict[str, str]:
+def _related(tensor: TensorInfo, others: Iterable[TensorInfo]) -> set[str]:
+    """The names of tensors of the same type and shape with a related name."""
+    return {other.name for other in others if _fits(tensor, other) and _stem(tensor.name) == _stem(other.name)}
+
+
+def _proposed_state(chains: Sequence[GraphChain]) -> dict[str, str]:
     """Propose states: an input and an output of one graph with the same type and shape, named like a cache or state."""
-    found: dict[str, set[str]] = {}
-    for chain in chains:
-        for stage in chain.stages:
-            for tensor in stage.inputs:
-                near = {
-                    other.name
-                    for other in stage.outputs
-                    if _fits(tensor, other)
-                    and _stem(tensor.name) == _stem(other.name)
-                    and _STATE & {*_words(tensor.name), *_words(other.name)}
-                }
-                found.setdefault(tensor.name, set()).update(near)
-    chosen = {name: min(outputs) for name, outputs in found.items() if len(outputs) == 1}
+    near: dict[str, set[str]] = {}
+    for stage in (stage for chain in chains for stage in chain.stages):
+        for tensor in stage.inputs:
+            related = _related(tensor, stage.outputs)
+            named = {name for name in related if _STATE & {*_words(tensor.name), *_words(name)}}
+            near.setdefault(tensor.name, set()).update(named)
+    chosen = _only(near)
     return {name: output for name, output in chosen.items() if list(chosen.values()).count(output) == 1}
 
 
-def propose_links(chains: Sequence[GraphChain], state: Mapping[str, str]) -> dict[str, str]:
+def _proposed_links(chains: Sequence[GraphChain], state: Mapping[str, str]) -> dict[str, str]:
     """Propose links: an input and an output of the previous context with the same type and shape and related names.
 
     If no names are related: the only output and the only input of that type and shape.
     """
-    found: dict[str, set[str]] = {}
-    for chain in chains:
-        for before, stage in zip(chain.stages, chain.stages[1:], strict=False):
-            for name, near in _links_between(before, stage, state):
-                found.setdefault(name, set()).update(near)
-    return {name: min(outputs) for name, outputs in found.items() if len(outputs) == 1}
+    near: dict[str, set[str]] = {}
+    for before, stage in (pair for chain in chains for pair in pairwise(chain.stages)):
+        outputs = [tensor for tensor in before.outputs if tensor.name not in state.values()]
+        inputs = [tensor for tensor in stage.inputs if tensor.name not in state]
+        if any(_has(outputs, tensor.name) for tensor in inputs):  # tensors of one name need no link
+            inputs = [tensor for tensor in inputs if not _has(outputs, tensor.name)]
+            outputs = [tensor for tensor in outputs if not _has(stage.inputs, tensor.name)]
+        for tensor in inputs:
+            near.setdefault(tensor.name, set()).update(_related(tensor, outputs) or _alone(tensor, inputs, outputs))
+    return _only(near)
 
 
-def _links_between(before: GraphInfo, stage: GraphInfo, state: Mapping[str, str]) -> Iterator[tuple[str, set[str]]]:
-    """The inputs of a graph, each with the outputs of the previous graph that it may be linked to."""
-    outputs = [each for each in before.outputs if each.name not in state.values()]
-    inputs = [each for each in stage.inputs if each.name not in state]
-    if any(each.name == other.name for each in inputs for other in outputs):
-        inputs = [each for each in inputs if each.name not in {other.name for other in outputs}]
-        outputs = [each for each in outputs if each.name not in {other.name for other in stage.inputs}]
-    for tensor in inputs:
-        yield tensor.name, _sources_of(tensor, inputs, outputs)
+def _alone(tensor: TensorInfo, inputs: Sequence[TensorInfo], outputs: Sequence[TensorInfo]) -> set[str]:
+    """The only output of the type and shape of a tensor, if no other input has them."""
+    fitting = {output.name for output in outputs if _fits(tensor, output)}
+    return fitting if len(fitting) == 1 == sum(_fits(tensor, other) for other in inputs) else set()
 
 
-def _sources_of(tensor: TensorInfo, inputs: Sequence[TensorInfo], outputs: Sequence[TensorInfo]) -> set[str]:
-    fitting = [each for each in outputs if _fits(tensor, each)]
-    near = {each.name for each in fitting if _stem(each.name) == _stem(tensor.name)}
-    if not near and len(fitting) == 1 and sum(_fits(fitting[0], each) for each in inputs) == 1:
-        return {fitting[0].name}
-    return near
-
-
-# --- the picture ------------------------------------------------------------------------------------------------------
-
-
-def picture(wiring: Wiring, sessions: Mapping[str, str] | None = None) -> Iterator[str]:
-    """The plan of a model for a terminal: contexts from top to bottom, with inputs, outputs, links and state."""
-    where = sessions or {}
-    for number, wired in enumerate(wiring.chains):
-        if number:
-            yield ""
-        chain = wired.chain
-        yield f"{chain.name}: {len(chain.stages)} context{'s' * (len(chain.stages) != 1)}"
-        for stage, context in enumerate(chain.contexts):
-            name = wiring.contexts[context]
-            yield f"  ┌─ {name}" + (f"  on {where[name]}" if name in where else "")
-            yield from (f"  │ {line}" for line in _picture_of_stage(wiring, wired, stage))
-            yield "  └─"
-
-
-def _picture_of_stage(wiring: Wiring, wired: WiredChain, stage: int) -> Iterator[str]:
-    """The tensors of a context: inputs, states, outputs, and those passed to other contexts."""
-    chain = wired.chain
-    given, got = (
-        [each for each in side if stage in [end for end, _ in each.ends]] for side in (wired.inputs, wired.outputs)
-    )
-    yield from (f"─▶ {_shown(each.name, each.info)}" for each in given)
-    for each in wiring.states:
-        if each.context == chain.contexts[stage] and chain.name in each.uses:
-            yield _picture_of_state(each, *each.uses[chain.name])
-    yield from (f"◀─ {_shown(each.name, each.info)}" for each in got)
-    for connection in wired.connections:
-        if connection.source == stage:
-            ends = ((wiring.contexts[chain.contexts[end]], tensor.name) for end, tensor in connection.targets)
-            targets = ", ".join(f"{tensor} of {context}" for context, tensor in ends)
-            yield f"─▼ {_shown(connection.output.name, connection.output)}  → {targets}"
-
-
-def _picture_of_state(state: StateTensor, reads: str, writes: str) -> str:
-    return f"↺  {_shown(reads or writes, state.info)}  state {reads or '(not read)'} = {writes or '(kept)'}"
-
-
-def _shown(name: str, info: TensorInfo) -> str:
-    return f"{name} {info.dtype} {info.sizes if any(info.dynamic) else 'x'.join(map(str, info.shape)) or 'scalar'}"
+def _only(near: Mapping[str, set[str]]) -> dict[str, str]:
+    """The names that have one candidate, with that."""
+    return {name: next(iter(outputs)) for name, outputs in near.items() if len(outputs) == 1}

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import warnings
 from collections import deque
-from collections.abc import Callable, Mapping
-from contextlib import ExitStack
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,17 +15,14 @@ import numpy as np
 from udogen.errors import UsageError
 from udogen.findings import suggestion
 from udogen.runtime.contexts import arrays
-from udogen.runtime.contexts.binaries import StoredContext
 from udogen.runtime.contexts.commands import OutputRow, keys_of, output_row
 from udogen.runtime.contexts.profile import GraphProfile
 from udogen.runtime.contexts.worker import ContextWorker, serve_contexts
-from udogen.runtime.models.commands import GraphTiming, RunSteps, StepRan, StepsRan
-from udogen.runtime.models.comparison import Expected
-from udogen.runtime.models.description import shards_of
-from udogen.runtime.models.measures import Timing
+from udogen.runtime.models.chain import Timing
+from udogen.runtime.models.commands import ComparedTensor, Divergence, GraphTiming, RunSteps, StepRan, StepsRan, picture
+from udogen.runtime.models.description import planned
 from udogen.runtime.models.model import Model
-from udogen.runtime.models.opening import plan_sessions, wire_contexts
-from udogen.runtime.models.wiring import Wiring, picture
+from udogen.runtime.models.wiring import Wiring
 from udogen.runtime.sessions.placement import SessionPlan
 from udogen.runtime.worker import float_state
 from udogen.runtime.worker.serving import Commands
@@ -47,7 +44,7 @@ class ModelWorker(ContextWorker):
 
     def run_steps(self, command: RunSteps) -> StepsRan:
         """Execute the steps of a model."""
-        before = [each.counts() for each in self.counted]
+        before = [package.counts() for package in self.counted]
         return replace(run_model(command, self.runtime, self.phase), proof=self.rises(before))
 
 
@@ -62,7 +59,7 @@ def run_model(command: RunSteps, runtime: Runtime, phase: Callable[[str], None])
     ):
         ran = _run_steps(command, model, phase)
         phase("close the model")
-        return replace(ran, notes=tuple(str(each.message) for each in notes))
+        return replace(ran, notes=tuple(str(note.message) for note in notes))
 
 
 def _run_steps(command: RunSteps, model: Model, phase: Callable[[str], None]) -> StepsRan:
@@ -77,11 +74,11 @@ def _run_steps(command: RunSteps, model: Model, phase: Callable[[str], None]) ->
         ran.append(_step(command, model, feeds, expected, graph, number))
         if command.profile:
             profiles[graph] = model.profile_of(graph)
-    found = _described(model.wiring, model.session_plan)
+    result = _described(model.wiring, model.session_plan)
     if expected:
-        found = replace(found, compared=expected.ended(), first=expected.first, not_compared=expected.not_compared())
+        result = replace(result, compared=expected.ended(), first=expected.first, not_compared=expected.not_compared())
     return replace(
-        found,
+        result,
         steps=tuple(ran),
         timings=tuple(_timing(model, name, row) for name, row in model.timings.items() if row.steps),
         memory=str(model.memory),
@@ -89,7 +86,7 @@ def _run_steps(command: RunSteps, model: Model, phase: Callable[[str], None]) ->
         plan=model.plan,
         copied=model.copied._asdict(),
         zeros=tuple(feeds.zeros),
-        profiles=tuple(each for rows in profiles.values() for each in rows),
+        profiles=tuple(row for rows in profiles.values() for row in rows),
     )
 
 
@@ -107,22 +104,15 @@ def _step(command: RunSteps, model: Model, feeds: Feeds, expected: Expected | No
 
 def _planned(command: RunSteps, runtime: Runtime, phase: Callable[[str], None]) -> StepsRan:
     """Describe a model without restoring anything."""
-    description = command.description
-    with ExitStack() as stack:
-        phase("read the descriptions of the contexts")
-        stored = [
-            stack.enter_context(StoredContext(each, guarded=False, warn=False)) for each in shards_of(description)
-        ]
-        wiring = wire_contexts(description, stored)
-        phase("place the contexts on sessions")
-        found = _described(wiring, plan_sessions(description, wiring, stored, runtime))
-        order = description.graphs or tuple(each.chain.name for each in wiring.chains)
-        inputs = {each.chain.name: {row.name: row.info for row in each.inputs} for each in wiring.chains}
+    phase("read the descriptions of the contexts")
+    with planned(command.description, runtime, guarded=False) as (wiring, sessions, _):
+        order = command.description.graphs or tuple(chain.name for chain in wiring.chains)
+        inputs = {chain.name: {outer.name: outer.info for outer in chain.inputs} for chain in wiring.chains}
         feeds = Feeds(command.feeds, inputs)
         for graph in dict.fromkeys(order):
             for name in inputs[graph]:
                 feeds.of(graph, name, 0)
-        return replace(found, zeros=tuple(feeds.zeros))
+        return replace(_described(wiring, sessions), zeros=tuple(feeds.zeros))
 
 
 def _described(wiring: Wiring, plan: SessionPlan) -> StepsRan:
@@ -138,7 +128,7 @@ def _described(wiring: Wiring, plan: SessionPlan) -> StepsRan:
 
 
 def _timing(model: Model, name: str, row: Timing) -> GraphTiming:
-    contexts = [model.names[each] for each in model.wiring.chain(name).chain.contexts]
+    contexts = [model.names[number] for number in model.wiring.chain(name).contexts]
     return GraphTiming(name, row.steps, row.mean, row.least, dict(zip(contexts, row.contexts, strict=True)))
 
 
@@ -175,16 +165,16 @@ class Feeds:
         key = (file, name)
         if key not in self._read:
             self._read[key] = _load(Path(file), info)
-        found, each = self._read[key]
-        if not each:
-            array: Array = found  # already converted
+        read, for_each_step = self._read[key]
+        if not for_each_step:
+            array: Array = read  # already converted
             return array
-        if step >= len(found):
+        if step >= len(read):
             raise UsageError(
-                f"{file} has {len(found)} arrays for input `{name}`, step {step + 1} of graph `{graph}` needs one more",
-                hint=f"give --steps {len(found)}, or a longer file",
+                f"{file} has {len(read)} arrays for input `{name}`, step {step + 1} of graph `{graph}` needs one more",
+                hint=f"give --steps {len(read)}, or a longer file",
             )
-        return arrays.given_value(found[step], info, what=file)
+        return arrays.given_value(read[step], info, what=file)
 
 
 def _keys(graph: str, name: str) -> tuple[str, ...]:
@@ -215,6 +205,169 @@ def _load(file: Path, info: TensorInfo) -> tuple[Any, bool]:
         + f"[{', '.join(map(str, ('steps', *shape)))}]"
         + (", or an .npz file of arrays of several shapes" if any(info.dynamic) else ""),
     )
+
+
+# --- comparison -------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Written:
+    """A tensor that a context wrote in a step."""
+
+    stage: int  # of its chain
+    context: str
+    info: TensorInfo
+    name: str  # CONTEXT.TENSOR
+    array: Array
+
+    def stored(self, expected: Array) -> Array:
+        """Expected values as the tensor stores them: real numbers are quantized for a fixed-point tensor."""
+        if self.info.quant is not None and expected.dtype.kind == "f":
+            return arrays.quantized(expected, self.info, self.array.dtype)
+        return expected
+
+
+class Expected:
+    """The expected tensors of a model, from an .npz file: `CONTEXT.TENSOR`, one array or one for each step."""
+
+    def __init__(self, file: Path, tolerance: float) -> None:
+        self._file, self._tolerance, self._arrays = file, tolerance, arrays.load_all(file)
+        for name, array in self._arrays.items():
+            if array.dtype.kind not in "fiub":
+                raise UsageError(f"`{name}` of {file} is {array.dtype}", hint="give real numbers or stored integers")
+        if not isfinite(tolerance):
+            raise UsageError(f"the tolerance is {tolerance}: every number is within it", hint="give a finite number")
+        self._compared: list[ComparedTensor] = []
+        self._skipped: list[tuple[str, int]] = []  # written tensors that the file does not have, with their steps
+        self._written: dict[str, tuple[int, int]] = {}  # tensor -> the step after the last that wrote it, and its rank
+        self.first: Divergence | None = None
+
+    def steps(self, model: Model) -> int:
+        """The number of steps for which the file has arrays; at least 1."""
+        ranks = {
+            f"{model.names[context]}.{info.name}": len(arrays.layout(info)[0])
+            for chain in model.wiring.chains
+            for context, stage in zip(chain.contexts, chain.stages, strict=True)
+            for info in stage.outputs
+        }
+        counts = [len(array) for name, array in self._arrays.items() if array.ndim == ranks.get(name, -2) + 1]
+        return max([1, *counts])
+
+    def compare(self, model: Model, graph: str, step: int, zeros: Iterable[str]) -> None:
+        """Compare what the contexts wrote in a step, in their order; `zeros` are inputs that were given no data."""
+        chain, made = model.wiring.chain(graph), model.tensors(graph)
+        written = [
+            _Written(stage, model.names[context], info, name, made[name])
+            for stage, context in enumerate(chain.contexts)
+            for info in chain.stages[stage].outputs
+            if (name := f"{model.names[context]}.{info.name}") in made
+        ]
+        for tensor in written:
+            self._written[tensor.name] = step + 1, tensor.array.ndim
+            expected = self._of(tensor.name, tensor.array, step)
+            if expected is None:
+                self._skipped.append((tensor.name, step))
+                continue
+            stored = tensor.stored(expected)
+            apart, unit, misplaced = _distance(tensor.array, stored)
+            wrong = misplaced or apart > self._tolerance
+            row = ComparedTensor(step, graph, tensor.context, tensor.name, apart, unit, wrong)
+            self._compared.append(row)
+            if wrong and self.first is None:
+                reason = self._reason(written, tensor, step, stored, ", ".join(f"`{name}`" for name in zeros))
+                self.first = self._diverged(row, tensor, stored, len(chain.stages), reason)
+
+    def ended(self) -> tuple[ComparedTensor, ...]:
+        """All comparisons; raises if there are none, or, unless a tensor differs, for names that no context has."""
+        wrote = f"contexts wrote: {', '.join(self._written)}"
+        strange = [name for name in self._arrays if name not in self._written]
+        if strange and self.first is None:
+            raise UsageError(
+                f"no context wrote `{strange[0]}` of {self._file}",
+                hint=suggestion(strange[0], self._written, wrote),
+                details=[f"{len(strange)} of {len(self._arrays)} arrays were not compared: {', '.join(strange)}"],
+            )
+        if not self._compared:
+            raise UsageError(f"nothing was compared: {self._file} has none of the tensors", hint=wrote)
+        return tuple(self._compared)
+
+    def not_compared(self) -> dict[str, tuple[str, ...]]:
+        """Tensors of the model that the file does not have, and those of the file that no context wrote, or no step."""
+        compared = {row.tensor for row in self._compared}
+        skipped = dict.fromkeys(f"{name} in step {step}" if name in compared else name for name, step in self._skipped)
+        later = [
+            f"{name} from step {steps} on"
+            for name, (steps, rank) in self._written.items()
+            if name in self._arrays and self._arrays[name].ndim == rank + 1 and len(self._arrays[name]) > steps
+        ]
+        unknown = [name for name in self._arrays if name not in self._written]
+        return {"model": tuple(skipped), "file": (*unknown, *later)}
+
+    def _of(self, name: str, written: Array, step: int) -> Array | None:
+        """The expected array for a tensor in a step; None if the file has none."""
+        expected = self._arrays.get(name)
+        if expected is not None and expected.ndim == written.ndim + 1:
+            expected = expected[step] if 0 <= step < len(expected) else None
+        if expected is None or expected.shape == written.shape:
+            return expected
+        shapes = list(expected.shape), list(written.shape)
+        raise UsageError(
+            f"`{name}` of {self._file} has the shape {shapes[0]}, the tensor {shapes[1]}",
+            hint="give that shape, or one array for each step (a first axis more)",
+        )
+
+    def _diverged(self, row: ComparedTensor, tensor: _Written, stored: Array, stages: int, reason: str) -> Divergence:
+        off = np.nan_to_num(np.abs(tensor.array.astype(np.float64) - stored.astype(np.float64)), nan=np.inf)
+        worst = tuple(map(int, np.unravel_index(int(off.argmax()), off.shape))) if off.size else ()
+        return Divergence(
+            **row.__dict__,
+            stage=tensor.stage,
+            stages=stages,
+            elements=int((off > 0).sum()),
+            size=int(off.size),
+            index=worst,
+            found=str(tensor.array[worst]) if off.size else "",
+            expected=str(stored[worst]) if off.size else "",
+            after=next((before.tensor for before in reversed(self._compared) if not before.wrong), ""),
+            reason=reason,
+            dtype=str(tensor.array.dtype),
+            shape=tensor.array.shape,
+        )
+
+    def _reason(self, written: Iterable[_Written], tensor: _Written, step: int, stored: Array, zeros: str) -> str:
+        """The most likely reason that the model itself shows; empty if none is known."""
+        fed = f" (no --feed: {zeros})" if zeros else ""
+        if not tensor.array.any() and stored.any():
+            return "it is all zeros: nothing wrote it, or its context had zeros as inputs" + fed
+        if stored.any() and np.unique(stored).size > 1:
+            if self._arrays[tensor.name].ndim > tensor.array.ndim:
+                for which, other_step in (("before", step - 1), ("after", step + 1)):
+                    if self._is(tensor, tensor.name, other_step):
+                        return f"it is what the file has for the step {which}: state or inputs are one step off"
+            for other in written:
+                if other is not tensor and other.info.shape == tensor.info.shape and self._is(tensor, other.name, step):
+                    return (
+                        f"it is what the file has for `{other.name}`: are two links or states exchanged, "
+                        "or does an op return its input unchanged?"
+                    )
+        return "some inputs were given nothing" + fed if fed else ""
+
+    def _is(self, tensor: _Written, name: str, step: int) -> bool:
+        """Whether a tensor is what the file has for this name and step."""
+        other = self._of(name, tensor.array, step)
+        return other is not None and np.array_equal(tensor.array, tensor.stored(other))
+
+
+def _distance(written: Array, stored: Array) -> tuple[float, str, bool]:
+    """The distance, its unit, and whether NaN or infinity are at other places."""
+    with np.errstate(invalid="ignore"):
+        far = np.abs(written.astype(np.float64) - stored.astype(np.float64))
+    apart = float(np.nanmax(far)) if far.size and not np.isnan(far).all() else 0.0
+    if written.dtype.kind != "f":
+        return apart, "steps", False
+    spread = np.ptp(stored[np.isfinite(stored)].astype(np.float64)) if np.isfinite(stored).any() else 0.0
+    misplaced = bool((np.isnan(written) != np.isnan(stored)).any())  # infinity is infinitely far from all others
+    return apart / (float(spread) or 1.0), "of its range", misplaced
 
 
 def main() -> None:
