@@ -13,6 +13,7 @@ import numpy as np
 
 from udogen.build.package import open_packages
 from udogen.configs.load import load
+from udogen.errors import UsageError
 from udogen.onnx.models.reading import onnx_module
 from udogen.onnx.network.execute import (
     STORED,
@@ -58,6 +59,7 @@ def run_network(options: NetworkOptions) -> NetworkResult:
     """Run a network on QNN and compare it; raises if it cannot run."""
     least_opset = _OPSET_8_BITS if options.bits == BITS_8 else 0
     network = Network(onnx_module(), options.model, until=options.until, least_opset=least_opset)
+    _check_packages(network, options.packages)
     samples, random, assumed = network.samples(options.inputs or {})
     evaluator = Evaluator(network, options.references or {}, defaults=_defaults(options.packages))
     expected = [evaluator.run(sample) for sample in samples]
@@ -80,6 +82,19 @@ def run_network(options: NetworkOptions) -> NetworkResult:
         assumed=assumed,
         outputs={name: made.values[-1][name] for name in network.outputs if name in made.values[-1]},
     )
+
+
+def _check_packages(network: Network, packages: Sequence[Path]) -> None:
+    """Raise if a custom op is in none of the packages; the ops of a library without its folder are unknown."""
+    if not all(path.is_dir() for path in packages):
+        return
+    known = {op for path in packages for each in open_packages(path) for op in each.ops}
+    used = {node.op_type: title(node) for node in network.nodes if network.is_custom(node)}
+    faults = [f"op {op} (node `{node}`) is in no package that is given" for op, node in used.items() if op not in known]
+    if faults:
+        raise UsageError(
+            f"{network.path}: {faults[0]}", details=faults[1:], hint="--package DIR, a built package with it"
+        )
 
 
 def _is_on_qnn(node: Any, names: Collection[str]) -> bool:
