@@ -19,7 +19,7 @@ from udogen.runtime.built import find_built
 from udogen.runtime.op.request import CallOptions, make_call
 from udogen.verify.options import TestOptions
 from udogen.verify.test_files.read import load_test_files
-from udogen.verify.test_run import plan
+from udogen.verify.planning import plan
 
 COUNT = 50
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -13,18 +13,13 @@ import numpy as np
 from udogen.findings import Finding
 from udogen.opdef import datatypes
 from udogen.runtime.op.calls import RuntimeInfo
-from udogen.tables import many
+from udogen.verdict import Status, Verdict
 from udogen.verify.cases import Case, CaseError
+from udogen.verify.test_files.references import ReferenceUnwritten
 from udogen.verify.tolerances import Tolerance, judge
 
 if TYPE_CHECKING:
     from udogen.runtime.op.calls import Array
-
-# passed: within the tolerance.  failed: wrong numbers.  error: no numbers (refused, crashed, too slow, or the
-# reference failed).  skipped: not run.  ran: executed, but without a reference to compare with.
-# Neither of the last two is ever counted as passed.
-Status = Literal["passed", "failed", "error", "skipped", "ran"]
-STATUSES: tuple[Status, ...] = ("failed", "error", "skipped", "ran", "passed")  # most important first
 
 _FEW_NUMBERS = 4  # of an input that are shown with the first wrong element
 FEW_ELEMENTS = 8  # outputs with fewer elements are too small to show most causes
@@ -217,32 +212,6 @@ class NetworkReport(Protocol):
     def layers(self) -> Sequence[Any]:
         """One for each tensor: tensor, op, shape, own, error, steps, wrong, node."""
 
-    @property
-    def first_wrong(self) -> Any:
-        """The first layer that is wrong."""
-
-    @property
-    def random(self) -> Sequence[str]:
-        """The inputs that were not given."""
-
-    @property
-    def assumed(self) -> Sequence[str]:
-        """Open dimensions that were assumed to be 1."""
-
-    @property
-    def samples(self) -> int:
-        """The number of samples."""
-
-    @property
-    def runtime(self) -> str:
-        """The name of the runtime."""
-
-    def reasons(self) -> Iterable[tuple[str, str]]:
-        """The nodes that did not run on QNN, and the reason, for each reason."""
-
-    def verdict(self) -> str:
-        """Whether the tensors agree."""
-
     def lines(self) -> Iterable[str]:
         """A heading, a line for each layer, an empty line, and notes."""
 
@@ -269,13 +238,25 @@ class NetworkOutcome:
         return f"{self.name} on {self.backend}, {'float' if self.bits == 'float' else f'{self.bits} bits'}"
 
 
-def nothing_compared(counts: Mapping[str, int], absent: int) -> str:
-    """A sentence if no case was compared with anything and none failed; `absent` cases did not run."""
-    if counts["passed"] or counts["failed"] or counts["error"]:
-        return ""
-    found = {"without a reference": counts["ran"], "skipped": counts["skipped"], "not run": absent}
-    rows = [f"{many(count, 'case')} {why}" for why, count in found.items() if count]
-    return "nothing was compared: " + (", ".join(rows) or "no case")
+def verdict_of(
+    rows: Sequence[tuple[Status, str]],
+    states: Iterable[BackendState],
+    *,
+    planned: int | None,
+    unwritten: Iterable[str],
+    not_executed: tuple[str, ...],
+) -> Verdict:
+    """The verdict on rows (status, kind of error), on places that are missing, and on references without code."""
+    places = list(states)
+    absent = sum(state.cases for state in places if state.state in ABSENT)
+    return Verdict.of(
+        rows,
+        planned=len(rows) + absent if planned is None else planned,
+        absent=absent,
+        build_failed=any(state.build_failed for state in places),
+        findings=tuple(Finding(text, kind=ReferenceUnwritten.kind) for text in unwritten),
+        not_executed=not_executed,
+    )
 
 
 @dataclass(frozen=True)
@@ -285,7 +266,6 @@ class Selection:
     part: int
     parts: int
     tests: str  # a digest of the selected cases of all parts, the packages and the version of udogen
-    planned: int  # cases and networks of this part, in all places
 
 
 @dataclass(frozen=True)
@@ -303,6 +283,7 @@ class TestRun:
     networks: tuple[NetworkOutcome, ...] = ()
     unwritten: tuple[str, ...] = ()  # references that are not implemented yet; their cases did not run
     selection: Selection | None = None
+    planned: int | None = None  # cases and networks, in all places; None: what has a result, or a reason
     not_executed: tuple[str, ...] = ()  # vector functions for Hexagon that were built, but not executed
 
     @property
@@ -310,25 +291,16 @@ class TestRun:
         """The results of cases and networks; a network on one backend counts as one case."""
         return (*self.outcomes, *self.networks)
 
-    def count(self, status: Status) -> int:
-        """The number of cases and networks with this status."""
-        return sum(each.status == status for each in self.results)
-
-    @property
-    def passed(self) -> bool:
+    @cached_property
+    def verdict(self) -> Verdict:
         """Whether something was compared, nothing failed, all packages compile, and all references are implemented."""
-        is_bad = self.build_failed or self.unwritten or self.count("failed") + self.count("error")
-        return bool(self.count("passed")) and not is_bad
-
-    @property
-    def absent(self) -> int:
-        """The number of cases whose place or package is missing."""
-        return sum(state.cases for state in self.states if state.state in ABSENT)
-
-    @property
-    def build_failed(self) -> bool:
-        """Whether a package does not compile."""
-        return any(state.build_failed for state in self.states)
+        return verdict_of(
+            [(each.status, each.error.kind if each.error else "") for each in self.results],
+            self.states,
+            planned=self.planned,
+            unwritten=self.unwritten,
+            not_executed=self.not_executed,
+        )
 
     @property
     def bad(self) -> tuple[Outcome, ...]:
