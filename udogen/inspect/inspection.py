@@ -47,8 +47,9 @@ class InspectedLibrary:
 
     @property
     def verdict(self) -> str:
-        """Whether it will register, as text."""
-        return VERDICTS[self.weight]
+        """Whether it will register, as text; `should` unless a runtime has registered or read it."""
+        seen = self.evidence is not None and (self.evidence.registered or self.evidence.registration)
+        return VERDICTS[self.weight] if seen else VERDICTS[self.weight].replace("will register", "should register")
 
 
 @dataclass(frozen=True)
