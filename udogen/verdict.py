@@ -1,4 +1,4 @@
-"""Verdicts: what was planned, run and compared, and whether that is enough to say that all is right."""
+"""Verdicts: what was planned, run and compared, and whether that is enough to be green."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Verdict:
     absent: int = 0  # not run, because a runtime, a tool or a library is missing
     unbuilt: int = 0  # of the errors: those whose package does not compile
     build_failed: bool = False  # a package does not compile, whether or not there is a case for it
-    findings: tuple[Finding, ...] = ()  # what makes it red, whatever the counts are
+    findings: tuple[Finding, ...] = ()  # what makes it red in addition to the counts
     not_executed: tuple[str, ...] = ()  # what was built and shipped, and could not be executed
     unit: str = "case"
 

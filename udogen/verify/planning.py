@@ -77,10 +77,10 @@ def _skipped(place: Place, options: TestOptions, *, is_chosen: bool) -> BackendS
 
 def _without_cold(batches: list[Batch]) -> tuple[list[Batch], list[BackendState]]:
     """The batches, without those that would first compile libraries for Hexagon, and the places left out."""
-    others = [each for each in batches if not each.place.instructions]
+    others = [batch for batch in batches if not batch.place.instructions]
     if not others or HEXAGON.is_warm:
         return batches, []
-    return others, [_cold(place) for place in dict.fromkeys(each.place for each in batches) if place.instructions]
+    return others, [_cold(place) for place in dict.fromkeys(batch.place for batch in batches) if place.instructions]
 
 
 def _no_case(files: TestFiles, options: TestOptions) -> UsageError:
@@ -129,18 +129,18 @@ def _check_arch(options: TestOptions) -> None:
 
 def _written(batches: Sequence[Batch]) -> tuple[list[Batch], tuple[str, ...]]:
     """The batches without cases whose reference is not implemented yet, and the messages of those references."""
-    found: list[Batch] = []
-    unwritten: dict[str, None] = {}
+    written: list[Batch] = []
+    messages: dict[str, None] = {}
     for batch in batches:
         cases = []
         for case in batch.cases:
             if case.error is not None and case.error.kind == ReferenceUnwritten.kind:
-                unwritten[case.error.message] = None
+                messages[case.error.message] = None
             else:
                 cases.append(case)
         if cases:
-            found.append(replace(batch, cases=tuple(cases)))
-    return found, tuple(unwritten)
+            written.append(replace(batch, cases=tuple(cases)))
+    return written, tuple(messages)
 
 
 def _cold(place: Place) -> BackendState:
@@ -157,7 +157,7 @@ class _Planner:
     files: TestFiles
     sources: Mapping[Subject, configs.PackageSource]
     options: TestOptions
-    _made: dict[tuple[int, str, bool], list[Case]] = field(default_factory=dict)
+    _cases_of_place: dict[tuple[int, str], list[Case]] = field(default_factory=dict)
     _selected: list[str] = field(default_factory=list)  # the cases and networks of all parts
 
     @cached_property
@@ -180,43 +180,43 @@ class _Planner:
         bases = bases or [row for row in PLACES.values() if row.usual and runs_on_devices(row)]
         return [
             *(PLACES.values() if self._is_here else ()),
-            *(each for each in self._named if each.device),
-            *(on_device(base, each) for each in devices for base in bases),
+            *(place for place in self._named if place.device),
+            *(on_device(base, device) for device in devices for base in bases),
         ]
 
     def batches(self, busy: Collection[Place]) -> tuple[list[Batch], list[BackendState]]:
         """The cases in each place, and the places without any; those in `busy` run a network."""
-        found: list[Batch] = []
+        batches: list[Batch] = []
         skipped = []
         for place in self._places():
             is_chosen = place in self._chosen or bool(place.device)
             own = self._batches_of(place) if is_chosen else []
-            found += own
+            batches += own
             if not own and place not in busy and (is_chosen or not self.options.backends):
                 skipped.append(_skipped(place, self.options, is_chosen=is_chosen))
         if (self._is_here and not self.options.backends) or SHAPES in self._chosen:
-            found += self._shape_batches()
-        return found, skipped
+            batches += self._shape_batches()
+        return batches, skipped
 
     def _batches_of(self, place: Place) -> list[Batch]:
         """The cases for one place, by package."""
-        found: dict[tuple[int, str], Batch] = {}
+        batches: dict[tuple[int, str], Batch] = {}
         for number, (tests, source, package) in enumerate(self._ops()):
             every = self._cases(number, tests, package, place.config or configs.backends_of(package, tests.op)[0])
             if place.client and place.config:
-                every = [*every, *self._client_cases(number, tests, package, place)]
-            every = [each for each in every if each.runs_on(place.base) and self._matches(each)]
+                every = [*every, *self._cases(number, tests, package, place.config, client=place)]
+            every = [case for case in every if case.runs_on(place.base) and self._selects(case.op, case.name)]
             cases = self._of_shard(number, every, place)
-            batch = found.setdefault((id(source), package.name), Batch(place, source, package, ()))
-            found[id(source), package.name] = replace(batch, cases=(*batch.cases, *cases))
-        return [batch for batch in found.values() if batch.cases]
+            batch = batches.setdefault((id(source), package.name), Batch(place, source, package, ()))
+            batches[id(source), package.name] = replace(batch, cases=(*batch.cases, *cases))
+        return [batch for batch in batches.values() if batch.cases]
 
     def _shape_batches(self) -> Iterator[Batch]:
         """The cases whose shapes are compared: those of one backend for each op."""
         for number, (tests, source, package) in enumerate(self._ops()):
             if tests.subject.rules or tests.subject.converter:
                 every = self._cases(number, tests, package, configs.backends_of(package, tests.op)[0])
-                every = [each for each in every if not each.refusal and self._matches(each)]
+                every = [case for case in every if not case.refusal and self._selects(case.op, case.name)]
                 cases = self._of_shard(number, every, SHAPES)
                 if cases:
                     yield Batch(SHAPES, source, package, cases)
@@ -241,31 +241,31 @@ class _Planner:
 
     def digest(self) -> str:
         """A key of the selected cases of all parts, of all sources, and of the version of udogen."""
-        safety, found = self.options.safety, set(self.files.files)
+        safety, files = self.options.safety, set(self.files.files)
         bases = {self.files.folder}
         for tests in self.files.ops:
             subject = tests.subject
-            found |= {each for each in (subject.config, subject.rules) if each}
+            files |= {file for file in (subject.config, subject.rules) if file}
             reference = tests.folder / tests.reference.partition(":")[0]
-            found.add(reference)
+            files.add(reference)
             bases |= {tests.folder, reference.parent}
             if subject.rules and any(row.startswith(SHAPES.id) for row in self._selected):
                 with suppress(UdogenError):  # reported when the shapes are compared
                     load_module(subject.rules)
             fills = (fill for group in tests.groups for fills in group.values for fill in fills.values())
-            found.update(fill.file for fill in fills if isinstance(fill, GivenNumbers) and fill.file)
-            folders = [each.path for each in self.sources[subject].folders]
+            files.update(fill.file for fill in fills if isinstance(fill, GivenNumbers) and fill.file)
+            folders = [package.path for package in self.sources[subject].folders]
             if subject.config:
                 folders = [subject.kernels or subject.config.parent / "kernels"]
-            found.update(each for folder in folders for each in folder.rglob("*") if each.suffix in _SOURCES)
-        found.update(each for tests in self.files.networks for each in tests.inputs.values())
-        found |= modules_below(bases)  # what references and rules import
+            files.update(file for folder in folders for file in folder.rglob("*") if file.suffix in _SOURCES)
+        files.update(file for tests in self.files.networks for file in tests.inputs.values())
+        files |= modules_below(bases)  # what references and rules import
         contents = {
-            each.name.encode() + b"\0" + each.read_bytes()
-            for each in found
-            if os.access(each, os.R_OK) and each.is_file()
+            file.name.encode() + b"\0" + file.read_bytes()
+            for file in files
+            if os.access(file, os.R_OK) and file.is_file()
         }
-        checks = (safety.heap, safety.guard, [each.folder for each in safety.sanitize])
+        checks = (safety.heap, safety.guard, [variant.folder for variant in safety.sanitize])
         facts = (__version__, self.options.arch, checks, sorted(self._selected))
         return content_key(repr(facts).encode(), *sorted(contents))
 
@@ -276,29 +276,25 @@ class _Planner:
             assert package is not None  # `configs.sources` has checked it
             yield tests, source, package
 
-    def _cases(self, number: int, tests: OpTests, package: OpPackage, backend: str) -> list[Case]:
-        key = (number, backend, False)
-        if key not in self._made:
-            self._made[key] = expand.cases_of(tests, package, backend)
-        return self._made[key]
-
-    def _client_cases(self, number: int, tests: OpTests, package: OpPackage, place: Place) -> list[Case]:
-        key = (number, place.id, True)
-        if key not in self._made:
-            self._made[key] = client_cases.cases_of(tests, package, place)
-        return self._made[key]
+    def _cases(
+        self, number: int, tests: OpTests, package: OpPackage, backend: str, *, client: Place | None = None
+    ) -> list[Case]:
+        """The cases of one op for a backend, or those that its client adds; made once."""
+        key = (number, f"client {client.id}" if client else backend)
+        if key not in self._cases_of_place:
+            self._cases_of_place[key] = (
+                client_cases.cases_of(tests, package, client) if client else expand.cases_of(tests, package, backend)
+            )
+        return self._cases_of_place[key]
 
     def _of_shard(self, number: int, cases: Sequence[Case], place: Place) -> tuple[Case, ...]:
         """Ops are divided among shards, so that few machines build a package; if there are too few ops, cases are."""
         cold = " cold" * bool(place.instructions and not self.options.backends and not HEXAGON.is_warm)
-        self._selected.extend(f"{place.id}{cold} {each.op} {each.name} {sorted(each.dtypes.items())}" for each in cases)
+        self._selected.extend(f"{place.id}{cold} {case.op} {case.name} {sorted(case.dtypes.items())}" for case in cases)
         part, parts = self.options.shard
         if len(self.files.ops) >= parts:
             return tuple(cases) if number % parts == part - 1 else ()
         return tuple(cases[part - 1 :: parts])
-
-    def _matches(self, case: Case) -> bool:
-        return self._selects(case.op, case.name)
 
     def _selects(self, op: str, name: str) -> bool:
         """Whether the pattern is a substring of `Op/name`, or a shell pattern that matches all of it."""

@@ -184,21 +184,21 @@ _WORSE: Sequence[State] = ("skipped", "ran", "missing", "unbuilt")
 
 def joined(states: Iterable[BackendState]) -> dict[str, BackendState]:
     """One state for each backend: the worst one, with the number of cases that ran or did not run."""
-    found: dict[str, BackendState] = {}
+    by_backend: dict[str, BackendState] = {}
     for after in states:
-        before = found.setdefault(after.backend, after)
+        before = by_backend.setdefault(after.backend, after)
         if before is after:
             continue
-        worse = max(before, after, key=lambda each: _WORSE.index(each.state))
-        counted = [each for each in (before, after) if (each.state in ABSENT) == (worse.state in ABSENT)]
-        found[after.backend] = replace(
+        worse = max(before, after, key=lambda state: _WORSE.index(state.state))
+        counted = [state for state in (before, after) if (state.state in ABSENT) == (worse.state in ABSENT)]
+        by_backend[after.backend] = replace(
             worse,
-            cases=sum(each.cases for each in counted),
+            cases=sum(state.cases for state in counted),
             runtime=before.runtime or after.runtime,
             real=before.real or after.real,
             build_failed=before.build_failed or after.build_failed,
         )
-    return found
+    return by_backend
 
 
 class NetworkReport(Protocol):
@@ -305,7 +305,7 @@ class TestRun:
     @property
     def bad(self) -> tuple[Outcome, ...]:
         """The cases with status `failed`, then those with `error`."""
-        return tuple(each for status in ("failed", "error") for each in self.outcomes if each.status == status)
+        return tuple(outcome for status in ("failed", "error") for outcome in self.outcomes if outcome.status == status)
 
     @cached_property
     def failure_groups(self) -> tuple[tuple[Outcome, ...], ...]:
@@ -316,20 +316,20 @@ class TestRun:
         """
         groups: dict[tuple[str, ...], list[Outcome]] = {}
         first: dict[tuple[str, ...], tuple[str, ...]] = {}
-        for each in self.bad:
-            if each.findings:
-                first.setdefault(self._kind(each), (self.op(each), each.status, each.findings[0].kind))
+        for outcome in self.bad:
+            if outcome.findings:
+                first.setdefault(self._kind(outcome), (self.op(outcome), outcome.status, outcome.findings[0].kind))
         passed = set[tuple[str, ...]]()  # kinds whose first cause was found
-        for each in self.bad:
-            kind = key = self._kind(each)
-            if each.findings:
-                key = (self.op(each), each.status, each.findings[0].kind)
+        for outcome in self.bad:
+            kind = key = self._kind(outcome)
+            if outcome.findings:
+                key = (self.op(outcome), outcome.status, outcome.findings[0].kind)
                 passed.add(kind)
-            elif each.error:
-                key = (self.op(each), each.status, each.error.kind, each.error.message[:60])
-            elif kind in passed or all(tensor.found.size < FEW_ELEMENTS for tensor in each.tensors):
+            elif outcome.error:
+                key = (self.op(outcome), outcome.status, outcome.error.kind, outcome.error.message[:60])
+            elif kind in passed or all(tensor.found.size < FEW_ELEMENTS for tensor in outcome.tensors):
                 key = first.get(kind, kind)
-            groups.setdefault(key, []).append(each)
+            groups.setdefault(key, []).append(outcome)
         return tuple(tuple(sorted(group, key=lambda each: not each.findings)) for group in groups.values())
 
     def _kind(self, outcome: Outcome) -> tuple[str, ...]:
@@ -342,24 +342,24 @@ class TestRun:
 
     @cached_property
     def _packages(self) -> dict[str, set[str]]:
-        found: dict[str, set[str]] = {}
-        for each in self.outcomes:
-            found.setdefault(each.case.op, set()).add(each.package)
-        return found
+        packages: dict[str, set[str]] = {}
+        for outcome in self.outcomes:
+            packages.setdefault(outcome.case.op, set()).add(outcome.package)
+        return packages
 
     def matrix(self) -> dict[tuple[str, str, str], tuple[Outcome, ...]]:
         """(op, backend, data type) -> its outcomes, in the order of the run."""
-        found: dict[tuple[str, str, str], list[Outcome]] = {}
-        for each in self.outcomes:
-            found.setdefault((self.op(each), each.backend, each.dtype), []).append(each)
-        return {key: tuple(outcomes) for key, outcomes in found.items()}
+        cells: dict[tuple[str, str, str], list[Outcome]] = {}
+        for outcome in self.outcomes:
+            cells.setdefault((self.op(outcome), outcome.backend, outcome.dtype), []).append(outcome)
+        return {key: tuple(outcomes) for key, outcomes in cells.items()}
 
     def rows(self) -> list[tuple[str, str]]:
         """The rows of the matrix: (op, data type), grouped by op."""
-        pairs = dict.fromkeys((self.op(each), each.dtype) for each in self.outcomes)
+        pairs = dict.fromkeys((self.op(outcome), outcome.dtype) for outcome in self.outcomes)
         ops = list(dict.fromkeys(op for op, _ in pairs))
         return sorted(pairs, key=lambda pair: ops.index(pair[0]))
 
     def backends(self) -> Sequence[str]:
         """The backends that ran, in their order."""
-        return [each.backend for each in self.states if each.state == "ran"]
+        return [state.backend for state in self.states if state.state == "ran"]

@@ -66,8 +66,8 @@ def run(
     by_device: dict[str, list[Batch]] = {}  # devices run in parallel, the batches of one device sequentially
     for batch in plan.batches:
         by_device.setdefault(batch.place.device, []).append(batch)
-    runs = [partial(_run_batches, each, options, on_batch, on_case, on_step) for each in by_device.values()]
-    results = [result for found in process.at_once(runs, len(runs)) for result in found]
+    runs = [partial(_run_batches, batches, options, on_batch, on_case, on_step) for batches in by_device.values()]
+    results = [result for of_device in process.at_once(runs, len(runs)) for result in of_device]
     networks = tuple(_run_network(job, options, on_step) for job in plan.networks)
     states = joined([*plan.skipped, *(result.state for result in results)])
     warnings = [*unchecked(options.safety, (batch.place for batch in plan.batches))]
@@ -104,16 +104,16 @@ def _run_batches(
 ) -> list[_BatchResult]:
     """Run batches sequentially; a missing place is not tried again."""
     missing: dict[str, BackendState] = {}
-    found = []
+    results = []
     for batch in batches:
         if batch.place.id in missing:
-            found.append(_BatchResult(replace(missing[batch.place.id], cases=len(batch.cases))))
+            results.append(_BatchResult(replace(missing[batch.place.id], cases=len(batch.cases))))
             continue
         on_batch(batch)
-        found.append(_run_batch(batch, options, on_case, on_step))
-        if found[-1].state.state == "missing":
-            missing[batch.place.id] = found[-1].state
-    return found
+        results.append(_run_batch(batch, options, on_case, on_step))
+        if results[-1].state.state == "missing":
+            missing[batch.place.id] = results[-1].state
+    return results
 
 
 def _run_batch(batch: Batch, options: TestOptions, on_case: OnCase, on_step: OnStep) -> _BatchResult:
@@ -134,7 +134,7 @@ def _run_batch(batch: Batch, options: TestOptions, on_case: OnCase, on_step: OnS
     outdated = built.outdated if not options.build and not place.instructions else ""
     warnings = (outdated,) if outdated else ()
     try:
-        found = run_cases(
+        outcomes = run_cases(
             built, cases, backend=place.id, options=replace(options, explain=True), on_case=on_case, on_step=on_step
         )
     except BuildFailed as error:  # some places compile when they run
@@ -145,7 +145,7 @@ def _run_batch(batch: Batch, options: TestOptions, on_case: OnCase, on_step: OnS
         state = BackendState(place.id, place.title, "ran", cases=len(cases))
         return _BatchResult(state, _all_errors(batch, error, on_case), warnings)
     executions = vectors.of_folder(built.folder.path, built.folder.sources) if built.folder else ()
-    return _BatchResult(_ran(place, found), found, warnings, vectors.not_executed(executions))
+    return _BatchResult(_ran(place, outcomes), outcomes, warnings, vectors.not_executed(executions))
 
 
 def _run_others(
@@ -158,13 +158,13 @@ def _run_others(
     if not cases or len(ops) == len(batch.package.ops):
         return _not_run(batch, error)
     on_step(f"without {', '.join(error.ops)}: {error.message}")
-    found = _run_batch(replace(batch, package=batch.package.with_ops(ops), cases=cases), options, on_case, on_step)
-    if found.state.state in ABSENT:  # report the first error, which is that of the whole package
+    others = _run_batch(replace(batch, package=batch.package.with_ops(ops), cases=cases), options, on_case, on_step)
+    if others.state.state in ABSENT:  # report the first error, which is that of the whole package
         return _not_run(batch, error)
     warning = () if broken.cases else ("\n    ".join((error.message, *error.details)),)
-    state = replace(found.state, cases=len(batch.cases), build_failed=True)
-    outcomes = (*_all_errors(broken, error, on_case), *found.outcomes)
-    return _BatchResult(state, outcomes, (*warning, *found.warnings), found.not_executed)
+    state = replace(others.state, cases=len(batch.cases), build_failed=True)
+    outcomes = (*_all_errors(broken, error, on_case), *others.outcomes)
+    return _BatchResult(state, outcomes, (*warning, *others.warnings), others.not_executed)
 
 
 _NETWORK_TIMEOUT = 10  # times that of a case: all its layers are prepared and executed
@@ -184,12 +184,12 @@ def _run_network(job: NetworkJob, options: TestOptions, on_step: OnStep) -> Netw
         used = [row for row in job.ops if row[0].op in types]
         built = {}
         for _, source, package in used:
-            ops = [each.op for each, _, other in used if other is package]
+            ops = [row.op for row, _, other in used if other is package]
             if package.name not in built:
                 built[package.name] = packages.prepare(source, package, place, ops, options=options, on_step=on_step)
         result = place.program.run_network(
             model=tests.model,
-            packages=tuple(each.library for each in built.values()),
+            packages=tuple(prepared.library for prepared in built.values()),
             backend=place.config,
             bits=job.bits,
             inputs=tests.inputs,
@@ -213,17 +213,17 @@ def _is_real(runtime: RuntimeInfo | None) -> bool:
 
 def run_of(folder: Path, outcomes: Sequence[Outcome]) -> TestRun:
     """The outcomes of `run_cases` as a test run."""
-    found: dict[str, list[Outcome]] = {}
-    for each in outcomes:
-        found.setdefault(each.backend, []).append(each)
-    states = tuple(_ran(PLACES[name], own) for name, own in found.items())
-    seconds = sum(each.seconds for each in outcomes)
+    by_place: dict[str, list[Outcome]] = {}
+    for outcome in outcomes:
+        by_place.setdefault(outcome.backend, []).append(outcome)
+    states = tuple(_ran(PLACES[name], own) for name, own in by_place.items())
+    seconds = sum(outcome.seconds for outcome in outcomes)
     return TestRun(folder, states, tuple(outcomes), seconds, environment())
 
 
 def _ran(place: Place, outcomes: Sequence[Outcome]) -> BackendState:
     """The state of a place where these cases ran."""
-    runtime = next((each.runtime for each in outcomes if each.runtime), None)
+    runtime = next((outcome.runtime for outcome in outcomes if outcome.runtime), None)
     real = _is_real(runtime)
     return BackendState(place.id, place.title, "ran", real=real, runtime=runtime, cases=len(outcomes))
 
@@ -236,9 +236,9 @@ def _not_run(batch: Batch, error: UdogenError) -> _BatchResult:
 
 
 def _all_errors(batch: Batch, error: UdogenError, on_case: OnCase) -> list[Outcome]:
-    found = []
+    outcomes = []
     for case in batch.cases:
-        found.append(
+        outcomes.append(
             Outcome(
                 case=case,
                 backend=batch.place.id,
@@ -248,8 +248,8 @@ def _all_errors(batch: Batch, error: UdogenError, on_case: OnCase) -> list[Outco
                 error=CaseError.of(error),
             )
         )
-        on_case(found[-1])
-    return found
+        on_case(outcomes[-1])
+    return outcomes
 
 
 def environment() -> tuple[tuple[str, str], ...]:
@@ -276,15 +276,15 @@ def _processor() -> str:
 
 def _run_shapes(batch: Batch, options: TestOptions, on_case: OnCase) -> _BatchResult:
     try:
-        found = _compare_shapes(batch.source.subject, batch.package, batch.cases, options)
+        outcomes = _compare_shapes(batch.source.subject, batch.package, batch.cases, options)
     except (ToolMissing, BuildFailed) as error:
         return _not_run(batch, error)
     except UdogenError as error:
-        found = _all_errors(batch, error, on_case)
+        outcomes = _all_errors(batch, error, on_case)
     else:
-        for each in found:
-            on_case(each)
-    return _BatchResult(BackendState(SHAPES.id, SHAPES.title, "ran", cases=len(found)), found)
+        for outcome in outcomes:
+            on_case(outcome)
+    return _BatchResult(BackendState(SHAPES.id, SHAPES.title, "ran", cases=len(outcomes)), outcomes)
 
 
 def _compare_shapes(subject: Subject, package: OpPackage, cases: Sequence[Case], options: TestOptions) -> list[Outcome]:
@@ -292,7 +292,7 @@ def _compare_shapes(subject: Subject, package: OpPackage, cases: Sequence[Case],
     rules = load_shape_rules(subject.rules, package.ops) if subject.rules else None
     library = _library(subject.converter, options) if subject.converter else None
     built = Built(library or Path(), "", package.name, None)
-    ops = {each.name: each for each in package.ops}
+    ops = {op.name: op for op in package.ops}
     outcomes = [_shape_outcome(case, package) for case in cases]
     calls: dict[int, OpCall] = {}
     for number, case in enumerate(cases):
@@ -302,10 +302,10 @@ def _compare_shapes(subject: Subject, package: OpPackage, cases: Sequence[Case],
                 calls[number] = case.call(op, built, by_name=True)
             except UdogenError as error:
                 outcomes[number] = replace(outcomes[number], error=CaseError.of(error))
-    questions = [_question(each, ops[each.op_type]) for each in calls.values()]
+    questions = [_question(call, ops[call.op_type]) for call in calls.values()]
     replies = ask_all(library, questions, timeout=options.timeout) if library else [None] * len(calls)
     for (number, call), reply in zip(calls.items(), replies, strict=True):
-        outcome = replace(outcomes[number], dtype=" ".join({each.dtype for each in call.outputs}))
+        outcome = replace(outcomes[number], dtype=" ".join({output.dtype for output in call.outputs}))
         try:
             outcomes[number] = _compared(outcome, call, reply, ops[call.op_type], rules)
         except UdogenError as error:
@@ -320,23 +320,23 @@ def _shape_outcome(case: Case, package: OpPackage) -> Outcome:
 def _library(path: Path, options: TestOptions) -> Path:
     if not path.is_dir():
         return path
-    folder = next((each for each in open_packages(path) if each.kind.converter), None)
+    folder = next((package for package in open_packages(path) if package.kind.converter), None)
     if folder is None:
         raise UsageError(f"{path} is not a converter op package", hint="`udogen generate --converter` makes one")
     if options.build:
         return packages.build(folder, "converter", jobs=options.jobs)[0]
-    return next(each for row in folder.rows if row.native for each in folder.artifacts(row))
+    return next(library for row in folder.rows if row.native for library in folder.artifacts(row))
 
 
 def _question(call: OpCall, op: Op) -> ConverterCall:
     # A converter knows only the values of tensors that are static in the model.
-    static = {each.name for each in op.inputs if each.static}
-    inputs = [None if each.omitted else given_of(each, data=each.name in static) for each in call.inputs]
+    static = {tensor.name for tensor in op.inputs if tensor.static}
+    inputs = [None if tensor.omitted else given_of(tensor, data=tensor.name in static) for tensor in call.inputs]
     params: dict[str, Scalar | Given] = {}
-    for each in call.params:
-        value = each.value
-        params[each.name] = (
-            Scalar(each.name, each.dtype, value) if isinstance(value, (bool, int, float, str)) else given_of(each)
+    for param in call.params:
+        value = param.value
+        params[param.name] = (
+            Scalar(param.name, param.dtype, value) if isinstance(value, (bool, int, float, str)) else given_of(param)
         )
     return ConverterCall(call.op_type, inputs, params, len(call.outputs))
 
@@ -381,7 +381,7 @@ def _type_difference(op: str, output: str, found: str | None, rule: Inferred | N
 
 def _difference(name: str, known: tuple[str, tuple[int, ...]], found: tuple[str, tuple[int, ...]]) -> Finding:
     (other, expected), (who, shape) = (
-        (each, "x".join(map(str, extents)) or "a scalar") for each, extents in (known, found)
+        (source, "x".join(map(str, extents)) or "a scalar") for source, extents in (known, found)
     )
     sentence = f"for `{name}` {who} returns {shape}, {other} {expected}"
     return Finding(sentence, "correct the one that is wrong", kind="shape")

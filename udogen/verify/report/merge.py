@@ -102,21 +102,21 @@ def read(path: Path) -> Result:
     with reading(path, hint=_HINT):
         data = read_plain(path)
     try:
-        found = json.loads(data.decode("utf-8"), parse_constant=_not_finite)
-        json.dumps(found, ensure_ascii=False).encode()  # raises for half a surrogate pair
+        value = json.loads(data.decode("utf-8"), parse_constant=_not_finite)
+        json.dumps(value, ensure_ascii=False).encode()  # raises for half a surrogate pair
     except (ValueError, RecursionError) as fault:
         raise UsageError(f"{path} is not the JSON of a test run", hint=_HINT) from fault
-    if _is_error(found):
-        raise UsageError(f"{path} is of a run that ended early: {found['error']['message']}", hint="repeat this run")
-    if misfits := _misfits(found, path) or list(_contradictions(found)):
+    if _is_error(value):
+        raise UsageError(f"{path} is of a run that ended early: {value['error']['message']}", hint="repeat this run")
+    if misfits := _misfits(value, path) or list(_contradictions(value)):
         what, *others = misfits
         raise UsageError(f"{path} is not the JSON of a test run: {what}", details=others[:20], hint=_HINT)
-    result: Result = found
+    result: Result = value
     return result
 
 
 def _verdict(results: Sequence[Result]) -> Verdict:
-    """The verdict on the rows of some results; what they say about themselves does not count."""
+    """The verdict on the rows of some results; their own verdicts do not count."""
     rows = [*_rows(results, "cases"), *_rows(results, "networks")]
     return verdict_of(
         [(row["status"], row["error"]["kind"] if row["error"] else "") for row in rows],
@@ -128,7 +128,7 @@ def _verdict(results: Sequence[Result]) -> Verdict:
 
 
 def _contradictions(result: Result) -> Iterator[str]:
-    """Why the rows of a result do not account for all that was planned, or for what it says about itself."""
+    """Why the rows of a result do not account for all that was planned, or not for its own verdict."""
     verdict = _verdict([result])
     for name, count in verdict.counts.items():
         if result["counts"][name] != count:
@@ -157,11 +157,11 @@ def _check_complete(results: Mapping[Path, Result]) -> None:
         chosen = result["selection"]
         groups.setdefault((chosen["tests"], chosen["parts"]), {}).setdefault(chosen["part"], []).append(path)
     faults = []
-    for (_, parts), found in groups.items():
-        of = f" of the tests of {next(iter(found.values()))[0]}" if len(groups) > 1 else ""
-        missing = [f"{part}/{parts}" for part in range(1, min(parts, 99) + 1) if part not in found]
+    for (_, parts), by_part in groups.items():
+        of = f" of the tests of {next(iter(by_part.values()))[0]}" if len(groups) > 1 else ""
+        missing = [f"{part}/{parts}" for part in range(1, min(parts, 99) + 1) if part not in by_part]
         faults += [f"missing{of}: part {', '.join(missing)}"] if missing else []
-        twice = (paths for paths in found.values() if len(paths) > 1)
+        twice = (paths for paths in by_part.values() if len(paths) > 1)
         faults += [f"the same part twice: {', '.join(map(str, paths))}" for paths in twice]
     if faults:
         different = "; all parts need the same files, options, version of udogen" if len(groups) > 1 else ""
@@ -186,7 +186,7 @@ def merge(paths: Sequence[Path]) -> dict[str, Any]:
         "folder": " ".join(dict.fromkeys(result["folder"] for result in results)),
         "seconds": max(result["seconds"] for result in results),
         "environment": _environment([result["environment"] for result in results]),
-        "backends": [state_json(each) for each in joined(map(_state_of, _rows(results, "backends"))).values()],
+        "backends": [state_json(state) for state in joined(map(_state_of, _rows(results, "backends"))).values()],
         "cases": _rows(results, "cases"),
         "networks": _rows(results, "networks"),
         "warnings": list(dict.fromkeys(_rows(results, "warnings"))),
@@ -202,15 +202,18 @@ def merge(paths: Sequence[Path]) -> dict[str, Any]:
 def _state_of(row: Mapping[str, Any]) -> BackendState:
     """The inverse of `state_json`."""
     runtime, details = row["runtime"], tuple(row["details"])
-    found = RuntimeInfo(runtime["name"], runtime["build_id"], "", "", runtime["path"]) if runtime else None
+    info = RuntimeInfo(runtime["name"], runtime["build_id"], "", "", runtime["path"]) if runtime else None
     known = {name: row[name] for name in _STATE}
-    return BackendState(**{**known, "title": "", "details": details, "runtime": found})
+    return BackendState(**{**known, "title": "", "details": details, "runtime": info})
 
 
-def _environment(found: Sequence[Mapping[str, str]]) -> dict[str, str]:
+def _environment(environments: Sequence[Mapping[str, str]]) -> dict[str, str]:
     """The environment of all results; where the machines differ, all values are listed."""
-    names = dict.fromkeys(name for each in found for name in each)
-    return {name: " | ".join(dict.fromkeys(each.get(name, "unknown") for each in found)) for name in names}
+    names = dict.fromkeys(name for environment in environments for name in environment)
+    return {
+        name: " | ".join(dict.fromkeys(environment.get(name, "unknown") for environment in environments))
+        for name in names
+    }
 
 
 def _rows(results: Sequence[Result], key: str) -> list[Any]:
@@ -220,15 +223,15 @@ def _rows(results: Sequence[Result], key: str) -> list[Any]:
 
 def lines(result: Mapping[str, Any]) -> list[str]:
     """A result for the terminal: what failed, a row for each backend, the totals."""
-    found = [line for each in (*result["cases"], *result["networks"]) for line in each["text"]]
+    lines = [line for row in (*result["cases"], *result["networks"]) for line in row["text"]]
     rows = []
     for state in result["backends"]:
         statuses = [case["status"] for case in result["cases"] if case["backend"] == state["backend"]]
         counts = [str(statuses.count(status)) for status in LABELS]
         if statuses or state["cases"]:
             rows.append([state["backend"], state["state"], *counts])
-    found += [
-        *([""] if found else []),
+    lines += [
+        *([""] if lines else []),
         *table(["backend", "state", *LABELS], rows),
         "",
         *(f"{state['backend']}: {state['reason']}" for state in result["backends"] if state["state"] in ABSENT),
@@ -236,4 +239,4 @@ def lines(result: Mapping[str, Any]) -> list[str]:
         *result["reasons"],
         *result["not_executed"],
     ]
-    return [*found, f"{result['sentence']} in {result['seconds']:.1f} s"]
+    return [*lines, f"{result['sentence']} in {result['seconds']:.1f} s"]
