@@ -56,8 +56,8 @@ def run(example: Example) -> list[Outcome]:
 def summary(backend: str, outcomes: list[Outcome]) -> str:
     """How many cases agree on a backend, and what ran them."""
     ops, right = len({each.case.op for each in outcomes}), sum(each.passed for each in outcomes)
-    runtime = next(each.runtime for each in outcomes if each.runtime)
-    title = f"{runtime.name} {runtime.build_id}"
+    runtime = next((each.runtime for each in outcomes if each.runtime), None)
+    title = f"{runtime.name} {runtime.build_id}" if runtime else "nothing ran"
     return f"{backend}: {ops} ops, {right} of {len(outcomes)} cases agree with numpy ({title})"
 
 
@@ -80,7 +80,8 @@ def main() -> int:
     report = WORK / "report.html"
     write_report(HERE, outcomes, report)
     print(f"report: {report}")
-    print("\n".join([verdict.sentence(), *verdict.reasons]))
+    for reason in verdict.reasons:
+        note(f"error: {reason}")
     print("next: . .venv/bin/activate && udogen new scale && cd scale && make test")
     return verdict.exit_code
 
