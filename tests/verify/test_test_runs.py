@@ -309,17 +309,6 @@ def test_json_and_junit_say_the_same(toys: Path, tmp_path: Path) -> None:
     assert error is not None and error.get("type") == "op-crashed"
 
 
-def test_a_file_that_cannot_be_written(toys: Path) -> None:
-    toy.write(toys, RIGHT)
-    env = {"XDG_CACHE_HOME": str(toys.parent / "cache")}
-    done = udogen("test", toys, "--backend", "cpu", "--case", "3x5", "--junit", "/nowhere/x.xml", env=env)
-    assert done.returncode == 2
-    assert (
-        "error: cannot write /nowhere/x.xml: there is no folder /nowhere\n  = make it, or choose another\n"
-        in done.stderr
-    )
-
-
 def test_mistakes_in_the_test_file_are_shown_with_their_lines(tmp_path: Path) -> None:
     toy.write(tmp_path, '[[op]]\nname = "Scale"\nshapes = "3"\nseed = -4\n')
     done = udogen("test", tmp_path)
