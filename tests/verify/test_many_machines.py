@@ -138,6 +138,7 @@ MERGES: dict[str, tuple[Callable[[dict[str, Json]], list[Json]], int, str]] = {
         "missing of the tests of ",
     ),
     "not ok": (lambda p: [p["first"], changed(p["second"], ok=False)], 2, "`ok` is false, and its rows are 1 passed"),
+    "nothing was compared in one": (lambda p: [p["first"], unchecked(p["second"])], 2, "1.json is not ok"),
     "a case is gone": (
         lambda p: [p["first"], without_case(p["second"])],
         2,
@@ -151,6 +152,11 @@ MERGES: dict[str, tuple[Callable[[dict[str, Json]], list[Json]], int, str]] = {
     "an error": (lambda p: [p["first"], {"ok": False, "error": {"kind": "k", "message": "no x"}}], 2, "early: no x"),
     "not even": (lambda p: [p["first"], 5], 2, "1.json is not the JSON of a test run: the file must be an object"),  # type: ignore[list-item]
 }
+
+
+def unchecked(part: Json) -> Json:
+    cases = [{**case, "status": "ran"} for case in part["cases"]]
+    return changed(part, cases=cases, ok=False, counts={**part["counts"], "passed": 0, "ran": len(cases)})
 
 
 def without_case(part: Json) -> Json:
