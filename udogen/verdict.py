@@ -57,11 +57,6 @@ class Verdict:
         return cls(planned, **counts, unbuilt=unbuilt, **more)
 
     @property
-    def compared(self) -> int:
-        """What was compared with something."""
-        return self.passed + self.failed
-
-    @property
     def counts(self) -> dict[str, int]:
         """The counts by name."""
         names = ("planned", "passed", "failed", "error", "skipped", "ran", "absent", "unbuilt")
@@ -70,7 +65,7 @@ class Verdict:
     @property
     def unaccounted(self) -> int:
         """What was planned and has no row; negative if there are more rows than planned."""
-        return self.planned - self.compared - self.error - self.skipped - self.ran - self.absent
+        return self.planned - self.passed - self.failed - self.error - self.skipped - self.ran - self.absent
 
     @property
     def is_bad(self) -> bool:

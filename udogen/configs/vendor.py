@@ -34,7 +34,7 @@ class Refusal(NamedTuple):
     hint: str = ""
 
 
-class Verdict(NamedTuple):
+class VendorVerdict(NamedTuple):
     """Whether the generators accept a config."""
 
     meant: str  # the generator for configs of this kind
@@ -47,7 +47,7 @@ def facts() -> dict[str, Any]:
     return resources.facts("vendor_generators")
 
 
-def verdict(data: bytes, file: str) -> Verdict:
+def verdict(data: bytes, file: str) -> VendorVerdict:
     """Check a config by the rules of the generators."""
     found = [*_of_text(data, file)]
     if not found:
@@ -56,7 +56,7 @@ def verdict(data: bytes, file: str) -> Verdict:
     takes = tuple(tool for tool in (QNN, SNPE) if not any(tool in each.tools for each in found))
     for_snpe = data.lstrip()[:1] != b"<" or b"DSP_V" in data
     meant = SNPE if for_snpe else QNN
-    return Verdict(meant, takes, () if takes else tuple(each for each in found if meant in each.tools))
+    return VendorVerdict(meant, takes, () if takes else tuple(each for each in found if meant in each.tools))
 
 
 def _of_text(data: bytes, file: str) -> Iterator[Refusal]:
