@@ -108,7 +108,8 @@ def command(options: RunStepsOptions) -> int:
         _print(options, ran, runtime, counts)
         if fault:
             output.print_error(fault)
-    return fault.exit_code if fault else 0
+    is_compared = options.against and not options.dry_run
+    return fault.exit_code if fault else ran.verdict.exit_code if is_compared else 0
 
 
 def _run(options: RunStepsOptions) -> tuple[StepsRan, ContextsOpened]:

@@ -27,6 +27,7 @@ from udogen.onnx.network.execute import (
 )
 from udogen.onnx.network.model import BITS_8, DEQUANTIZE, QUANTIZE, Evaluator, Network, first_output, is_fused, title
 from udogen.tables import columns, many
+from udogen.verdict import Verdict
 
 if TYPE_CHECKING:
     from udogen.runtime.op.calls import Array
@@ -276,11 +277,17 @@ class NetworkResult:
         return sum(each.on == QNN for each in self.layers)
 
     @property
+    def verdict(self) -> Verdict:
+        """The verdict on all tensors; those that QNN did not compute are skipped."""
+        wrong, skipped = sum(each.wrong for each in self.layers), len(self.layers) - self.on_qnn
+        return Verdict(len(self.layers), passed=self.on_qnn - wrong, failed=wrong, skipped=skipped, unit="tensor")
+
+    @property
     def fault(self) -> str:
         """Why the network is not right; empty if it is."""
         if self.first_wrong is not None:
             return f"the first wrong layer is {self.first_wrong.tensor}"
-        return "" if self.on_qnn else "no node ran on QNN, so nothing was compared"
+        return "" if self.verdict.ok else "no node ran on QNN, so nothing was compared"
 
     def lines(self) -> Iterator[str]:
         """The table of layers, and what follows from it."""
@@ -299,7 +306,7 @@ class NetworkResult:
             yield f"open dimensions taken as 1: {each}"
         for nodes, reason in self.reasons():
             yield f"not on QNN: {nodes}: {reason}"
-        yield self.verdict()
+        yield self.sentence()
         bits = self.bits if self.bits != BITS_8 else "8 bits"
         yield f"{many(self.samples, 'sample')}, {bits} on {self.runtime}"
 
@@ -311,15 +318,14 @@ class NetworkResult:
         for reason, nodes in by_reason.items():
             yield ", ".join(nodes), reason.rstrip(".")
 
-    def verdict(self) -> str:
+    def sentence(self) -> str:
         """Whether the tensors that QNN computed agree."""
         first, count, on_qnn = self.first_wrong, len(self.layers), self.on_qnn
         if first is not None:
-            wrong = sum(each.wrong for each in self.layers)
             steps = "" if first.steps is None else f" ({first.steps:.2f} steps of 8 bits)"
             return (
-                f"wrong: {wrong} of {count} tensors; the first is `{first.tensor}` of node `{first.node}` "
-                f"({first.op}): {first.own:.2g} of its range{steps} off from its own inputs"
+                f"wrong: {self.verdict.failed} of {count} tensors; the first is `{first.tensor}` of node "
+                f"`{first.node}` ({first.op}): {first.own:.2g} of its range{steps} off from its own inputs"
             )
         if self.fault:
             return self.fault
@@ -330,7 +336,7 @@ class NetworkResult:
         """The result as `--json` prints it."""
         first = self.first_wrong
         return {
-            "ok": not self.fault,
+            **self.verdict.as_json(),
             "fault": self.fault,
             "runtime": self.runtime,
             "backend": self.backend,
