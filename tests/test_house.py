@@ -32,7 +32,7 @@ LAYERS = (
     {"qnn"},
     {"emulator", "documents"},
     {"opdef"},
-    {"process", "python_files", "error_tables", "findings", "tables"},
+    {"process", "python_files", "error_tables", "findings", "mako_templates", "tables"},
     {"errors", "plugins", "public_names", "resources", "supervisor"},
     {"__init__"},
 )

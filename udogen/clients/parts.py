@@ -11,7 +11,7 @@ from udogen import backends
 from udogen.clients import quoting
 from udogen.clients.client import Snippet
 from udogen.clients.package import Package
-from udogen.generate.render import render_template
+from udogen.mako_templates import render_template
 from udogen.opdef.names import cpp_string
 
 _PART = re.compile(r"^=== (\S+) (\S+)\n", re.MULTILINE)

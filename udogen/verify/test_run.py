@@ -143,7 +143,7 @@ def plan(files: TestFiles, options: TestOptions) -> TestPlan:
         batches, cold = _without_cold(batches)
         skipped += cold
     # Places that start immediately come first; others may have to compile an emulator, or libraries for Hexagon.
-    batches.sort(key=lambda batch: (batch.place.instructions, batch.place.id == "gpu"))
+    batches.sort(key=lambda batch: (batch.place.instructions, batch.place.compiles))
     planned = sum(len(batch.cases) for batch in batches) + len(networks)
     selection = Selection(*options.shard, planner.digest(), planned)
     return TestPlan(files, tuple(batches), tuple(skipped), networks, unwritten, selection)
