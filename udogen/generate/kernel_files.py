@@ -29,35 +29,35 @@ def given_kernels(
     searched: dict[str, bool],
 ) -> dict[str, dict[str, bytes]]:
     """The user's kernels by backend; adds the file names that were searched to `searched`."""
-    found = {}
+    kernels = {}
     for backend, resolved in by_backend.items():
         below = backends.ALL[backend].kernels_folder(api)
-        found[backend] = _kernels_of(backend, folder, api, package, alone=len(by_backend) == 1) if folder else {}
-        searched |= {f"{below}/{op.name}.cpp": bool(found[backend]) for op in resolved.ops}
-    return found
+        kernels[backend] = _kernels_of(backend, folder, api, package, alone=len(by_backend) == 1) if folder else {}
+        searched |= {f"{below}/{op.name}.cpp": bool(kernels[backend]) for op in resolved.ops}
+    return kernels
 
 
 def with_kernels_in_python(source: Source, plans: Iterable[tuple[Path, Plan]]) -> dict[str, dict[str, bytes]]:
     """The user's kernels, and the kernels in Python that the folders already have, unless others are given."""
-    found = {backend: dict(kernels) for backend, kernels in source.kernels.items()}
+    all_kernels = {backend: dict(kernels) for backend, kernels in source.kernels.items()}
     for folder, plan in plans:
         for part in plan.parts:
-            given = found.setdefault(part.backend, {})
-            for path in (Path(each).with_suffix(".py") for each in part.sources):
+            given = all_kernels.setdefault(part.backend, {})
+            for path in (Path(source_file).with_suffix(".py") for source_file in part.sources):
                 if not given.keys() & {path.stem, path.name} and os.path.isfile(folder / path):
                     given[path.name] = _kernel(folder / path)
-    return found
+    return all_kernels
 
 
 def kernels_in_folders(folders: Iterable[tuple[Path, Plan]]) -> dict[str, dict[str, bytes]]:
     """Backend -> op -> the kernel that the folder already has."""
-    found: dict[str, dict[str, bytes]] = {}
+    kernels: dict[str, dict[str, bytes]] = {}
     for folder, plan in folders:
         for part in plan.parts:
-            for path in (Path(each) for each in part.sources):
+            for path in (Path(source_file) for source_file in part.sources):
                 if path.parent.name == "ops" and os.path.isfile(folder / path):
-                    found.setdefault(part.backend, {})[path.stem] = _kernel(folder / path)
-    return found
+                    kernels.setdefault(part.backend, {})[path.stem] = _kernel(folder / path)
+    return kernels
 
 
 def styled(
@@ -136,12 +136,12 @@ def _kernels_of(backend: str, folder: Path, api: str, package: OpPackage, *, alo
     """The kernels for a backend: <folder>/<backend>/<Op>.cpp (gpu: and .cl), or <folder>/<Op>.cpp."""
     if not folder.is_dir():
         raise UsageError(f"--kernels {folder} is not a folder", hint="put an <Op>.cpp for each kernel into it")
-    has_folders = any((folder / each).is_dir() for each in (*backends.ALL, *HTP_APIS.values()))
+    has_folders = any((folder / place).is_dir() for place in (*backends.ALL, *HTP_APIS.values()))
     usual = [folder] if alone and not has_folders else []
     chosen: dict[str, Path] = {}
     for name in (pattern.format(op.name) for op in package.ops for pattern in backends.ALL[backend].kernels):
         places = [*kernel_places(folder, backend, api, name), *usual]
-        path = next((p for each in places if os.path.lexists(p := each / name)), None)
+        path = next((p for place in places if os.path.lexists(p := place / name)), None)
         if path is not None:
             chosen[name.removesuffix(".cpp")] = path  # other files keep their suffix
     for op in package.ops:
@@ -183,41 +183,41 @@ def _sources(package: PackageLibrary) -> dict[Path, Path]:
         return {}
     if folder.is_relative_to(Path.cwd()):
         folder = folder.relative_to(Path.cwd())
-    found = {}
+    originals = {}
     own = {os.path.dirname(each) for each in package.sources}  # a folder may have the libraries of several backends
     for path in (package.path / each for each in package.user_owned if os.path.dirname(each) in own):
         places = (*kernel_places(folder, package.backend, package.api or next(iter(HTP_APIS)), path.name), folder)
         if source := next((each / path.name for each in places if (each / path.name).is_file()), None):
-            found[path] = source
-    return found
+            originals[path] = source
+    return originals
 
 
 def in_kernel_sources(fault: UdogenError, package: PackageLibrary) -> UdogenError:
     """The same error with the names of kernels instead of those of their copies, where both are equal."""
-    found = copy.copy(fault)
+    renamed = copy.copy(fault)
     for path, source in _sources(package).items():
         if path.is_file() and path.read_bytes() == source.read_bytes():
             for name in (os.path.abspath(path), str(path)):
-                found.message = found.message.replace(name, str(source))
-                found.details = tuple(line.replace(name, str(source)) for line in found.details)
-    return found
+                renamed.message = renamed.message.replace(name, str(source))
+                renamed.details = tuple(line.replace(name, str(source)) for line in renamed.details)
+    return renamed
 
 
 def kernels_not_used(package: PackageLibrary) -> list[str]:
     """A sentence with a remedy for each kernel of --kernels that differs from the package's copy."""
     manifest = read_manifest(package.path) or {}
     files = manifest.get("files")
-    found = []
+    sentences = []
     for path, source in _sources(package).items():
         own = path.read_bytes() if path.is_file() else None
         if own is None or own == source.read_bytes():
             continue
         generated = files.get(path.relative_to(package.path).as_posix()) if isinstance(files, dict) else None
         if generated == content_key(own):
-            found.append(f"{path}, which is built, is an old copy of {source}: run `udogen generate` again")
+            sentences.append(f"{path}, which is built, is an old copy of {source}: run `udogen generate` again")
         else:
-            found.append(
+            sentences.append(
                 f"{path} was edited; it is built, and {source} is not.  Copy your edit to {source}, or remove {path}; "
                 "then run `udogen generate` again"
             )
-    return found
+    return sentences

@@ -209,30 +209,30 @@ def _compare(planned: _Planned, folder: PackageFolder, options: GenerateOptions)
 @contextmanager
 def _opened(planned: Sequence[_Planned], *, force: bool, shared: bool, log: Say) -> Iterator[dict[Path, PackageFolder]]:
     """The folders, open and locked; in sorted order, which prevents deadlocks."""
-    found: dict[Path, tuple[PackageFolder, Plan]] = {}
+    folders: dict[Path, tuple[PackageFolder, Plan]] = {}
     with ExitStack() as stack:
-        for path, plan, *_ in sorted(planned, key=lambda each: os.path.realpath(each.path)):
-            for twin, other in found.values():
+        for path, plan, *_ in sorted(planned, key=lambda planned_folder: os.path.realpath(planned_folder.path)):
+            for twin, other in folders.values():
                 if twin.path == path or twin.same_as(path):
                     raise UsageError(
                         f"{other.package} for {other.backend} and {plan.package} for {plan.backend} "
                         f"would both go to {path}",
                         hint="rename one of the packages, or generate them one by one with --backend",
                     )
-            found[path] = stack.enter_context(opened(path, shared=shared, may_be_file=force, log=log)), plan
-        yield {path: folder for path, (folder, _) in found.items()}
+            folders[path] = stack.enter_context(opened(path, shared=shared, may_be_file=force, log=log)), plan
+        yield {path: folder for path, (folder, _) in folders.items()}
 
 
 def resolve_all(
     packages: Sequence[OpPackage], findings: Findings, options: GenerateOptions
 ) -> list[tuple[OpPackage, dict[str, OpPackage]]]:
     """Each package, resolved for each of its backends; `udogen check` uses it to find the same problems."""
-    found = [(package, _resolve(package, options, findings)) for package in packages]
-    for package, by_backend in found:
+    resolved_packages = [(package, _resolve(package, options, findings)) for package in packages]
+    for package, by_backend in resolved_packages:
         for wrong, message, hint in _doubts(package, by_backend, options.api):
             if wrong:
                 findings.warn(package.location, message, hint)
-    return found
+    return resolved_packages
 
 
 def _folder(out: Path, plan: Plan, *, alone: bool) -> Path:
@@ -399,18 +399,18 @@ def _warn_of_output_path(package: OpPackage, findings: Findings) -> None:
 
 def _configs(package: OpPackage, findings: Findings) -> dict[str, bytes]:
     """The config files to be copied into config/; files of the same name get a number."""
-    found: dict[str, bytes] = {}
+    configs: dict[str, bytes] = {}
     for source in package.sources:
         path = Path(source)
         name = "".join(c if c.isascii() and (c.isalnum() or c in "._-") else "_" for c in path.name).lstrip(".")
         number = 1
         unique = name or "config"
-        while unique in found:
+        while unique in configs:
             number += 1
             unique = f"{number}_{name}"
         content = findings.contents.get(source)
-        found[unique] = path.read_bytes() if content is None else content
-    return found
+        configs[unique] = path.read_bytes() if content is None else content
+    return configs
 
 
 def make_package(
