@@ -72,7 +72,6 @@ def styled(
     restyled: dict[str, tuple[str, ...]] = {}
     headers: dict[str, tuple[str, ...]] = {}
     registrations: list[RegisterFunction] = []
-    hooks = False
     api = source.htp_api
     for backend, package in by_backend.items():
         given, existing = source.kernels.get(backend, {}), old.get(backend, {})
@@ -87,8 +86,6 @@ def styled(
         restyled[backend] = _restyled(backend, package, given, existing)
         kept = [text for op, text in existing.items() if op not in restyled[backend]]
         headers[backend] = vendor.hexagon_headers([*given.values(), *kept])
-        if backends.ALL[backend].interfaces:
-            hooks = vendor.have_hooks(given) or vendor.have_hooks(existing)
     return replace(
         source,
         vendor={backend: ops for backend, ops in chosen.items() if ops},
@@ -96,8 +93,13 @@ def styled(
         restyled={backend: ops for backend, ops in restyled.items() if ops},
         headers={backend: files for backend, files in headers.items() if files},
         htp_api=api,
-        hooks=hooks,
+        hooks=any(_has_hooks(backend, source, old) for backend in by_backend),
     )
+
+
+def _has_hooks(backend: str, source: Source, old: Mapping[str, Mapping[str, bytes]]) -> bool:
+    kernels = (source.kernels.get(backend, {}), old.get(backend, {}))
+    return bool(backends.ALL[backend].interfaces) and any(map(vendor.have_hooks, kernels))
 
 
 def _restyled(

@@ -68,10 +68,7 @@ def include(request: Request, report: Report) -> str:
     """The text that the kernel's C++ file includes; it is the same for every machine of a backend."""
     if report.not_on_gpu:
         return render_template(TEMPLATE, {"op": request.op, "refusal": cpp_string(report.not_on_gpu)})
-    by_types: dict[tuple[str, ...], dict[bool, KernelVariant]] = {}  # -> for the last axis, and for others
-    for variant in report.variants:
-        if not variant.aligned and not variant.small:
-            by_types.setdefault(variant.types, {})[variant.last] = variant
+    by_types = _by_types(report)
     variants = {each.name(request.prefix): each for row in by_types.values() for each in row.values()}
     functions = {name: _Function(name, ", ".join(_parameters(request, each))) for name, each in variants.items()}
     last = [functions[name] for name, variant in variants.items() if variant.last]
@@ -97,6 +94,15 @@ def include(request: Request, report: Report) -> str:
         "choices": [_choice(request, report, types, by_last) for types, by_last in by_types.items()],
     }
     return render_template(TEMPLATE, data)
+
+
+def _by_types(report: Report) -> dict[tuple[str, ...], dict[bool, KernelVariant]]:
+    """Types of the tensors -> the functions for the last axis, and for others."""
+    by_types: dict[tuple[str, ...], dict[bool, KernelVariant]] = {}
+    for variant in report.variants:
+        if not variant.aligned and not variant.small:
+            by_types.setdefault(variant.types, {})[variant.last] = variant
+    return by_types
 
 
 def _numbers(lines: Sequence[int]) -> str:
