@@ -15,7 +15,8 @@ from udogen.build.package import PackageLibrary, open_packages
 from udogen.clients.scripts.device_session import probe
 from udogen.errors import RunFailed, UdogenError, UsageError, writing
 from udogen.findings import Findings
-from udogen.generate.pipeline import HTP_APIS, GenerateOptions, generate, in_kernel_sources, kernel_places
+from udogen.generate.kernel_files import HTP_APIS, in_kernel_sources, kernel_places
+from udogen.generate.pipeline import GenerateOptions, generate
 from udogen.opdef.model import OpPackage
 from udogen.runtime.built import Built
 from udogen.verify.options import TestOptions

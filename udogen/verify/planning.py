@@ -113,7 +113,7 @@ def plan(files: TestFiles, options: TestOptions) -> TestPlan:
         batches, cold = _without_cold(batches)
         skipped += cold
     # Places that start immediately come first; others may have to compile an emulator, or libraries for Hexagon.
-    batches.sort(key=lambda batch: (batch.place.instructions, batch.place.id == "gpu"))
+    batches.sort(key=lambda batch: (batch.place.instructions, batch.place.compiles))
     selection = Selection(*options.shard, planner.digest())
     return TestPlan(files, tuple(batches), tuple(skipped), networks, unwritten, selection)
 
