@@ -16,6 +16,7 @@ from udogen import (
     Outcome,
     TestOptions,
     UdogenError,
+    Verdict,
     build_package,
     generate_packages,
     load_configs,
@@ -25,7 +26,6 @@ from udogen import (
     write_report,
 )
 from udogen.runtime import find_built
-from udogen.verdict import Verdict
 
 HERE = Path(__file__).resolve().parent
 WORK = HERE.parent / ".demo"
