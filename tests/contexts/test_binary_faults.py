@@ -19,7 +19,7 @@ from storing import RUNTIMES, binary, describe, store, tensor_of, vouch
 from udogen import process
 from udogen.errors import RunFailed, UdogenError
 from udogen.runtime import find_runtime
-from udogen.runtime.contexts import binary_info, manifest
+from udogen.runtime.contexts import binaries, manifest
 from udogen.runtime.contexts.binaries import StoredContext
 
 Break = Callable[[Path], object]
@@ -177,7 +177,7 @@ def test_a_flip_that_crashes_the_real_library(backend: str, tmp_path: Path, tidy
             changed[offset] ^= 1 << bit
             path.write_bytes(changed)
             try:
-                binary_info.file_info(library, path)
+                binaries.file_info(library, path)
             except RunFailed as fault:
                 messages.add(fault.message.removeprefix(str(path)))
     assert " is damaged: libQnnSystem.so crashed on reading it (SIGSEGV)" in messages
@@ -194,7 +194,7 @@ def test_a_library_that_does_not_come_back(tmp_path: Path, monkeypatch: pytest.M
     assert _SLEEPS in sleeps
     monkeypatch.setattr(process, "python_program", lambda *_, **__: sleeps)
     with pytest.raises(RunFailed) as caught:
-        binary_info.file_info(Path("/x/libQnnSystem.so"), path, timeout=0.3)
+        binaries.file_info(Path("/x/libQnnSystem.so"), path, timeout=0.3)
     assert caught.value.message == (
         f"{path} is damaged: libQnnSystem.so did not come back from reading it in 0.3 seconds"
     )
@@ -204,7 +204,7 @@ def test_a_child_that_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tid
     path = store(tmp_path)
     monkeypatch.setattr(process, "python_program", lambda *_, **__: "raise SystemExit('no')")
     with pytest.raises(RunFailed) as caught:
-        binary_info.file_info(Path("/x/libQnnSystem.so"), path)
+        binaries.file_info(Path("/x/libQnnSystem.so"), path)
     assert caught.value.message == f"reading {path} in a child process failed with code 1"
     assert caught.value.details == ("no",)
 

@@ -25,8 +25,8 @@ import atexit, gc, os, sys, threading, time
 import numpy as np
 from udogen.errors import RunFailed
 from udogen.runtime import MemoryDomain, Role, Runtime, allocate
-from udogen.runtime.sessions.placement import Layer, SessionSpec
-from udogen.runtime.sessions.session import Session
+from udogen.runtime.sessions import Layer, SessionSpec
+from udogen.runtime.sessions import Session
 
 BACKEND, KIND, PACKAGE, BINARY = sys.argv[1:]
 

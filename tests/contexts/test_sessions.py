@@ -19,8 +19,17 @@ from tests.making import LONG, ROOT
 from udogen.errors import RunFailed, UsageError
 from udogen.qnn.interface import QnnError
 from udogen.runtime import INPUT, OUTPUT, MemoryDomain, Role, Runtime, allocate
-from udogen.runtime.sessions.placement import MIB, Layer, SessionSpec, Sizes, place_layers
-from udogen.runtime.sessions.session import Session, Sessions, devices_of, sessions_of
+from udogen.runtime.sessions import (
+    MIB,
+    Layer,
+    Session,
+    Sessions,
+    SessionSpec,
+    Sizes,
+    devices_of,
+    place_layers,
+    sessions_of,
+)
 
 
 @pytest.fixture(scope="module")

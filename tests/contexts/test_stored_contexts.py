@@ -36,7 +36,7 @@ from udogen.qnn.quantization import (
 )
 from udogen.qnn.tensors import APP_READ, APP_WRITE, OpConfig, QnnTensor
 from udogen.runtime import Runtime, find_runtime
-from udogen.runtime.contexts import binaries, binary_info, context_json, manifest
+from udogen.runtime.contexts import binaries, context_json, manifest
 from udogen.runtime.contexts.binaries import BINARY, JSON, StoredContext
 from udogen.runtime.contexts.context_json import same_quantization
 from udogen.runtime.contexts.json_values import write_quantization
@@ -80,7 +80,7 @@ def test_what_the_real_htp_library_adds(tmp_path: Path) -> None:
 def test_the_worker_reads_the_same(backend: str, kind: str, tmp_path: Path, tidy: None) -> None:
     path = store(tmp_path, backend=backend, kind=kind)
     library = find_runtime(backend, kind=kind).system
-    assert binary_info.file_info(library, path) == system.file_info(library, path)
+    assert binaries.file_info(library, path) == system.file_info(library, path)
 
 
 @ANY
@@ -316,8 +316,8 @@ def test_a_file_without_a_manifest_is_warned_of_in_python(tmp_path: Path) -> Non
 def test_a_file_that_is_vouched_for_is_not_read_in_a_child(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = store(tmp_path, vouched=False)
     calls: list[Path] = []
-    honest = binary_info.file_info
-    monkeypatch.setattr(binary_info, "file_info", lambda *args: calls.append(args[1]) or honest(*args))
+    honest = binaries.file_info
+    monkeypatch.setattr(binaries, "file_info", lambda *args: calls.append(args[1]) or honest(*args))
     StoredContext(path, warn=False).close()
     assert calls == [path]
     vouch(path)

@@ -28,8 +28,7 @@ from udogen.runtime import (
     read_registration,
 )
 from udogen.runtime.contexts import manifest
-from udogen.runtime.sessions.placement import Layer, SessionSpec
-from udogen.runtime.sessions.session import Session
+from udogen.runtime.sessions import Layer, Session, SessionSpec
 
 WRONG: list[Any] = [
     None,

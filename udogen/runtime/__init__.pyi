@@ -53,8 +53,11 @@ from udogen.runtime.buffers.pools import FileRange as FileRange
 from udogen.runtime.buffers.pools import ImageLayout as ImageLayout
 from udogen.runtime.buffers.pools import open_pool as open_pool
 from udogen.runtime.built import Built as Built
+from udogen.runtime.built import adsp_library_path as adsp_library_path
 from udogen.runtime.built import find_built as find_built
 from udogen.runtime.built import find_source as find_source
+from udogen.runtime.built import op_libraries as op_libraries
+from udogen.runtime.built import register_package as register_package
 from udogen.runtime.channel import LogLine as LogLine
 from udogen.runtime.channel import shared_array as shared_array
 from udogen.runtime.contexts.arrays import dequantize as dequantize
@@ -100,9 +103,6 @@ from udogen.runtime.op.calls import RuntimeInfo as RuntimeInfo
 from udogen.runtime.op.calls import TensorArg as TensorArg
 from udogen.runtime.op.calls import Times as Times
 from udogen.runtime.op.session import OpSession as OpSession
-from udogen.runtime.sessions.libraries import adsp_library_path as adsp_library_path
-from udogen.runtime.sessions.libraries import op_libraries as op_libraries
-from udogen.runtime.sessions.libraries import register_package as register_package
 from udogen.runtime.snpe.host import CoreState as CoreState
 from udogen.runtime.snpe.host import LibraryMissing as LibraryMissing
 from udogen.runtime.snpe.host import OtherOps as OtherOps

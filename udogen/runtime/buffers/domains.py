@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from udogen.runtime.contexts.runtime import Runtime
-    from udogen.runtime.sessions.session import Session, Sessions
+    from udogen.runtime.sessions import Session, Sessions
 
 INPUT, OUTPUT = "input", "output"
 _USAGES = {APP_WRITE: INPUT, APP_READ: OUTPUT}

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from udogen.runtime.buffers.buffer import Buffer
     from udogen.runtime.buffers.external import ExternalBuffer, ExternalSizes
     from udogen.runtime.contexts.runtime import Runtime
-    from udogen.runtime.sessions.session import Session
+    from udogen.runtime.sessions import Session
 
 
 class ContextCleanup:

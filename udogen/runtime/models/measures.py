@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from udogen.runtime.sessions.placement import MIB, columns
+from udogen.runtime.sessions import MIB, columns
 
 
 @dataclass(frozen=True)

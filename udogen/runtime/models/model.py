@@ -23,7 +23,7 @@ from udogen.runtime.buffers.plan import BufferPlan, join_plans
 from udogen.runtime.contexts.arrays import dequantize, fits, given_value
 from udogen.runtime.contexts.binaries import StoredContext
 from udogen.runtime.contexts.commands import OpLibrary, parse_package
-from udogen.runtime.contexts.profile import GraphProfile, profile_row
+from udogen.runtime.contexts.report import GraphProfile, profile_row
 from udogen.runtime.contexts.runtime import Runtime
 from udogen.runtime.models.chain import Chain, ChainState, Copies
 from udogen.runtime.models.description import (
@@ -34,7 +34,7 @@ from udogen.runtime.models.description import (
 from udogen.runtime.models.measures import MemoryBreakdown, MemoryRow, Timing
 from udogen.runtime.models.opening import open_runtime, plan_sessions, wire_contexts
 from udogen.runtime.models.wiring import StateTensor, WiredChain, Wiring
-from udogen.runtime.sessions.session import Sessions
+from udogen.runtime.sessions import Sessions
 
 if TYPE_CHECKING:
     from udogen.qnn.system import TensorInfo

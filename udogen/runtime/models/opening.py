@@ -12,8 +12,7 @@ from udogen.runtime.contexts.binaries import StoredContext
 from udogen.runtime.contexts.runtime import Runtime
 from udogen.runtime.models.description import ModelDescription, resolved
 from udogen.runtime.models.wiring import Wiring, wire
-from udogen.runtime.sessions.placement import SessionPlan, SessionSpec, layer_of, place_layers
-from udogen.runtime.sessions.session import sessions_of
+from udogen.runtime.sessions import SessionPlan, SessionSpec, layer_of, place_layers, sessions_of
 
 
 def wire_contexts(description: ModelDescription, stored: Sequence[StoredContext]) -> Wiring:
