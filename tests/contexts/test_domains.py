@@ -24,7 +24,7 @@ from udogen.qnn.quantization import ScaleOffset
 from udogen.qnn.system import TensorInfo
 from udogen.qnn.tensors import APP_READ, APP_WRITE
 from udogen.runtime.buffers.buffer import Attachment
-from udogen.runtime.buffers.domains import INPUT, OUTPUT, BufferDesc, ManagedBuffer, MemoryDomain, Role
+from udogen.runtime.buffers.domains import INPUT, OUTPUT, Access, BufferDesc, ManagedBuffer, MemoryDomain, Role
 from udogen.runtime.buffers.memory import allocate
 from udogen.runtime.buffers.pools import FileRange, open_pool
 from udogen.runtime.contexts.graph import Graph
@@ -75,8 +75,9 @@ def refused(call: Callable[[], object], message: str, *, hint: str = "", error: 
 
 def unused(buffer: ManagedBuffer) -> None:
     """Check that no execution and no copy uses a buffer."""
-    buffer.begin_writing("test")
-    buffer.end_writing(began=False)
+    access = Access(buffer, "test", writes=True)
+    access.begin()
+    access.end([])
 
 
 # --- purpose ----------------------------------------------------------------------------------------------------------
@@ -325,9 +326,9 @@ def test_after_a_fork_everything_is_refused(runtime: Runtime, domain: MemoryDoma
         for call, start in (
             (
                 lambda: there.access and there.access.begin(),
-                f"buffer `kept` was allocated in process {parent}, this is ",
+                f"memory domain `states` was made in process {parent}, this is ",
             ),
-            (made.copy_to, f"buffer `kept` was allocated in process {parent}, this is "),
+            (made.copy_to, f"memory domain `states` was made in process {parent}, this is "),
             (lambda: domain.use(made.token), f"memory domain `states` was made in process {parent}, this is "),
             (lambda: domain.allocate(roles), f"memory domain `states` was made in process {parent}, "),
         ):

@@ -22,8 +22,8 @@ from udogen.qnn.quantization import (
 )
 from udogen.qnn.system import TensorInfo
 from udogen.qnn.tensors import APP_WRITE, OpConfig, QnnTensor, Scalar
-from udogen.runtime import BufferPart, Constants, allocate, grid_of, open_pool
-from udogen.runtime.buffers.buffer import RAW
+from udogen.runtime import Constants, allocate, grid_of, open_pool
+from udogen.runtime.buffers.buffer import RAW, BufferPart
 from udogen.runtime.buffers.domains import bytes_of
 from udogen.runtime.contexts.arrays import dequantize, quantize
 

@@ -18,7 +18,8 @@ from tests.contexts.stepping import BACKENDS, array, binary, open_runtime
 from tests.making import LONG, ROOT
 from udogen.errors import RunFailed, UsageError
 from udogen.qnn.interface import QnnError
-from udogen.runtime import INPUT, OUTPUT, MemoryDomain, Role, Runtime, allocate
+from udogen.runtime import MemoryDomain, Role, Runtime, allocate
+from udogen.runtime.buffers.domains import INPUT, OUTPUT
 from udogen.runtime.sessions import (
     MIB,
     Layer,

@@ -24,10 +24,10 @@ from udogen.runtime import (
     allocate,
     executions,
     find_runtime,
-    interface_providers,
     read_registration,
 )
 from udogen.runtime.contexts import manifest
+from udogen.runtime.library import interface_providers
 from udogen.runtime.sessions import Layer, Session, SessionSpec
 
 WRONG: list[Any] = [

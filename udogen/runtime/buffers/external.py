@@ -1,7 +1,7 @@
 """External buffers of HTP contexts: weights and spill-fill.  The rules of Qualcomm's shared-buffer tutorial are checked
 here, because the runtime reports most violations only as an error code, and some not at all.
 
-Order: restore with `deferred`, `external_sizes`, `allocate_external`, `register_...`, `Context.finalize`.
+Order: restore with `deferred`, `Context.needs`, `allocate_weights`, `give_weights`, `finalize`.
 """
 
 from __future__ import annotations
@@ -132,22 +132,14 @@ def external_sizes(context: Context, *, features: Iterable[str] = ()) -> Externa
 
 
 def allocate_external(
-    contexts: Sequence[Context], kind: str, *, memory: str = "", features: Iterable[str] = (), name: str = ""
+    contexts: Sequence[Context], kind: str, *, memory: str = "", features: Iterable[str] = ()
 ) -> Buffer | None:
-    """A buffer for the weights of one context or the spills of several: `allocate_external([context], WEIGHTS)`.
-
-    None if no buffer is needed.
-    """
-    if kind == WEIGHTS and len(contexts) != 1:
-        raise RunFailed(
-            f"{len(contexts)} contexts cannot share an external weights buffer: each context needs its own",
-            hint="allocate one for each context",
-        )
+    """A buffer for the weights of one context or the spills of several; None if no buffer is needed."""
     wanted = [external_sizes(context, features=features) for context in contexts]
     size = max((needs.of(kind) for needs in wanted), default=0)
     # Offsets in the descriptor may have any alignment; the address is page-aligned, as every allocator guarantees.
     chosen = memory or shared_allocator().allocator
-    name = name or f"{'weights' if kind == WEIGHTS else 'spill-fill'} of {', '.join(each.name for each in contexts)}"
+    name = f"{'weights' if kind == WEIGHTS else 'spill-fill'} of {', '.join(each.name for each in contexts)}"
     return allocate(chosen, size, alignment=64, name=name) if size else None
 
 

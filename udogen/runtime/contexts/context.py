@@ -180,6 +180,18 @@ class Context(Closing):
 
         return external.external_sizes(self)
 
+    def allocate_weights(self, *, memory: str = "", features: Iterable[str] = ()) -> Buffer | None:
+        """A buffer for `give_weights`; None if it needs none.  `memory` is a kind of `allocate`."""
+        from udogen.runtime.buffers import external
+
+        return external.allocate_external([self], WEIGHTS, memory=memory, features=features)
+
+    def allocate_spill_fill(self, *others: Context, memory: str = "", features: Iterable[str] = ()) -> Buffer | None:
+        """A buffer for `give_spill_fill`, which other contexts may share; None if none is needed."""
+        from udogen.runtime.buffers import external
+
+        return external.allocate_external([self, *others], SPILL_FILL, memory=memory, features=features)
+
     def give_weights(self, buffer: Buffer, *, offset: int = 0, features: Iterable[str] = ()) -> ExternalBuffer:
         """Place its weights in a buffer, in which QNN writes them in `finalize`: `context.give_weights(buffer)`.
 

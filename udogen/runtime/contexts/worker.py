@@ -156,7 +156,7 @@ class ContextWorker:
                     packed=options.packed,
                     shared=options.shared,
                 )
-                with warnings.catch_warnings(record=True) as notes, PlannedBuffers(placement) as buffers:
+                with warnings.catch_warnings(record=True) as notes, placement.allocate() as buffers:
                     graphs = tuple(self._graph(context, name, buffers, command) for name in names)
                 self.phase("free the context")
         differences = (*(each.message for each in stored.differences), *(str(each.message) for each in notes))
