@@ -6,18 +6,16 @@ import ctypes
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from tests.contexts.conftest import refused, resources, stand_in
+from tests.contexts.conftest import lines_of, refused, resources, stand_in
 from tests.making import ROOT
 from udogen.errors import RunFailed, ToolMissing, UsageError
 from udogen.runtime.buffers import memory
-from udogen.runtime.buffers.buffer import Buffer
-from udogen.runtime.buffers.memory import ALLOCATORS, allocate, shared_allocator
+from udogen.runtime.buffers.memory import allocate
 
 HERE = ("client", "memfd")  # available on every Linux machine
 
@@ -161,27 +159,6 @@ def test_more_memory_than_there_is(tidy: None, kind: str, size: int) -> None:
 # --- rpcmem -------------------------------------------------------------------------------------------------------
 
 
-@pytest.fixture(scope="module")
-def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return stand_in(tmp_path_factory.mktemp("device"), "cdsprpc.c", "libcdsprpc.so")
-
-
-@pytest.fixture
-def device(library: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ctypes.CDLL]:
-    """The stand-in, as the library that `rpcmem` finds."""
-    monkeypatch.setattr(memory, "open_rpcmem", lambda: memory.Rpcmem(str(library)))
-    opened = ctypes.CDLL(str(library))
-    opened.stand_in_log.restype = ctypes.c_char_p
-    opened.stand_in_forget()
-    yield opened
-    opened.stand_in_limit(-1)
-    opened.stand_in_blind(0)
-
-
-def lines_of(device: ctypes.CDLL) -> list[str]:
-    return device.stand_in_log().decode().splitlines()
-
-
 def test_rpcmem_is_asked_as_the_tutorial_does(tidy: None, device: ctypes.CDLL) -> None:
     with allocate("rpcmem", 5000, alignment=128) as buffer:
         os.pwrite(buffer.descriptor(), b"by the device", 4096)
@@ -253,11 +230,11 @@ def test_a_library_that_is_no_libcdsprpc() -> None:
     assert caught.value.message.startswith("libc.so.6 cannot be used: ")
 
 
-def test_the_machine_chooses(library: Path) -> None:
+def test_the_machine_chooses(rpcmem_library: Path) -> None:
     """In child processes, because a library that was opened once stays loaded."""
     program = "from udogen.runtime.buffers.memory import shared_allocator; print(*shared_allocator(), sep='|')"
     answers = []
-    for folder in ("", str(library.parent)):
+    for folder in ("", str(rpcmem_library.parent)):
         done = subprocess.run(
             [sys.executable, "-c", program],
             cwd=ROOT,
@@ -268,8 +245,3 @@ def test_the_machine_chooses(library: Path) -> None:
         answers.append(done.stdout.strip())
     assert answers[0].startswith("memfd|libcdsprpc.so cannot be used: ")
     assert answers[1] == "rpcmem|libcdsprpc.so is present"
-
-
-def test_every_row_is_an_allocator() -> None:
-    assert shared_allocator().allocator in ALLOCATORS
-    assert isinstance(allocate("client", 1), Buffer)

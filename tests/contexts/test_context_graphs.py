@@ -254,15 +254,6 @@ def test_a_runtime_closes_what_is_open() -> None:
         opened.restore(binary("cpu", "emulator"))
 
 
-def test_a_runtime_closes_the_contexts_that_graphs_were_made_in() -> None:
-    with open_runtime("cpu", "emulator") as opened:
-        made = [opened.new_context() for _ in range(3)]
-        made[0].close()
-        made.append(opened.new_context())
-        assert [each.closed for each in made] == [True, False, False, False]
-    assert all(each.closed for each in made)
-
-
 def test_from_a_file_nothing_is_left(runtime: Runtime, tmp_path: Path) -> None:
     file = tmp_path / "small.bin"
     manifest.save(file, blob(runtime))

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.contexts.conftest import refused, stand_in
+from tests.contexts.conftest import lines_of, refused, stand_in
 from tests.contexts.stepping import array, binary, open_runtime
 from tests.making import need_runtime
 from udogen.errors import RunFailed, ToolMissing, UsageError
@@ -20,8 +20,7 @@ from udogen.qnn.interface import Interface
 from udogen.qnn.tensors import APP_READ, APP_WRITE, OpConfig, QnnTensor
 from udogen.runtime import find_runtime
 from udogen.runtime.buffers import memory
-from udogen.runtime.buffers.buffer import RAW, BufferPart
-from udogen.runtime.buffers.pools import POOLS, ConstantPlacement, Constants, FileRange, ImageLayout, Pool, open_pool
+from udogen.runtime.buffers.pools import POOLS, ConstantPlacement, Constants, FileRange, ImageLayout, open_pool
 
 PAGE = 4096
 
@@ -176,10 +175,6 @@ def device(
     yield opened
     opened.stand_in_refuse(0)
     opened.stand_in_lock(1)
-
-
-def lines_of(device: ctypes.CDLL) -> list[str]:
-    return device.stand_in_log().decode().splitlines()
 
 
 def test_ashmem_of_android(tidy: None, device: ctypes.CDLL) -> None:
@@ -375,15 +370,8 @@ def test_a_part_is_client_memory_where_the_runtime_registers_none() -> None:
         x = graph.binding("x").info
         with pytest.raises(RunFailed, match="registers no shared memory on this machine") as caught:
             graph.bind({"x": pool.part(0, x.nbytes)})
-        assert "BufferPart(buffer, offset, size, RAW)" in caught.value.hint
-        graph.bind({"x": BufferPart(pool, 0, x.nbytes, RAW)})
+        assert "buffer.part(offset, size, how=" in caught.value.hint
+        graph.bind({"x": pool.part(0, x.nbytes, how="RAW")})
         graph.array("x")[:] = 3
         assert (graph(state=array(1))["next"] == 4).all() and graph.copied == 0
         graph.unbind()
-
-
-def test_a_pool_is_a_context_manager(tidy: None) -> None:
-    with open_pool("ashmem", 10) as pool:
-        assert isinstance(pool, Pool)
-    with refused("buffer `pool` is closed"), pool:
-        pass

@@ -131,11 +131,9 @@ def external_sizes(context: Context, *, features: Iterable[str] = ()) -> Externa
     return ExternalSizes(*(context.handle.property(name) for name in names))
 
 
-def allocate_external(
-    contexts: Sequence[Context], kind: str, *, memory: str = "", features: Iterable[str] = ()
-) -> Buffer | None:
+def allocate_external(contexts: Sequence[Context], kind: str, *, memory: str = "") -> Buffer | None:
     """A buffer for the weights of one context or the spills of several; None if no buffer is needed."""
-    wanted = [external_sizes(context, features=features) for context in contexts]
+    wanted = [external_sizes(context) for context in contexts]
     size = max((needs.of(kind) for needs in wanted), default=0)
     # Offsets in the descriptor may have any alignment; the address is page-aligned, as every allocator guarantees.
     chosen = memory or shared_allocator().allocator
