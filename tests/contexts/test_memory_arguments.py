@@ -7,7 +7,6 @@ from itertools import product
 from typing import Any
 
 import numpy as np
-import pytest
 
 from udogen import UdogenError, UsageError
 from udogen.qnn.quantization import (
@@ -23,7 +22,6 @@ from udogen.qnn.quantization import (
 from udogen.qnn.tensors import APP_WRITE, OpConfig, QnnTensor, Scalar
 from udogen.runtime import Constants, allocate, grid_of, open_pool
 from udogen.runtime.buffers.buffer import RAW, BufferPart
-from udogen.runtime.buffers.domains import bytes_of
 from udogen.runtime.contexts.arrays import dequantize, quantize
 
 NAN, INF = float("nan"), float("inf")
@@ -161,16 +159,3 @@ def test_a_tensor_of_a_retrieved_graph_has_the_encoding_of_the_runtime() -> None
 
 def test_a_long_name_is_shortened() -> None:
     allocate("memfd", 64, name="ü" * 300).close()
-
-
-@pytest.mark.parametrize("kind", ["client", "memfd"])
-def test_a_part_is_copied_and_nothing_else(kind: str) -> None:
-    """As `copy_from` and `copy_to` of managed buffers read and write it."""
-    with allocate(kind, 256) as buffer:
-        buffer.view[:] = bytes(range(256))
-        for offset, size in ((0, 64), (128, 64), (192, 64), (0, 256), (255, 1)):
-            with bytes_of(buffer.part(offset, size), "m") as data:
-                assert data.tobytes() == bytes(range(offset, offset + size))
-        with bytes_of(buffer.part(128, 64), "m", write=True) as data:
-            data[:] = bytes(64)
-        assert buffer.view.tobytes() == bytes(range(128)) + bytes(64) + bytes(range(192, 256))

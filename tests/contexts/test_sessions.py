@@ -27,7 +27,6 @@ from udogen.runtime.sessions import (
     Sessions,
     SessionSpec,
     Sizes,
-    devices_of,
     place_layers,
     sessions_of,
 )
@@ -144,7 +143,7 @@ def test_the_number_of_a_device_reaches_the_backend() -> None:
 def test_sessions_take_turns_with_the_devices(backend: str, kind: str) -> None:
     with open_runtime(backend, kind) as runtime:
         specs = sessions_of(runtime, 3, limit=5)
-        count = max(1, len(devices_of(runtime)))
+        count = max(1, len(runtime.devices()))
         assert [(each.name, each.device, each.limit) for each in specs] == [(f"HTP{i}", i % count, 5) for i in range(3)]
         with Session(runtime, sessions_of(runtime)[0]) as session:
             step = session.open(Layer("a", 1), binary(backend, kind)).graph("step")

@@ -24,7 +24,6 @@ from udogen.opdef.model import Op, OpPackage
 from udogen.runtime import failures
 from udogen.runtime.library import interface_providers
 from udogen.runtime.op.calls import OpPackageInfo
-from udogen.runtime.sessions import devices_of
 from udogen.runtime.snpe import host as udo_host
 from udogen.runtime.snpe.registration import is_registration, read_registration
 
@@ -263,7 +262,7 @@ def register_package(runtime: Runtime, package: Path, *, arch: str | int = "", m
     `register_package(runtime, Path("out/MyPackage"))`
     """
     if not arch:
-        versions = {device.arch for device in devices_of(runtime)}
+        versions = {device.arch for device in runtime.devices()}
         if len(versions) > 1 and (machine or platform.machine()) != "x86_64":
             names = ", ".join(f"v{version}" for version in sorted(versions))
             raise UsageError(

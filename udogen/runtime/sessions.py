@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from udogen.errors import RunFailed, UsageError
 from udogen.qnn.handles import Closing
-from udogen.qnn.interface import QnnError
 from udogen.runtime.buffers.buffer import SPILL_SIZE, TENSORS, WEIGHTS_SIZE, Buffer
+from udogen.tables import columns
 
 if TYPE_CHECKING:
     from udogen.qnn.handles import DeviceInfo
@@ -108,7 +108,7 @@ class SessionPlan:
         count = f"{len(self.layers)} layer{'s' * (len(self.layers) != 1)}"
         rows = [_row(share) for share in self.shares]
         rows.append(("all", *(_mib(size) for size in (*self.sizes, self.sizes.total)), "", "", count))
-        return "\n".join(columns([_HEAD, *rows]))
+        return "\n".join(columns([_HEAD, *rows], right=range(1, 7)))
 
     def as_json(self) -> dict[str, object]:
         """The plan as `--json` prints it; sizes in bytes."""
@@ -158,16 +158,6 @@ def _row(share: SessionShare) -> tuple[str, ...]:
 
 def _mib(size: int) -> str:
     return f"{size / MIB:.2f}"
-
-
-def columns(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Rows as lines: the first and the last cell are left-aligned, the numbers between them right-aligned."""
-    widths = [max(len(row[index]) for row in rows) for index in range(len(rows[0]))]
-    lines = []
-    for row in rows:
-        numbers = "  ".join(text.rjust(width) for text, width in zip(row[1:-1], widths[1:-1], strict=True))
-        lines.append(f"{row[0].ljust(widths[0])}  {numbers}  {row[-1]}".rstrip())
-    return lines
 
 
 # --- placement ----------------------------------------------------------------------------------------------------
@@ -275,20 +265,12 @@ def layer_of(name: str, info: BinaryInfo, size: int, *, is_state: Callable[[str]
     return Layer(name, size, sum(cache.values()), max(compute), spill_fill)
 
 
-def devices_of(runtime: Runtime) -> tuple[DeviceInfo, ...]:
-    """The devices of the platform; empty if the backend does not report them."""
-    try:
-        return runtime.devices()
-    except QnnError:
-        return ()
-
-
 def sessions_of(runtime: Runtime, count: int = 0, *, limit: int = DEFAULT_LIMIT) -> tuple[SessionSpec, ...]:
     """Sessions HTP0, HTP1, ... for the devices of a runtime: one on each, or `count` spread over them.
 
     QNN does not report how much a session may map, so `limit` is the same for every device.
     """
-    numbers = [device.number for device in devices_of(runtime)] or [0]
+    numbers = [device.number for device in runtime.devices()] or [0]
     return tuple(
         SessionSpec(f"HTP{index}", numbers[index % len(numbers)], limit) for index in range(count or len(numbers))
     )
@@ -303,7 +285,7 @@ class Session(Closing):
 
     def __init__(self, runtime: Runtime, spec: SessionSpec) -> None:
         self.runtime, self.spec, self.name, self.limit = runtime, spec, spec.name, spec.limit
-        self._devices = devices_of(runtime)
+        self._devices = runtime.devices()
         self._layers: dict[str, Layer] = {}
         self._contexts: dict[str, Context] = {}
         self._charged: dict[object, tuple[Buffer, str, int]] = {}

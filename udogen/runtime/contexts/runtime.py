@@ -31,7 +31,7 @@ from udogen.qnn.handles import (
     devices,
     run_all,
 )
-from udogen.qnn.interface import DEBUG, ERROR, INFO, WARN, Interface, LogSink
+from udogen.qnn.interface import DEBUG, ERROR, INFO, WARN, Interface, LogSink, QnnError
 from udogen.qnn.system import BinaryInfo
 from udogen.qnn.tensors import OpConfig
 from udogen.runtime import arguments, log_messages
@@ -160,9 +160,12 @@ class Runtime(Closing):
         return self._ended
 
     def devices(self) -> tuple[DeviceInfo, ...]:
-        """The processors of the platform, if the backend reports them (libQnnCpu does not)."""
+        """The processors of the platform; none if the backend does not report them, as libQnnCpu."""
         self.check_open()
-        return devices(self._interface)
+        try:
+            return devices(self._interface)
+        except QnnError:
+            return ()
 
     # --- op packages and contexts -------------------------------------------------------------------------------------
 

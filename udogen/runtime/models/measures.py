@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from udogen.runtime.sessions import MIB, columns
+from udogen.runtime.sessions import MIB
+from udogen.tables import columns
 
 
 @dataclass(frozen=True)
@@ -50,7 +51,7 @@ class MemoryBreakdown:
             )
             for row in self.rows
         ]
-        return "\n".join(columns([head, *body]))
+        return "\n".join(columns([head, *body], right=range(1, 7)))
 
     def as_json(self) -> list[dict[str, object]]:
         """The rows, in bytes."""
