@@ -15,7 +15,7 @@ from tests.contexts.conftest import lines_of, refused, resources, stand_in
 from tests.making import ROOT
 from udogen.errors import RunFailed, ToolMissing, UsageError
 from udogen.runtime.buffers import memory
-from udogen.runtime.buffers.memory import allocate
+from udogen.runtime.buffers.memory import allocate, shared_allocator
 
 HERE = ("client", "memfd")  # available on every Linux machine
 
@@ -130,22 +130,20 @@ def test_a_closed_buffer_is_reported() -> None:
             use()
 
 
-@pytest.mark.parametrize("alignment", [0, -64, 3, 96, 8192])
-def test_what_is_no_alignment(alignment: int) -> None:
-    with refused(f"buffers cannot be aligned to {alignment} bytes", error=UsageError):
-        allocate("client", 64, alignment=alignment)
-
-
-@pytest.mark.parametrize("size", [0, -1])
-def test_what_is_no_size(size: int) -> None:
-    with refused(f"buffer `x` cannot have {size} bytes", error=UsageError):
-        allocate("memfd", size, name="x")
-
-
-def test_unknown_allocators_are_refused_with_the_list() -> None:
-    with pytest.raises(UsageError) as caught:
+def test_what_is_no_buffer() -> None:
+    for alignment in (0, -64, 3, 96, 8192):
+        with refused(f"buffers cannot be aligned to {alignment} bytes", error=UsageError):
+            allocate("client", 64, alignment=alignment)
+    for size in (0, -1):
+        with refused(f"buffer `x` cannot have {size} bytes", error=UsageError):
+            allocate("memfd", size, name="x")
+    with refused("unknown allocator `ion`", error=UsageError, hint="one of: shared, client, memfd, rpcmem"):
         allocate("ion", 64)
-    assert caught.value.hint == "one of: client, memfd, rpcmem"
+
+
+def test_shared_memory_is_that_of_the_machine() -> None:
+    with allocate("shared", 64) as buffer:
+        assert buffer.kind == shared_allocator().allocator and buffer.fd is not None
 
 
 @pytest.mark.parametrize("kind", HERE)

@@ -14,14 +14,13 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
 from tests.contexts.adding import X, expected, run
-from tests.contexts.conftest import nothing_left
+from tests.contexts.conftest import nothing_left, refuses
 from tests.making import ROOT
 from udogen.errors import UdogenError
 from udogen.qnn.interface import QnnError
@@ -41,7 +40,6 @@ class World:
     context: Context
     stored: bytes
     patch: pytest.MonkeyPatch
-    folder: Path
 
     def plan(self) -> Any:
         return plan_buffers(0, self.context.info.graphs, shared=True, packed=True)
@@ -53,16 +51,12 @@ class World:
         assert (caught.value.hint or isinstance(caught.value, QnnError)) and caught.value.exit_code in (2, 3, 5)
         return caught.value
 
-    def refused(self, call: Callable[[], object], message: str) -> None:
-        """Check that a call is refused with this message."""
-        assert self.error(call).message == message
-
 
 @pytest.fixture
-def world(htp: Runtime, stored: bytes, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[World]:
+def world(htp: Runtime, stored: bytes, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
     with nothing_left():
         with htp.restore(stored, name="m") as context:
-            yield World(htp, context, stored, monkeypatch, tmp_path)
+            yield World(htp, context, stored, monkeypatch)
             monkeypatch.undo()
             if context.handle.raw is not None:
                 np.testing.assert_array_equal(run(context, "two"), expected(X))
@@ -157,7 +151,7 @@ def test_no_memory_to_map_what_was_made(world: World) -> None:
     for call in (lambda: allocate("memfd", 64, name="b"), lambda: allocate("client", 64, name="b")):
         assert world.error(call).message.endswith("Cannot allocate memory")
     with open("/dev/zero", "r+b", buffering=0) as file:
-        world.refused(
+        refuses(
             lambda: open_pool("mmap_fd", 8, file=FileRange(file.fileno()), name="p"),
             "pool `p` cannot be allocated: 8 bytes of mmap_fd memory: Cannot allocate memory",
         )
@@ -170,7 +164,7 @@ def test_no_seals(world: World) -> None:
         raise OSError(errno.EINVAL, "Invalid argument")
 
     world.patch.setattr(fcntl, "fcntl", fail)
-    world.refused(
+    refuses(
         lambda: allocate("memfd", 64, name="b"),
         "buffer `b` cannot be allocated: 64 bytes of memfd memory: Invalid argument",
     )

@@ -22,7 +22,6 @@ from udogen.runtime.buffers.domains import MemoryDomain as MemoryDomain
 from udogen.runtime.buffers.domains import Role as Role
 from udogen.runtime.buffers.memory import allocate as allocate
 from udogen.runtime.buffers.memory import mapped_to_hexagon as mapped_to_hexagon
-from udogen.runtime.buffers.memory import shared_allocator as shared_allocator
 from udogen.runtime.buffers.plan import plan_buffers as plan_buffers
 from udogen.runtime.buffers.pools import Constants as Constants
 from udogen.runtime.buffers.pools import FileRange as FileRange
@@ -31,6 +30,7 @@ from udogen.runtime.buffers.pools import open_pool as open_pool
 from udogen.runtime.built import adsp_library_path as adsp_library_path
 from udogen.runtime.built import find_built as find_built
 from udogen.runtime.built import find_source as find_source
+from udogen.runtime.built import op_libraries as op_libraries
 from udogen.runtime.built import register_package as register_package
 from udogen.runtime.channel import shared_array as shared_array
 from udogen.runtime.contexts.arrays import dequantize as dequantize

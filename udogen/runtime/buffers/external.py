@@ -27,7 +27,7 @@ from udogen.runtime.buffers.buffer import (
     is_registered,
     record_registration,
 )
-from udogen.runtime.buffers.memory import allocate, shared_allocator
+from udogen.runtime.buffers.memory import allocate
 
 if TYPE_CHECKING:
     from udogen.qnn.handles import ContextOptions
@@ -136,9 +136,8 @@ def allocate_external(contexts: Sequence[Context], kind: str, *, memory: str = "
     wanted = [external_sizes(context) for context in contexts]
     size = max((needs.of(kind) for needs in wanted), default=0)
     # Offsets in the descriptor may have any alignment; the address is page-aligned, as every allocator guarantees.
-    chosen = memory or shared_allocator().allocator
     name = f"{'weights' if kind == WEIGHTS else 'spill-fill'} of {', '.join(each.name for each in contexts)}"
-    return allocate(chosen, size, alignment=64, name=name) if size else None
+    return allocate(memory or "shared", size, alignment=64, name=name) if size else None
 
 
 def register(kind: str, context: Context, buffer: Buffer, offset: int, features: Iterable[str]) -> ExternalBuffer:

@@ -12,6 +12,7 @@ from udogen.errors import UdogenError, write_file
 from udogen.runtime import execution_counts
 from udogen.runtime.contexts.commands import ContextRan, ContextsOpened, GraphRan, Job, OutputRow, ProfileRow, TensorRow
 from udogen.runtime.failures import error_of
+from udogen.tables import columns
 
 if TYPE_CHECKING:
     from udogen.qnn.handles import ProfileEvent
@@ -169,9 +170,7 @@ def value_text(row: ProfileRow) -> str:
 def profile_lines(events: Sequence[ProfileRow], indent: str = "") -> Iterator[str]:
     """Events and their parts as a table: name, value, share of the whole."""
     rows = [cells for each in events for cells in _cells(each, "", 0, 0)]
-    widths = [max((len(row[column]) for row in rows), default=0) for column in range(2)]
-    for name, value, share in rows:
-        yield f"{indent}{name.ljust(widths[0])}  {value.rjust(widths[1])}  {share}".rstrip()
+    yield from (indent + line for line in columns(rows, right={1})) if rows else ()
 
 
 def _cells(row: ProfileRow, indent: str, whole: int, unit: int) -> Iterator[tuple[str, str, str]]:
