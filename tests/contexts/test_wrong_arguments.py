@@ -216,12 +216,6 @@ def test_packages_are_registered_by_whatever_leads_to_them(package: Path) -> Non
             assert repr(runtime) == "<Runtime CPU_UDOGEN_EMULATOR (cpu, emulator): 0 contexts, 1 op packages>"
 
 
-def test_a_folder_without_a_package(world: World, tmp_path: Path) -> None:
-    with pytest.raises(UdogenError) as caught:
-        world.runtime.register(tmp_path)
-    assert str(tmp_path) in caught.value.message and caught.value.hint
-
-
 @pytest.mark.parametrize(
     ("call", "message", "hint"),
     [
