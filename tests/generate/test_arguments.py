@@ -14,8 +14,9 @@ import pytest
 
 from tests.making import CONFIGS, KERNELS, compiler, make_packages, make_well, need_runtime, refused
 from udogen.errors import RunFailed
-from udogen.runtime import OpCall, OpResult, OpSession, ParamArg, TensorArg
+from udogen.runtime import OpCall, OpSession, ParamArg, TensorArg
 from udogen.runtime.built import Built, find_built
+from udogen.runtime.op.calls import OpResult
 from udogen.runtime.op.request import CallOptions, make_call
 
 if TYPE_CHECKING:

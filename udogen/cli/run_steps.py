@@ -88,7 +88,7 @@ def command(options: RunStepsOptions) -> int:
     --from-contexts DIR` writes model.toml with links, state, packages and sessions; without one they are proposed.
     The exit code is 6 if a tensor differs from --against.
     """
-    from udogen.runtime.contexts.profile import write_trace
+    from udogen.runtime.contexts.report import write_trace
     from udogen.runtime.execution_counts import summary, unproved
 
     if options.tolerance and not options.against:

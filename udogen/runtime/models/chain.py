@@ -15,7 +15,8 @@ from udogen.runtime.buffers.buffer import RAW
 from udogen.runtime.buffers.domains import INPUT, OUTPUT, BufferPair, ManagedBuffer, MemoryDomain, Role
 from udogen.runtime.buffers.plan import BufferPlan, PlannedBuffer, PlannedTensor
 from udogen.runtime.models.wiring import GraphChain, OuterTensor
-from udogen.runtime.sessions.placement import MIB, columns
+from udogen.runtime.sessions import MIB
+from udogen.tables import columns
 
 if TYPE_CHECKING:
     from udogen.runtime.contexts.graph import Graph

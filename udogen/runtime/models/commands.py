@@ -10,8 +10,7 @@ from typing import Any
 from udogen.qnn.system import TensorInfo
 from udogen.runtime.buffers.plan import BufferPlan
 from udogen.runtime.contexts.commands import OutputRow
-from udogen.runtime.contexts.profile import GraphProfile, profile_lines
-from udogen.runtime.contexts.report import output_line, time_text
+from udogen.runtime.contexts.report import GraphProfile, output_line, profile_lines, time_text
 from udogen.runtime.models.description import ModelDescription
 from udogen.runtime.models.wiring import GraphChain, OuterTensor, Wiring
 from udogen.tables import many
