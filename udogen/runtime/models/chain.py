@@ -257,7 +257,7 @@ class MemoryBreakdown:
         rows = [("memory [MiB]", "total", "free", "self", "model", "context", "compute", "")]
         for name, *sizes in map(_MEMORY, self.rows):
             rows.append((name, *("" if size is None else f"{size / MIB:.2f}" for size in sizes), ""))
-        return "\n".join(columns(rows))
+        return "\n".join(columns(rows, right=range(1, 7)))
 
     def as_json(self) -> list[dict[str, object]]:
         """The rows, in bytes."""
