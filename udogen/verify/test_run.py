@@ -132,7 +132,7 @@ def _run_batch(batch: Batch, options: TestOptions, on_case: OnCase, on_step: OnS
     except UdogenError as error:
         return _not_run(batch, error)
     if outdated := built.outdated if not options.build and not place.instructions else "":
-        fault = RunFailed(outdated, hint="leave --no-build out: other code would be tested than what is there")
+        fault = RunFailed(outdated, hint="leave --no-build out: the sources differ from the code that would be tested")
         return _BatchResult(_with_cases(place, batch), _all_errors(batch, fault, on_case))
     try:
         outcomes = run_cases(
