@@ -33,11 +33,18 @@ def schemas() -> Path:
 
 
 def read_toml(content: bytes) -> dict[str, Any]:
-    """The content of a TOML file as plain data; ValueError if it is not TOML."""
+    """The content of a TOML file as plain data; ValueError or RecursionError if it is not TOML; see `syntax_fault`."""
     # `tomllib` is part of Python since 3.11; the package tomli is the same for earlier versions
     toml = import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
     found: dict[str, Any] = toml.loads(content.decode("utf-8"))
     return found
+
+
+def syntax_fault(fault: Exception) -> str:
+    """Why JSON or TOML cannot be read, from the exception of Python's parser."""
+    if isinstance(fault, RecursionError):
+        return "it is nested too deep"
+    return "a number in it has too many digits" if "set_int_max_str_digits" in str(fault) else str(fault)
 
 
 def tables() -> Path:
