@@ -78,9 +78,22 @@ def emulator(name: str) -> Path:
 def cache_path() -> Path:
     """The folder for files that can be recreated: XDG_CACHE_HOME/udogen; a relative XDG_CACHE_HOME is ignored."""
     base = os.environ.get("XDG_CACHE_HOME", "")
-    if not os.path.isabs(base):
-        base = os.path.join(os.path.expanduser("~"), ".cache")
-    return Path(base) / "udogen"
+    if os.path.isabs(base):
+        return Path(base) / "udogen"
+    return Path(home(), ".cache", "udogen") if home() else temporary_cache()
+
+
+def home() -> str:
+    """The user's folder: HOME if it is set, else that of the user's entry in passwd; empty if there is none."""
+    found = os.environ.get("HOME", os.path.expanduser("~"))
+    return found if os.path.isabs(found) else ""
+
+
+def temporary_cache() -> Path:
+    """The cache of a user without a folder."""
+    import tempfile  # rarely used
+
+    return Path(tempfile.gettempdir()) / f"udogen-{os.geteuid()}"
 
 
 def cache_dir(name: str) -> Path:

@@ -106,6 +106,19 @@ def test_values_of_another_kind_are_mistakes_with_a_line_too(tmp_path: Path) -> 
     ]
 
 
+@pytest.mark.parametrize("value", ["2020-01-01", "{ a = 2020-01-01T00:00:00Z }"])
+@pytest.mark.parametrize(
+    "row",
+    ["shape = V",
+     "dtype = V", "values = V", "values = { x = [V] }", "seed = V", "params = V", "params = { factor = V }",
+     "params = { factor = [[V]] }", "quant = V", "quant = { x = V }", "quant = { x = { scale = V } }", "tolerance = V",
+     "quant = { x = { low = -1, high = V } }", "count = { x = V }", "backends = V", "expect = V", "name = V"],
+)  # fmt: skip
+def test_a_date_is_no_value(row: str, value: str, tmp_path: Path) -> None:
+    found = problems_of(tmp_path, f'[[op]]\nname = "Scale"\n[[op.case]]\n{row.replace("V", value)}\n')
+    assert found and all(each.startswith("4: ") and "datetime" not in each for each in found), found
+
+
 def test_names_and_types_are_compared_with_the_config(tmp_path: Path) -> None:
     text = """\
 [[op]]

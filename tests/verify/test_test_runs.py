@@ -233,7 +233,10 @@ def test_nothing_is_left_open(run: Run) -> None:
 
 
 def test_only_cases_of_a_pattern(run: Run) -> None:
-    assert {each.case.name for each in run(RIGHT, patterns=("3x5",)).outcomes} == {"3x5, factor=default", "3x5, factor=3"}
+    assert {each.case.name for each in run(RIGHT, patterns=("3x5",)).outcomes} == {
+        "3x5, factor=default",
+        "3x5, factor=3",
+    }
     assert len(run(RIGHT, patterns=("Scale/edge*",)).outcomes) == 2
     alone = [len(run(RIGHT, patterns=(each,)).outcomes) for each in ("3x5", "Scale/edge*")]
     assert len(run(RIGHT, patterns=("3x5", "Scale/edge*")).outcomes) == sum(alone)
