@@ -100,7 +100,7 @@ def open_locked(folder: Path, *, shared: bool, say: Say = no_say) -> int:
             try:
                 fcntl.flock(descriptor, how | fcntl.LOCK_NB)
             except BlockingIOError:
-                say(f"  waiting for another udogen in {folder}")
+                say(f"  waiting for another udogen in {folder.parent if folder.name == MEMORY else folder}")
                 fcntl.flock(descriptor, how)
             except OSError as fault:
                 say(f"  {folder} cannot be locked ({fault.strerror}): do not run another udogen there now")

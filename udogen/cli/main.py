@@ -102,7 +102,7 @@ def _open_closed_streams() -> None:
                 os.close(opened)
             os.set_inheritable(number, True)
             mode = "w" if number else "r"
-            setattr(sys, name, open(number, mode, encoding="utf-8", closefd=False))  # noqa: SIM115: as Python does
+            setattr(sys, name, open(number, mode, encoding="utf-8", closefd=False))  # noqa: SIM115
 
 
 def _need_cache() -> None:
