@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import re
@@ -23,6 +24,7 @@ from tests.command_line import udogen
 from tests.making import ONE_KERNEL, ONE_OP, ROOT, make_packages, need_runtime, on_terminal
 from udogen import __version__
 from udogen.cli.main import SECTIONS, VERBS
+from udogen.errors import UsageError, writing
 
 CONFIG = ONE_OP
 ERROR_KEYS = {"kind", "message", "hint", "details"}
@@ -452,6 +454,30 @@ def test_a_disk_without_room_leaves_the_old_file(tmp_path: Path) -> None:
     assert (tmp_path / "link.json").is_symlink() and made.stat().st_mode & 0o777 == 0o640
     assert in_shell(f"udogen convert {CONFIG} --to json -o /dev/stdout | grep -c UdoPackage_0").stdout == "1\n"
     assert not list(tmp_path.glob(".udogen-*"))
+
+
+def test_new_on_a_full_disk_leaves_nothing(tmp_path: Path) -> None:
+    """A limit on the file size replaces a full disk."""
+    for source in ("", f"--from-config {CONFIG}", f"--from-package {ROOT / 'examples/vendor_style'}"):
+        command = f"cd {tmp_path} && udogen new deep/scale {source}"
+        env = {"XDG_CACHE_HOME": str(tmp_path / "cache"), "PYTHONDONTWRITEBYTECODE": "1"}
+        full = in_shell(f"trap '' XFSZ; ulimit -f 1; {command}", **env)
+        assert (full.returncode, ": File too large" in full.stderr) == (2, True), full.stderr
+        assert not (tmp_path / "deep/scale").exists()
+        again = in_shell(command)
+        assert again.returncode == 0, again.stderr
+        shutil.rmtree(tmp_path / "deep")
+
+
+def test_hints_name_the_limit_that_was_reached(tmp_path: Path) -> None:
+    few = in_shell(f"ulimit -n 10; udogen generate {CONFIG} -o {tmp_path / 'out'}")
+    assert (few.returncode, "raise the limits of this shell: `ulimit -n`" in few.stderr) == (2, True), few.stderr
+    for number, hint in ((errno.ENOSPC, "make room on that disk"), (errno.EMFILE, "`ulimit -n`"), (errno.EACCES, "as")):
+        with pytest.raises(UsageError) as caught, writing("x", hint="as it was"):
+            raise OSError(number, os.strerror(number))
+        assert hint in caught.value.hint
+    deleted = in_shell(f"mkdir {tmp_path}/gone && cd {tmp_path}/gone && rmdir {tmp_path}/gone && udogen new scale")
+    assert (deleted.returncode, "the current folder was deleted" in deleted.stderr) == (2, True), deleted.stderr
 
 
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1", "utf-8"])

@@ -30,6 +30,7 @@ _BROKEN = re.compile(
     r"|(?P<linked>\w+)\.(?:cpp|o)\b[^\n]*undefined reference"
     r"|referenced by (?:\S*/)?(?P<referring>\w+)\.(?:cpp|o)\b"
 )
+_FULL = re.compile(r"No space left on device|Too many open files|Cannot allocate memory")
 _SHOWN = 5
 _PROVE = "obj/prove.cpp"
 
@@ -231,10 +232,13 @@ def explain(text: str, package: PackageLibrary, step: Step) -> BuildFailed:
         hint = f"full output of the compiler: {log}"
     except OSError:
         hint = ""
+    full = next((line for line in text.splitlines() if _FULL.search(line)), "")
+    if full:
+        hint = "make room on the disk, or raise the limit (`ulimit -n`, `ulimit -v`)"
     broken = {match[match.lastgroup or 0] for match in _BROKEN.finditer(text)}
     return BuildFailed(
         f"{step.target.id} of {package.name} failed to build ({step.choice.title})",
-        details=_details(text.splitlines(), package),
+        details=[full] if full else _details(text.splitlines(), package),
         hint=hint,
         ops=(op for op in package.ops if op in broken),
     )

@@ -63,6 +63,12 @@ def verb(
 
     def decorate(run: Callable[[_Options], int | None]) -> click.Command:
         def call(**given: Any) -> int | None:
+            try:
+                os.getcwd()
+            except FileNotFoundError:
+                raise UsageError(
+                    "the current folder was deleted", hint="change to a folder that exists: cd …"
+                ) from None
             return run(kind(**given))
 
         parameters = [_parameter(each) for each in fields(kind)]  # type: ignore[arg-type]

@@ -39,6 +39,7 @@ class InspectedLibrary:
     evidence: LibraryEvidence | None
     findings: tuple[Finding, ...]
     target: str = ""  # the target of the package, if it belongs to one
+    tried: bool = True  # False: it was not registered, although this machine can run it
 
     @property
     def is_package(self) -> bool:
@@ -48,7 +49,7 @@ class InspectedLibrary:
     @property
     def verdict(self) -> str:
         """Whether it will register, as text."""
-        return verdict_of(self.findings)
+        return verdict_of(self.findings, tried=self.tried)
 
 
 @dataclass(frozen=True)
@@ -90,7 +91,7 @@ def inspect(
     if facts.is_registration:
         evidence = _read(evidence) if loadable else evidence
         findings += run(UDO, evidence)
-    return InspectedLibrary(path, evidence, tuple(findings), target)
+    return InspectedLibrary(path, evidence, tuple(findings), target, tried=options.register or not evidence.native)
 
 
 def _static_evidence(facts: LibraryFacts, runtime: ComparedRuntime, folder: PackageLibrary | None) -> LibraryEvidence:
