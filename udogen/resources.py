@@ -80,20 +80,28 @@ def cache_path() -> Path:
     base = os.environ.get("XDG_CACHE_HOME", "")
     if os.path.isabs(base):
         return Path(base) / "udogen"
-    return Path(home(), ".cache", "udogen") if home() else temporary_cache()
+    if home():
+        return Path(home(), ".cache", "udogen")
+    import tempfile  # rarely used
+
+    return Path(tempfile.gettempdir()) / f"udogen-{os.geteuid()}"
+
+
+def choose_cache() -> Path | None:
+    """For a user without a folder: the cache, also of the programs that this process starts."""
+    if os.path.isabs(os.environ.get("XDG_CACHE_HOME", "")) or home():
+        return None
+    cache = cache_path()
+    with contextlib.suppress(OSError):
+        make_private(cache)
+    os.environ["XDG_CACHE_HOME"] = str(cache)
+    return cache
 
 
 def home() -> str:
     """The user's folder: HOME if it is set, else that of the user's entry in passwd; empty if there is none."""
     found = os.environ.get("HOME", os.path.expanduser("~"))
     return found if os.path.isabs(found) else ""
-
-
-def temporary_cache() -> Path:
-    """The cache of a user without a folder."""
-    import tempfile  # rarely used
-
-    return Path(tempfile.gettempdir()) / f"udogen-{os.geteuid()}"
 
 
 def cache_dir(name: str) -> Path:

@@ -119,6 +119,17 @@ def test_a_date_is_no_value(row: str, value: str, tmp_path: Path) -> None:
     assert found and all(each.startswith("4: ") and "datetime" not in each for each in found), found
 
 
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [("1e39", "`params`: `factor` does not fit into FLOAT_32"), ("[[1.0]]", "`params`: `factor` is one number")],
+)
+def test_a_parameter_that_cannot_be_passed_is_an_error_of_the_case(value: str, message: str, tmp_path: Path) -> None:
+    text = f'[[op]]\nname = "Scale"\nreference = "reference.py:scale"\n[[op.case]]\nparams = {{ factor = {value} }}\n'
+    found = cases(tmp_path, text)
+    assert found and {each.error.message if each.error else "" for each in found} == {message}
+
+
 def test_names_and_types_are_compared_with_the_config(tmp_path: Path) -> None:
     text = """\
 [[op]]

@@ -105,25 +105,14 @@ def _open_closed_streams() -> None:
             setattr(sys, name, open(number, mode, encoding="utf-8", closefd=False))  # noqa: SIM115
 
 
-def _need_cache() -> None:
-    """Choose a cache for this process, and the programs that it starts, if the user has no folder."""
-    from udogen import resources
-    from udogen.cli import output
-
-    if not resources.home():
-        cache = resources.temporary_cache()
-        resources.make_private(cache)
-        os.environ["XDG_CACHE_HOME"] = str(cache)
-        output.warn(f"HOME is no folder: the cache is in {cache}; set HOME or XDG_CACHE_HOME")
-
-
 def _run(command: click.Command, name: str) -> int:
+    from udogen import resources
     from udogen.cli import output
 
     stdout = sys.stdout
     try:
-        if not os.path.isabs(os.environ.get("HOME", "")) and not os.path.isabs(os.environ.get("XDG_CACHE_HOME", "")):
-            _need_cache()
+        if cache := resources.choose_cache():
+            output.warn(f"HOME is not set to a folder: the cache is {cache}; set HOME or XDG_CACHE_HOME")
         code = command.main(prog_name=name, standalone_mode=False)
         sys.stdout.flush()
         return code if isinstance(code, int) else 0  # a verb may return an exit code

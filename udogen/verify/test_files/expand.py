@@ -421,8 +421,13 @@ def _as_passed(value: Any, param: Tensor) -> Any:
     if isinstance(value, bool) or not floats or floats[0] is not param.datatypes[0]:
         return value if param.is_scalar else np.asarray(value)
     try:
-        made = np.asarray(value, floats[0].numpy).astype(np.float64)
+        with np.errstate(over="raise"):
+            made = np.asarray(value, floats[0].numpy).astype(np.float64)
         return float(made) if param.is_scalar else made
+    except (FloatingPointError, OverflowError):
+        raise UsageError(
+            f"`params`: `{param.name}` does not fit into {floats[0].name}", hint=f"not {str(value)[:60]}"
+        ) from None
     except (ValueError, TypeError):  # lists in lists
         what = "one number" if param.is_scalar else "a tensor: give rows of equal length"
         raise UsageError(f"`params`: `{param.name}` is {what}", hint=f"not {str(value)[:60]}") from None
