@@ -8,6 +8,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from io import BufferedReader
@@ -29,7 +30,7 @@ class UdogenError(Exception):
     def __init__(self, message: str, *, hint: str = "", details: Iterable[str] = ()) -> None:
         super().__init__(message)
         self.message = message
-        self.hint = hint
+        self.hint = _system_hint(sys.exc_info()[1]) or hint
         self.details = tuple(details)
 
     def __str__(self) -> str:
@@ -105,6 +106,14 @@ def _kinds(root: type[UdogenError]) -> dict[str, type[UdogenError]]:
 
 _LIMITS = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN)
 _RAISE = "raise the limits of this shell: `ulimit -n` (open files), `ulimit -u` (processes), `ulimit -v` (memory)"
+
+
+def _system_hint(handled: BaseException | None) -> str:
+    """What to do about the exception that an error explains, if its cause is the system and not the named file."""
+    number = handled.errno if isinstance(handled, OSError) else None
+    if number in (errno.ENOSPC, errno.EDQUOT):
+        return "make room on that disk, or choose another"
+    return _RAISE if number in (errno.EMFILE, errno.ENFILE, errno.ENOMEM) else ""
 
 
 def of_limit(fault: BaseException) -> RunFailed | None:

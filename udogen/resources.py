@@ -33,11 +33,18 @@ def schemas() -> Path:
 
 
 def read_toml(content: bytes) -> dict[str, Any]:
-    """The content of a TOML file as plain data; ValueError if it is not TOML."""
+    """The content of a TOML file as plain data; ValueError or RecursionError if it is not TOML; see `syntax_fault`."""
     # `tomllib` is part of Python since 3.11; the package tomli is the same for earlier versions
     toml = import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
     found: dict[str, Any] = toml.loads(content.decode("utf-8"))
     return found
+
+
+def syntax_fault(fault: Exception) -> str:
+    """Why JSON or TOML cannot be read, from the exception of Python's parser."""
+    if isinstance(fault, RecursionError):
+        return "it is nested too deep"
+    return "a number in it has too many digits" if "set_int_max_str_digits" in str(fault) else str(fault)
 
 
 def tables() -> Path:
@@ -71,9 +78,30 @@ def emulator(name: str) -> Path:
 def cache_path() -> Path:
     """The folder for files that can be recreated: XDG_CACHE_HOME/udogen; a relative XDG_CACHE_HOME is ignored."""
     base = os.environ.get("XDG_CACHE_HOME", "")
-    if not os.path.isabs(base):
-        base = os.path.join(os.path.expanduser("~"), ".cache")
-    return Path(base) / "udogen"
+    if os.path.isabs(base):
+        return Path(base) / "udogen"
+    if home():
+        return Path(home(), ".cache", "udogen")
+    import tempfile  # rarely used
+
+    return Path(tempfile.gettempdir()) / f"udogen-{os.geteuid()}"
+
+
+def choose_cache() -> Path | None:
+    """For a user without a folder: the cache, also of the programs that this process starts."""
+    if os.path.isabs(os.environ.get("XDG_CACHE_HOME", "")) or home():
+        return None
+    cache = cache_path()
+    with contextlib.suppress(OSError):
+        make_private(cache)
+    os.environ["XDG_CACHE_HOME"] = str(cache)
+    return cache
+
+
+def home() -> str:
+    """The user's folder: HOME if it is set, else that of the user's entry in passwd; empty if there is none."""
+    found = os.environ.get("HOME", os.path.expanduser("~"))
+    return found if os.path.isabs(found) else ""
 
 
 def cache_dir(name: str) -> Path:

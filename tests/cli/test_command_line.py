@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import re
@@ -9,9 +10,11 @@ import shlex
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import click
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -21,6 +24,7 @@ from tests.command_line import udogen
 from tests.making import ONE_KERNEL, ONE_OP, ROOT, make_packages, need_runtime, on_terminal
 from udogen import __version__
 from udogen.cli.main import SECTIONS, VERBS
+from udogen.errors import UsageError, writing
 
 CONFIG = ONE_OP
 ERROR_KEYS = {"kind", "message", "hint", "details"}
@@ -255,6 +259,7 @@ MISTAKES = {
     "run op PACKAGE LeakyRelu --input input=X --quant input=0,0": 2,
     "run op PACKAGE LeakyRelu --input input=X --quant input=nan,1": 2,
     "run op PACKAGE LeakyRelu --input input=X --quant input=1,x": 2,
+    "run op PACKAGE LeakyRelu --input input=X --quant input=1,99999999999": 2,
     "run op PACKAGE LeakyRelu --input input=X --dtype input=FLOAT_99": 2,
     "run op PACKAGE LeakyRelu --input input=X --dtype output=UFIXED_POINT_8": 5,
     "run op PACKAGE LeakyRelu --input input=X --output output=/": 2,
@@ -266,6 +271,51 @@ MISTAKES = {
     "run op PACKAGE LeakyRelu --input input=X --timeout 0": 2,
     "run op CONFIG LeakyRelu --input input=X": 5,
 }
+
+
+def options() -> Iterator[tuple[tuple[str, ...], click.Parameter]]:
+    """The options and arguments of all verbs, each with the words of its verb."""
+
+    def walk(command: click.Command, words: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], click.Parameter]]:
+        if isinstance(command, click.Group):
+            for name in command.list_commands(click.Context(command)):
+                below = command.get_command(click.Context(command), name)
+                assert below is not None
+                yield from walk(below, (*words, name))
+        yield from ((words, each) for each in command.params)
+
+    from udogen.cli.main import cli
+
+    return walk(cli, ())
+
+
+BAD_VALUES: dict[type[click.ParamType], tuple[str, ...]] = {
+    click.Path: ("",),
+    click.FloatRange: ("nan", "inf", "-inf", "1e999", "-1", ""),
+    click.IntRange: ("-1", "1.5", "9" * 30, ""),
+}
+
+
+def test_no_verb_accepts_an_empty_name_or_an_impossible_number() -> None:
+    seen = set()
+    for words, param in options():
+        assert type(param.type) is not click.types.FloatParamType, f"{words} {param.opts}: NaN is accepted"
+        for value in next((bad for kind, bad in BAD_VALUES.items() if isinstance(param.type, kind)), ()):
+            if value == "9" * 30 and "-j" not in param.opts:
+                continue
+            seen.add((words[-1], param.opts[0]))
+            with pytest.raises(click.UsageError) as caught:
+                param.type.convert(value, param, click.Context(click.Command("x")))
+            assert caught.value.param is param
+    assert seen >= {
+        ("op", "--save-context"),
+        ("new", "folder"),
+        ("test", "-j"),
+        ("build", "-j"),
+        ("model", "--timeout"),
+    }
+    for arguments in ("build -j 100000", "run op a X --save-context ''", "test --timeout nan", "new ''"):
+        failed(udogen(*shlex.split(arguments)), 2)
 
 
 @pytest.mark.parametrize("arguments", MISTAKES)
@@ -370,10 +420,18 @@ def in_shell(text: str, **env: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.mark.parametrize(
+    ("command", "code"),
+    [("check CONFIG", 0), ("--help", 0), ("explain 1002", 0), ("check nothing", 2)],
+)
+@pytest.mark.parametrize("streams", [">&-", "2>&-", "<&- >&- 2>&-", "2>/dev/full", "2> >(true)"])
+def test_a_closed_stream_does_not_change_the_exit_code(command: str, code: int, streams: str) -> None:
+    assert in_shell(f"udogen {command.replace('CONFIG', str(CONFIG))} {streams}").returncode == code
+
+
 @pytest.mark.parametrize("command", ["check CONFIG", "check CONFIG --json", "--help"])
 def test_a_stdout_that_is_closed_or_full(command: str) -> None:
     text = f"udogen {command.replace('CONFIG', str(CONFIG))}"
-    assert in_shell(f"{text} >&-").returncode == 0
     full = in_shell(f"{text} >/dev/full")
     assert full.returncode == 2
     if "--json" not in command:
@@ -396,6 +454,30 @@ def test_a_disk_without_room_leaves_the_old_file(tmp_path: Path) -> None:
     assert (tmp_path / "link.json").is_symlink() and made.stat().st_mode & 0o777 == 0o640
     assert in_shell(f"udogen convert {CONFIG} --to json -o /dev/stdout | grep -c UdoPackage_0").stdout == "1\n"
     assert not list(tmp_path.glob(".udogen-*"))
+
+
+def test_new_on_a_full_disk_leaves_nothing(tmp_path: Path) -> None:
+    """A limit on the file size replaces a full disk."""
+    for source in ("", f"--from-config {CONFIG}", f"--from-package {ROOT / 'examples/vendor_style'}"):
+        command = f"cd {tmp_path} && udogen new deep/scale {source}"
+        env = {"XDG_CACHE_HOME": str(tmp_path / "cache"), "PYTHONDONTWRITEBYTECODE": "1"}
+        full = in_shell(f"trap '' XFSZ; ulimit -f 1; {command}", **env)
+        assert (full.returncode, ": File too large" in full.stderr) == (2, True), full.stderr
+        assert not (tmp_path / "deep/scale").exists()
+        again = in_shell(command)
+        assert again.returncode == 0, again.stderr
+        shutil.rmtree(tmp_path / "deep")
+
+
+def test_hints_name_the_limit_that_was_reached(tmp_path: Path) -> None:
+    few = in_shell(f"ulimit -n 10; udogen generate {CONFIG} -o {tmp_path / 'out'}")
+    assert (few.returncode, "raise the limits of this shell: `ulimit -n`" in few.stderr) == (2, True), few.stderr
+    for number, hint in ((errno.ENOSPC, "make room on that disk"), (errno.EMFILE, "`ulimit -n`"), (errno.EACCES, "as")):
+        with pytest.raises(UsageError) as caught, writing("x", hint="as it was"):
+            raise OSError(number, os.strerror(number))
+        assert hint in caught.value.hint
+    deleted = in_shell(f"mkdir {tmp_path}/gone && cd {tmp_path}/gone && rmdir {tmp_path}/gone && udogen new scale")
+    assert (deleted.returncode, "the current folder was deleted" in deleted.stderr) == (2, True), deleted.stderr
 
 
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1", "utf-8"])

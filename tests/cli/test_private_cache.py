@@ -97,3 +97,15 @@ def test_a_relative_path_is_ignored(value: str, tmp_path: Path, monkeypatch: pyt
     assert resources.cache_path() == tmp_path / "home" / ".cache" / "udogen"
     resources.cache_dir("x")
     assert [each.name for each in tmp_path.iterdir()] == ["home"]
+
+
+@pytest.mark.parametrize("home", ["", "relative"])
+def test_without_a_home_it_is_below_the_temporary_folder(home: str, tmp_path: Path) -> None:
+    env = {"HOME": home, "XDG_CACHE_HOME": "", "TMPDIR": str(tmp_path)}
+    cache = tmp_path / f"udogen-{os.geteuid()}"
+    done = udogen("generate", ONE_OP, "-o", tmp_path / "out", env=env)
+    assert done.returncode == 0 and done.stderr.count("warning: ") == done.stderr.count(str(cache)) == 1, done.stderr
+    assert (cache / "udogen" / "templates").is_dir() and mode(cache) == 0o700
+    cache.chmod(0o777)
+    done = udogen("check", ONE_OP, env=env)
+    assert (done.returncode, "can be written by others" in done.stderr) == (2, True)

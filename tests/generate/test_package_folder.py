@@ -157,6 +157,18 @@ def test_build_waits_for_generate_and_reports_it(work: Work) -> None:
     child.communicate(timeout=60)
 
 
+def test_two_builds_at_once_wait_for_each_other(work: Work) -> None:
+    left = work.package / "obj/x86_64-linux-clang/src/LeakyRelu-1f.o.tmp"
+    left.parent.mkdir(parents=True)
+    left.touch()
+    children = [started("build", "-C", work.package, "cpu_x86") for _ in range(3)]
+    printed = [child.communicate(timeout=240) for child in children]
+    assert [child.returncode for child in children] == [0, 0, 0], printed
+    assert sum(" compiled)" in out for out, _ in printed) == 1, printed
+    assert sum(f"waiting for another udogen in {work.package}\n" in err for _, err in printed) == 2, printed
+    assert not left.exists()
+
+
 def test_one_that_waited_for_a_folder_that_was_moved_aside_takes_the_new_one(work: Work) -> None:
     new = work.out / "new"
     new.mkdir()

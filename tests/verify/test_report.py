@@ -222,6 +222,7 @@ def test_names_of_any_letters() -> None:
 def test_text_and_sentences() -> None:
     assert text.escape("<a href='x'>&\x07") == "&lt;a href=&#x27;x&#x27;&gt;&amp;\ufffd"
     assert text.rich("run `a < b` and <i>") == "run <code>a &lt; b</code> and &lt;i&gt;"
+    assert text.escape("a\u202eb\u200bc") == "a\\u202eb\\u200bc"
     assert text.escape(text.rich("`x`")) == "<code>x</code>"
 
 

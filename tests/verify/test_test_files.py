@@ -109,6 +109,39 @@ builtin = { op = "Relu", params = 3 }
     ]  # fmt: skip
 
 
+def test_values_of_another_kind_are_mistakes_with_a_line_too(tmp_path: Path) -> None:
+    text = '[[op]]\nname = "Scale"\nbackends = [["cpu"]]\nbuiltin = { op = "Relu", params = 3 }\n'
+    found = problems_of(tmp_path, text)
+    assert [each.partition(" (")[0] for each in found] == [
+        "3: `backends`: a list of 1 is not allowed",
+        "4: `params` must be an object, not 3",
+    ]
+
+
+@pytest.mark.parametrize("value", ["2020-01-01", "{ a = 2020-01-01T00:00:00Z }"])
+@pytest.mark.parametrize(
+    "row",
+    ["shape = V",
+     "dtype = V", "values = V", "values = { x = [V] }", "seed = V", "params = V", "params = { factor = V }",
+     "params = { factor = [[V]] }", "quant = V", "quant = { x = V }", "quant = { x = { scale = V } }", "tolerance = V",
+     "quant = { x = { low = -1, high = V } }", "count = { x = V }", "backends = V", "expect = V", "name = V"],
+)  # fmt: skip
+def test_a_date_is_no_value(row: str, value: str, tmp_path: Path) -> None:
+    found = problems_of(tmp_path, f'[[op]]\nname = "Scale"\n[[op.case]]\n{row.replace("V", value)}\n')
+    assert found and all(each.startswith("4: ") and "datetime" not in each for each in found), found
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [("1e39", "`params`: `factor` does not fit into FLOAT_32"), ("[[1.0]]", "`params`: `factor` is one number")],
+)
+def test_a_parameter_that_cannot_be_passed_is_an_error_of_the_case(value: str, message: str, tmp_path: Path) -> None:
+    text = f'[[op]]\nname = "Scale"\nreference = "reference.py:scale"\n[[op.case]]\nparams = {{ factor = {value} }}\n'
+    found = cases(tmp_path, text)
+    assert found and {each.error.message if each.error else "" for each in found} == {message}
+
+
 def test_names_and_types_are_compared_with_the_config(tmp_path: Path) -> None:
     text = """\
 [[op]]

@@ -233,10 +233,15 @@ def test_nothing_is_left_open(run: Run) -> None:
 
 
 def test_only_cases_of_a_pattern(run: Run) -> None:
-    assert {each.case.name for each in run(RIGHT, pattern="3x5").outcomes} == {"3x5, factor=default", "3x5, factor=3"}
-    assert len(run(RIGHT, pattern="Scale/edge*").outcomes) == 2
+    assert {each.case.name for each in run(RIGHT, patterns=("3x5",)).outcomes} == {
+        "3x5, factor=default",
+        "3x5, factor=3",
+    }
+    assert len(run(RIGHT, patterns=("Scale/edge*",)).outcomes) == 2
+    alone = [len(run(RIGHT, patterns=(each,)).outcomes) for each in ("3x5", "Scale/edge*")]
+    assert len(run(RIGHT, patterns=("3x5", "Scale/edge*")).outcomes) == sum(alone)
     with pytest.raises(UdogenError, match="matches nothing"):
-        run(RIGHT, pattern="nothing")
+        run(RIGHT, patterns=("nothing",))
 
 
 def test_an_example_on_every_available_backend(tmp_path: Path) -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 import shutil
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -62,28 +63,44 @@ def adopt(folder: Path, out: Path, *, to_qhpi: bool = False, log: Say = no_say) 
         first.write_bytes(chosen.content)
         checked, findings = load([first])
         generate(checked, generating._replace(dry_run=True), findings)
-    report.save(report.config, chosen.content)
-    for path, content in _kernel_files(found, report.decide).items():
-        report.save(out / KERNELS / path, content)
-    for each in found.others:
-        report.save(out / EXTRA / each.relative_to(found.folder), each.read_bytes())
-    loaded, findings = load([report.config])
-    report.decide += [*_unmatched(found, loaded), *_lost_types(found)]
-    if to_qhpi:
-        for kernel in in_core:
-            text, line = to_args(kernel, next(iter(loaded)))
-            report.save(out / KERNELS / "htp" / f"{kernel.op}.cpp", text)
-            report.port.append(line)
-    else:
-        report.port += port_changes(in_core)
-    report.packages += generate(loaded, generating._replace(kernels=out / KERNELS), findings, log=log)
-    report.decide += [finding.message for finding in findings.warnings]
-    known = {op.name: op_tests.KnownTests(config=chosen.name) for package in loaded for op in package.ops}
-    report.written += op_tests.write(loaded, out, known, log=log)
-    _write_commands(out, generating, loaded, report)
-    if found.flags or found.others:
-        _write_flags(found, report)
+    with _whole(out):
+        report.save(report.config, chosen.content)
+        for path, content in _kernel_files(found, report.decide).items():
+            report.save(out / KERNELS / path, content)
+        for each in found.others:
+            report.save(out / EXTRA / each.relative_to(found.folder), each.read_bytes())
+        loaded, findings = load([report.config])
+        report.decide += [*_unmatched(found, loaded), *_lost_types(found)]
+        if to_qhpi:
+            for kernel in in_core:
+                text, line = to_args(kernel, next(iter(loaded)))
+                report.save(out / KERNELS / "htp" / f"{kernel.op}.cpp", text)
+                report.port.append(line)
+        else:
+            report.port += port_changes(in_core)
+        report.packages += generate(loaded, generating._replace(kernels=out / KERNELS), findings, log=log)
+        report.decide += [finding.message for finding in findings.warnings]
+        known = {op.name: op_tests.KnownTests(config=chosen.name) for package in loaded for op in package.ops}
+        report.written += op_tests.write(loaded, out, known, log=log)
+        _write_commands(out, generating, loaded, report)
+        if found.flags or found.others:
+            _write_flags(found, report)
     return report
+
+
+@contextmanager
+def _whole(out: Path) -> Iterator[None]:
+    """Remove the project, whose folder was missing or empty, if it cannot be completed."""
+    was_there = out.exists()
+    try:
+        yield
+    except BaseException:
+        with suppress(OSError):
+            for each in out.iterdir():
+                shutil.rmtree(each) if each.is_dir() else each.unlink()
+            if not was_there:
+                out.rmdir()
+        raise
 
 
 def _write_commands(out: Path, generating: GenerateOptions, packages: Sequence[OpPackage], report: AdoptReport) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -14,7 +15,7 @@ from udogen.backends import common
 from udogen.backends.backend import Target
 from udogen.backends.targets import expand
 from udogen.build import toolchains, tools, vectors, zig_libraries
-from udogen.build.package import UNFINISHED, PackageLibrary, Say, no_say, open_locked
+from udogen.build.package import MEMORY, UNFINISHED, PackageLibrary, Say, no_say, open_locked
 from udogen.build.toolchains import Choice
 from udogen.build.vectors import Execution
 from udogen.errors import BuildFailed, UsageError
@@ -29,6 +30,7 @@ _BROKEN = re.compile(
     r"|(?P<linked>\w+)\.(?:cpp|o)\b[^\n]*undefined reference"
     r"|referenced by (?:\S*/)?(?P<referring>\w+)\.(?:cpp|o)\b"
 )
+_FULL = re.compile(r"No space left on device|Too many open files|Cannot allocate memory")
 _SHOWN = 5
 _PROVE = "obj/prove.cpp"
 
@@ -95,18 +97,19 @@ def build(
 ) -> list[Artifact]:
     """Build every step; raises with the compilers' errors, those in the user's files first.
 
-    The package is locked against `generate`; waiting for one is reported.
+    The package is locked against `generate` and other builds; waiting for one is reported.
     """
-    locked = open_locked(package.path, shared=True, say=say)
-    try:
+    with ExitStack() as locks:
+        locks.callback(os.close, open_locked(package.path, shared=True, say=say))
+        locks.callback(os.close, open_locked(package.path / MEMORY, shared=False, say=say))
         if (package.path / UNFINISHED).exists():
             raise UsageError(
                 f"{package.path} is incomplete: a `udogen generate` was interrupted",
                 hint="generate it again with the same options; your edits are kept",
             )
+        for left in (package.path / "obj").glob("**/*.o.tmp"):  # of a compiler that was killed
+            left.unlink(missing_ok=True)
         return _build_all(package, steps, jobs, on_step)
-    finally:
-        os.close(locked)
 
 
 def _build_all(
@@ -229,10 +232,13 @@ def explain(text: str, package: PackageLibrary, step: Step) -> BuildFailed:
         hint = f"full output of the compiler: {log}"
     except OSError:
         hint = ""
+    full = next((line for line in text.splitlines() if _FULL.search(line)), "")
+    if full:
+        hint = "make room on the disk, or raise the limit (`ulimit -n`, `ulimit -v`)"
     broken = {match[match.lastgroup or 0] for match in _BROKEN.finditer(text)}
     return BuildFailed(
         f"{step.target.id} of {package.name} failed to build ({step.choice.title})",
-        details=_details(text.splitlines(), package),
+        details=[full] if full else _details(text.splitlines(), package),
         hint=hint,
         ops=(op for op in package.ops if op in broken),
     )

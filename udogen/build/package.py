@@ -16,6 +16,7 @@ from udogen.backends import targets
 from udogen.backends.backend import Kind, Target
 from udogen.backends.plan import Part
 from udogen.errors import UsageError, read_plain
+from udogen.resources import syntax_fault
 
 MEMORY = ".udogen"
 MANIFEST = f"{MEMORY}/manifest.json"
@@ -99,7 +100,7 @@ def open_locked(folder: Path, *, shared: bool, say: Say = no_say) -> int:
             try:
                 fcntl.flock(descriptor, how | fcntl.LOCK_NB)
             except BlockingIOError:
-                say(f"  waiting for another udogen in {folder}")
+                say(f"  waiting for another udogen in {folder.parent if folder.name == MEMORY else folder}")
                 fcntl.flock(descriptor, how)
             except OSError as fault:
                 say(f"  {folder} cannot be locked ({fault.strerror}): do not run another udogen there now")
@@ -209,6 +210,6 @@ def parse_manifest(content: bytes | None, file: Path) -> dict[str, object] | Non
 
 def _unreadable(file: Path, fault: Exception) -> UsageError:
     return UsageError(
-        f"{file} cannot be read: {fault}",
+        f"{file} cannot be read: {syntax_fault(fault)}",
         hint="restore it; or move the folder away, generate again, and copy your kernels to src/ops",
     )

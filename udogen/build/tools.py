@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from udogen import resources
 from udogen.backends import architectures
 from udogen.errors import ToolMissing, UsageError
 
@@ -156,7 +157,7 @@ def zig_cache() -> Path:
     """The folder of zig's cache."""
     variables = (("ZIG_GLOBAL_CACHE_DIR", ""), ("XDG_CACHE_HOME", "zig"))
     found = (Path(value) / below for name, below in variables if (value := os.environ.get(name, "")))
-    return next(found, Path.home() / ".cache" / "zig")
+    return next(found, Path(resources.home(), ".cache", "zig"))
 
 
 def qnn_sdk(env: Environment) -> Path | None:

@@ -18,7 +18,7 @@ from udogen.build.package import PackageLibrary, open_packages
 from udogen.build.tools import Environment
 from udogen.build.vectors import NO_QEMU, not_executed
 from udogen.cli import output
-from udogen.cli.options import POSITIVE, argument, json_option, option, verb
+from udogen.cli.options import JOBS, argument, json_option, option, verb
 from udogen.configs.load import load
 from udogen.errors import UdogenError, UsageError
 from udogen.generate.kernel_files import in_kernel_sources, kernels_not_used
@@ -60,7 +60,7 @@ class BuildOptions:
         "--launcher", metavar="CMD",
         help="A program in front of each compiler: ccache, sccache, distcc (default: UDOGEN_LAUNCHER).",
     )  # fmt: skip
-    jobs: int | None = option("-j", type=POSITIVE, metavar="N", help="Parallel compilers (default: one per core).")
+    jobs: int | None = option("-j", type=JOBS, metavar="N", help="Parallel compilers (default: one per core).")
     sanitize: tuple[str, ...] = option(
         "--sanitize", metavar="NAME[,NAME]",
         help="Build with sanitizers, in a folder below the normal library: address, undefined, thread; may repeat.",

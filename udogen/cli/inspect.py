@@ -10,11 +10,9 @@ from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import click
-
 from udogen import backends
 from udogen.cli import output
-from udogen.cli.options import argument, given, json_option, option, verb
+from udogen.cli.options import PathType, argument, given, json_option, option, verb
 from udogen.errors import UdogenError, UsageError, open_plain, reading
 from udogen.findings import wrapped
 from udogen.plugins import source_of
@@ -37,7 +35,7 @@ class InspectArguments:
     no_register: bool = option("--no-register", help="Read the file without running its code.")
     write_manifest: bool = option("--write-manifest", help="Write the checksum of a context binary next to it.")
     json_out: Path | None = option(
-        "--json-out", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE",
+        "--json-out", type=PathType(path_type=Path, dir_okay=False), metavar="FILE",
         help="Of a context binary: write its description, in the format of qnn-context-binary-utility.",
     )  # fmt: skip
     mermaid: bool = option("--mermaid", help="Of a config, model or context binary: print its graphs as Mermaid text.")

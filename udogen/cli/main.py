@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 import signal
 import sys
 from typing import Any
@@ -85,18 +86,35 @@ def cli() -> None:
 
 def main(command: click.Command = cli, name: str = "udogen") -> None:
     """The entry point of the console script; those of the vendor's commands pass their own command."""
-    if sys.stdout is not None:  # UTF-8 regardless of the locale; names of files are printed as they were given
-        sys.stdout.reconfigure(encoding="utf-8", errors="surrogateescape")  # type: ignore[union-attr]
+    _open_closed_streams()
+    # UTF-8 regardless of the locale; names of files are printed as they were given
+    sys.stdout.reconfigure(encoding="utf-8", errors="surrogateescape")  # type: ignore[union-attr]
     sys.exit(_run(command, name))
 
 
+def _open_closed_streams() -> None:
+    """Open /dev/null where a standard stream was closed: a file or pipe of udogen would get its number."""
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        if getattr(sys, name) is None:
+            opened = os.open(os.devnull, os.O_RDWR)  # the lowest free number
+            if opened != number:
+                os.dup2(opened, number)
+                os.close(opened)
+            os.set_inheritable(number, True)
+            mode = "w" if number else "r"
+            setattr(sys, name, open(number, mode, encoding="utf-8", closefd=False))  # noqa: SIM115
+
+
 def _run(command: click.Command, name: str) -> int:
+    from udogen import resources
     from udogen.cli import output
 
     stdout = sys.stdout
     try:
+        if cache := resources.choose_cache():
+            output.warn(f"HOME is not set to a folder: the cache is {cache}; set HOME or XDG_CACHE_HOME")
         code = command.main(prog_name=name, standalone_mode=False)
-        output.flush()
+        sys.stdout.flush()
         return code if isinstance(code, int) else 0  # a verb may return an exit code
     except UdogenError as fault:
         output.print_error(fault)

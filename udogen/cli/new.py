@@ -12,7 +12,7 @@ import click
 
 from udogen import backends
 from udogen.cli import output
-from udogen.cli.options import argument, given, json_option, option, sizes, verb
+from udogen.cli.options import PathType, argument, given, json_option, option, sizes, verb
 from udogen.errors import UsageError
 from udogen.plugins import SOURCES
 
@@ -105,7 +105,7 @@ command.params[1:1] = [
     click.Option(
         [f"--from-{name}"],
         metavar="MODEL",
-        type=click.Path(path_type=Path),
+        type=PathType(path_type=Path),
         help=f"The ops of {source.title}.",
         expose_value=False,
         callback=_keep,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import Field, dataclass, field, fields, is_dataclass
@@ -14,9 +15,35 @@ from udogen.errors import UsageError
 
 _Options = TypeVar("_Options")
 
-_TYPES: Mapping[str, Any] = {"bool": bool, "int": int, "float": float, "Path": click.Path(path_type=Path)}
+
+class PathType(click.Path):
+    """The name of a file or folder; an empty one, as of a variable that is not set, is refused."""
+
+    name = "path"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Check the name."""
+        if value == "":
+            self.fail("the name of a file or folder must not be empty", param, ctx)
+        return super().convert(value, param, ctx)
+
+
+class NumberType(click.FloatRange):
+    """A number in a range; NaN and infinity are refused."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Check the number."""
+        number = super().convert(value, param, ctx)
+        if not math.isfinite(number):
+            self.fail(f"{value} is not a finite number", param, ctx)
+        return number
+
+
 POSITIVE = click.IntRange(min=1)
-SECONDS = click.FloatRange(min=0, min_open=True)
+JOBS = click.IntRange(min=1, max=512)  # make and the system do not run more programs at once
+SECONDS = NumberType(min=0, min_open=True, max=10_000_000)  # timers overflow later
+TOLERANCE = NumberType(min=0)
+_TYPES: Mapping[str, Any] = {"bool": bool, "int": int, "Path": PathType(path_type=Path)}
 
 
 def option(*flags: str, **settings: Any) -> Any:
@@ -36,6 +63,12 @@ def verb(
 
     def decorate(run: Callable[[_Options], int | None]) -> click.Command:
         def call(**given: Any) -> int | None:
+            try:
+                os.getcwd()
+            except FileNotFoundError:
+                raise UsageError(
+                    "the current folder was deleted", hint="change to a folder that exists: cd …"
+                ) from None
             return run(kind(**given))
 
         parameters = [_parameter(each) for each in fields(kind)]  # type: ignore[arg-type]
@@ -90,9 +123,9 @@ def _unset(of: Field[Any]) -> Any:
 class ConfigOptions:
     """CONFIG…, and the vendor tools' `-p/--config_path`, which may repeat."""
 
-    configs: tuple[str, ...] = argument(type=click.Path(), metavar="CONFIG...")
+    configs: tuple[str, ...] = argument(type=PathType(), metavar="CONFIG...")
     config_paths: tuple[str, ...] = option(
-        "-p", "--config_path", type=click.Path(), metavar="FILE",
+        "-p", "--config_path", type=PathType(), metavar="FILE",
         help="A config, in the syntax of the vendor's tools; may repeat.",
     )  # fmt: skip
 

@@ -11,7 +11,7 @@ import shutil
 import sys
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext, suppress
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -40,7 +40,8 @@ def _print(text: str, *, err: bool = False) -> None:
         shown = "\n".join(_fitted(line, columns) for line in shown.split("\n"))
     for mark, code in _STYLES.items():
         shown = shown.replace(mark, code)
-    click.echo(shown, err=err)
+    with suppress(OSError) if err else nullcontext():  # the result and the exit code matter more than a note
+        click.echo(shown, err=err)
 
 
 _WHOLE = re.compile(r"next: |\s*\d+ \| |\s*\| ")  # commands to copy, and lines of files
@@ -196,12 +197,6 @@ def print_internal_error(fault: BaseException) -> int:
     print_note(f"{_colour('internal error:', False)} {type(fault).__name__}: {_indented(str(fault)[:300])}")
     print_note(f"  = this is a fault of udogen; please report it: {where}")
     return 1
-
-
-def flush() -> None:
-    """Flush stdout."""
-    if sys.stdout is not None:  # None if it was closed when the process started
-        sys.stdout.flush()
 
 
 def reader_gone() -> int:

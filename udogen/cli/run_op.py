@@ -432,4 +432,6 @@ def _quant(name: str, text: str) -> tuple[float, int]:
         raise UsageError(f"--quant {name}={text}: this is not SCALE,OFFSET", hint="as in --quant x=0.05,-128") from None
     if not 0 < found[0] < float("inf"):
         raise UsageError(f"--quant {name}={text}: the scale must be positive", hint="as in --quant x=0.05,-128")
+    if not -(1 << 31) <= found[1] < 1 << 31:
+        raise UsageError(f"--quant {name}=…: the offset does not fit into 32 bits", hint="as in --quant x=0.05,-128")
     return found

@@ -9,12 +9,11 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import click
-
 from udogen.cli import output
 from udogen.cli.options import (
     POSITIVE,
     SECONDS,
+    TOLERANCE,
     argument,
     check_writable,
     json_option,
@@ -63,7 +62,7 @@ class RunStepsOptions:
         help="Compare tensors (CONTEXT.TENSOR, one array or one for each step); report the first difference.",
     )  # fmt: skip
     tolerance: float = option(
-        "--tolerance", type=click.FloatRange(min=0), default=0.0, metavar="X",
+        "--tolerance", type=TOLERANCE, default=0.0, metavar="X",
         help="The allowed difference: in stored steps; for floats, a fraction of the range (default: 0).",
     )  # fmt: skip
     output_dir: Path | None = option("--output-dir", metavar="DIR", help="Save outputs here, as .npy.")

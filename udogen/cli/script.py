@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from udogen.cli import output
-from udogen.cli.options import argument, json_option, option, repeated_pairs, same_options, verb
+from udogen.cli.options import PathType, argument, json_option, option, repeated_pairs, same_options, verb
 from udogen.errors import UsageError
 
 CLIENTS = ("cpp", "qnn-net-run", "snpe-net-run")  # so that --help imports none; a test compares it with their table
@@ -45,7 +45,7 @@ class ScriptArguments:
         "--device", required=True, type=click.Choice(["adb", "ssh", "local"]), help="The machine to run on."
     )
     out: Path = option(
-        "-o", "--output", required=True, type=click.Path(path_type=Path, file_okay=False), metavar="DIR",
+        "-o", "--output", required=True, type=PathType(path_type=Path, file_okay=False), metavar="DIR",
         help="The folder to write.",
     )  # fmt: skip
     target: str = option(

@@ -14,7 +14,7 @@ import click
 
 from udogen.cli import output
 from udogen.cli.options import (
-    POSITIVE,
+    JOBS,
     SECONDS,
     argument,
     check_writable,
@@ -65,9 +65,11 @@ class TestArguments:
     )  # fmt: skip
     merge: bool = option("--merge", help="Run nothing: merge results of --json, as in `udogen test --merge *.json`.")
     keep: bool = option("--keep", help="Keep the files on the devices.")
-    pattern: str = option("--case", metavar="PATTERN", help="Only cases whose `Op/name` contains this; or *.")
+    patterns: tuple[str, ...] = option(
+        "--case", metavar="PATTERN", help="Only cases whose `Op/name` contains this; or *; may repeat."
+    )
     jobs: int | None = option(
-        "-j", type=POSITIVE, metavar="N", help="Parallel programs: compilers, QEMU (default: one per core)."
+        "-j", type=JOBS, metavar="N", help="Parallel programs: compilers, QEMU (default: one per core)."
     )
     timeout: float = option(
         "--timeout", type=SECONDS, default=60.0, metavar="SECONDS", help="Stop a case that takes longer."
@@ -158,7 +160,7 @@ def _print_next(run: TestRun, arguments: TestArguments) -> None:
         what = "errors of the compiler" if verdict.build_failed else "warnings"
         output.print_next(f"fix the {what}, then `{command}`")
     elif broken := next((each for each in run.outcomes if each.status == "error"), None):
-        only = "" if arguments.pattern else f" --case {shlex.quote(f'{broken.case.op}/{broken.case.name}')}"
+        only = "" if arguments.patterns else f" --case {shlex.quote(f'{broken.case.op}/{broken.case.name}')}"
         output.print_next(f"fix the first error, then `{command}{only}`")
     elif not verdict.ok:
         output.print_next("`udogen doctor` lists what is missing" if verdict.absent else "give the op a reference")

@@ -12,7 +12,7 @@ from udogen import __version__
 from udogen.cli import output
 from udogen.cli.generate import print_all
 from udogen.cli.main import main
-from udogen.cli.options import option, same_options, verb
+from udogen.cli.options import PathType, option, same_options, verb
 from udogen.configs.load import load
 from udogen.errors import UsageError
 from udogen.generate import pipeline
@@ -27,7 +27,7 @@ class VendorOptions:
     """The flags of both generators."""
 
     configs: tuple[str, ...] = option(
-        "-p", "--config_path", required=True, type=click.Path(), metavar="FILE",
+        "-p", "--config_path", required=True, type=PathType(), metavar="FILE",
         help="A config, XML OpDef or JSON UDO; may repeat. Ops of one package name go to one package.",
     )  # fmt: skip
     debug: bool = option("--debug", help="Print what happens to each file.")

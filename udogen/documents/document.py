@@ -8,11 +8,13 @@ from pathlib import Path as FilePath
 from typing import Any, NamedTuple
 
 from udogen.documents import json_text
-from udogen.documents.json_text import DEEPEST, Fault, Path
+from udogen.documents.json_text import Fault, Path, check_depth, check_digits
 from udogen.findings import Findings, Location
-from udogen.resources import read_toml
+from udogen.resources import read_toml, syntax_fault
 
 _SYNTAX = re.compile(r"(?P<text>.*?) \(at (?:line (?P<line>\d+), column \d+|end of document)\)\Z")
+
+_NUMBER = re.compile(r"(?<![\w\"'])[+-]?\d\w*")  # of a line of TOML
 
 
 class Document:
@@ -75,6 +77,8 @@ class Node:
         """The value as messages show it."""
         if isinstance(self.value, (dict, list)):
             return "an object" if isinstance(self.value, dict) else f"a list of {len(self.value)}"
+        if hasattr(self.value, "isoformat"):  # of TOML
+            return "a date" if hasattr(self.value, "year") else "a time"
         words = {None: "null", True: "true", False: "false"} if isinstance(self.value, bool | None) else {}
         text = words.get(self.value, repr(self.value))
         return text if len(text) <= 60 else text[:59] + "…"
@@ -131,10 +135,23 @@ def _toml(text: str) -> dict[str, Any]:
     try:
         return read_toml(text.replace("\r\n", "\n").encode())
     except (ValueError, RecursionError) as error:
+        if syntax_fault(error) != str(error):
+            _check_size(text)
         match = _SYNTAX.match(str(error))
         line = int(match["line"] or text.count("\n") + 1) if match else 1
-        message = match["text"] if match else str(error)
+        message = match["text"] if match else syntax_fault(error)
         raise Fault(line, f"invalid TOML: {message[:1].lower()}{message[1:]}", "see https://toml.io") from None
+
+
+def _check_size(text: str) -> None:
+    """Raise with the line of what a limit of Python's parser refuses: a long number, or deep nesting."""
+    depth = 0
+    for number, line in enumerate(text.split("\n"), 1):
+        for match in _NUMBER.finditer(line):
+            check_digits(match[0], number)
+        depth += line.count("[") + line.count("{")
+        check_depth(depth, number)
+        depth -= line.count("]") + line.count("}")
 
 
 # --- lines of TOML ----------------------------------------------------------------------------------------------------
@@ -162,6 +179,8 @@ class _TomlLines:
         line = 1
         for match in _TOKEN.finditer(text):
             if match.lastgroup:
+                if match.lastgroup == "bare" and match[0].lstrip("+-")[:1].isdigit():
+                    check_digits(match[0], line)
                 self._tokens.append(_Token(match.lastgroup, match[0], line))
             line += match[0].count("\n")
         self._tokens.append(_Token("end", "", line))
@@ -190,6 +209,7 @@ class _TomlLines:
         is_array = self._skip("[")
         path: Path = ()
         *outer, last = self._key()
+        check_depth(len(outer), line)
         for part in outer:
             path = self._newest((*path, part))
         path = (*path, last)
@@ -225,8 +245,7 @@ class _TomlLines:
         self._value(path)
 
     def _value(self, path: Path) -> None:
-        if len(path) > DEEPEST:
-            raise Fault(self._next.line, f"nested more than {DEEPEST} levels deep", "is this the right file?")
+        check_depth(len(path), self._next.line)
         line = self._next.line
         self.lines.setdefault(path, line)
         if self._skip("["):

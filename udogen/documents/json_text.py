@@ -31,6 +31,18 @@ class Fault(Exception):
         self.line, self.message, self.hint = line, message, hint
 
 
+def check_digits(token: str, line: int) -> None:
+    """Raise `Fault` for a number that is too long to be one."""
+    if len(token) > 400:
+        raise Fault(line, "this number has more than 400 digits", "shorten it")
+
+
+def check_depth(depth: int, line: int) -> None:
+    """Raise `Fault` for a value inside too many others."""
+    if depth > DEEPEST:
+        raise Fault(line, f"nested more than {DEEPEST} levels deep", "is this the right file?")
+
+
 Warnings = list[tuple[int, str, str]]  # line, message, hint
 
 
@@ -110,8 +122,7 @@ class _Parser:
         self._next()
 
     def _value(self, path: Path) -> Any:
-        if len(path) > DEEPEST:
-            raise Fault(self._line, f"nested more than {DEEPEST} levels deep", "is this the right file?")
+        check_depth(len(path), self._line)
         self.lines[path] = self._line
         if len(self.lines) > self._most:
             what = f"the file has more than {self._most} values"
@@ -130,8 +141,8 @@ class _Parser:
     def _scalar(self, kind: str, token: str) -> Any:
         if kind == "word":
             return _WORDS[token]
-        if kind == "number" and len(token) > 400:
-            raise Fault(self._line, "this number has more than 400 digits", "shorten it")
+        if kind == "number":
+            check_digits(token, self._line)
         try:
             value = json.loads(token)
             if value in (math.inf, -math.inf):

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import re
 import textwrap
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -125,7 +127,10 @@ def check_config(text: str, file: str) -> tuple[OpPackage, tuple[Finding, ...]]:
 
 
 def save(files: Mapping[Path, bytes]) -> Mapping[Path, str]:
-    """Write new files: path -> `created` or `unchanged`; an existing file with other content is an error."""
+    """Write new files: path -> `created` or `unchanged`; an existing file with other content is an error.
+
+    If a file cannot be written, none is left.
+    """
     there = {path: path.read_bytes() for path in files if path.is_file()}
     other = [path for path in files if path.exists() and there.get(path) != files[path]]
     if other:
@@ -134,16 +139,26 @@ def save(files: Mapping[Path, bytes]) -> Mapping[Path, str]:
             hint="choose another name, or remove it: nothing is overwritten",
             details=[f"{path} too" for path in other[1:]],
         )
-    for path, data in files.items():
-        if path not in there:
-            _create(path, data)
+    made: list[Path] = []  # files and folders
+    try:
+        for path, data in files.items():
+            if path not in there:
+                _create(path, data, made)
+    except BaseException:
+        for path in reversed(made):
+            with suppress(OSError):
+                path.rmdir() if path.is_dir() else path.unlink()
+        raise
     return {path: "unchanged" if path in there else "created" for path in files}
 
 
-def _create(path: Path, data: bytes) -> None:
+def _create(path: Path, data: bytes, made: list[Path]) -> None:
     with writing(path, hint="choose another place"):
-        path.parent.mkdir(parents=True, exist_ok=True)
+        for folder in reversed([each for each in path.parents if not os.path.lexists(each)]):
+            folder.mkdir()
+            made.append(folder)
         with path.open("xb") as file:
+            made.append(path)
             file.write(data)
 
 

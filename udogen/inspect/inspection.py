@@ -49,8 +49,7 @@ class InspectedLibrary:
     def verdict(self) -> str:
         """Whether it will register, as text; `should` unless a runtime has registered or read it."""
         seen = self.evidence is not None and (self.evidence.registered or self.evidence.registration)
-        words = verdict_of(self.findings)
-        return words if seen else words.replace("will register", "should register")
+        return verdict_of(self.findings, seen=bool(seen))
 
 
 @dataclass(frozen=True)

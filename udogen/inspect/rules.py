@@ -43,13 +43,14 @@ def _warns(kind: str, message: str, hint: str = "", details: Sequence[str] = ())
     return _stops(kind, message, hint, details)._replace(severity="warning")
 
 
-def verdict_of(findings: Sequence[Finding]) -> str:
-    """The verdict, by the worst finding."""
+def verdict_of(findings: Sequence[Finding], *, seen: bool) -> str:
+    """The verdict, by the worst finding; `seen`: a runtime has registered or read the library."""
     if any(finding.is_error and finding.kind != NO_REFERENCE for finding in findings):
         return "will not register"
     if any(finding.is_error for finding in findings):
         return "cannot be judged"
-    return "will register, but" if findings else "will register"
+    verdict = "will register" if seen else "should register"
+    return f"{verdict}, but" if findings else verdict
 
 
 @dataclass(frozen=True)

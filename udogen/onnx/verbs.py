@@ -13,7 +13,18 @@ import click
 
 from udogen.cli import output
 from udogen.cli.lazy import LazyGroup
-from udogen.cli.options import SECONDS, argument, json_option, option, pairs, same_options, sizes, verb
+from udogen.cli.options import (
+    SECONDS,
+    TOLERANCE,
+    PathType,
+    argument,
+    json_option,
+    option,
+    pairs,
+    same_options,
+    sizes,
+    verb,
+)
 from udogen.errors import UsageError, write_file
 
 if TYPE_CHECKING:
@@ -49,7 +60,7 @@ class RunModelOptions:
         "--tests", metavar="FILE", help="A test file (op_tests.toml), or its folder, with references; may repeat."
     )
     tolerance: float | None = option(
-        "--tolerance", type=click.FloatRange(min=0), metavar="X",
+        "--tolerance", type=TOLERANCE, metavar="X",
         help="The allowed error of a layer, as a fraction of the range of its output.",
     )  # fmt: skip
     until: str = option("--until", metavar="TENSOR", help="Only what this tensor needs.")
@@ -139,7 +150,7 @@ class SchemaOptions:
 
     source: Path = argument(metavar="MODEL|CONFIG")
     out: Path = option(
-        "-o", "--output", required=True, type=click.Path(path_type=Path, dir_okay=False), metavar="OUT",
+        "-o", "--output", required=True, type=PathType(path_type=Path, dir_okay=False), metavar="OUT",
         help="The model to write.",
     )  # fmt: skip
     ops: tuple[str, ...] = option("--op", metavar="NAME", help="Only this op, DOMAIN::TYPE or TYPE; may repeat.")
@@ -286,7 +297,7 @@ class OnnxContextOptions:
 
     binary: Path = argument(metavar="FILE.bin")
     out: Path = option(
-        "-o", "--output", required=True, type=click.Path(path_type=Path, dir_okay=False), metavar="MODEL.onnx",
+        "-o", "--output", required=True, type=PathType(path_type=Path, dir_okay=False), metavar="MODEL.onnx",
         help="The model to write: beside the binary, or in a folder above it.",
     )  # fmt: skip
     graphs: tuple[str, ...] = option("--graph", metavar="NAME", help="Only this graph; may repeat.  Default: all.")

@@ -9,6 +9,7 @@ from typing import Any
 
 from udogen import __version__
 from udogen.errors import UsageError, read_plain, reading, write_file
+from udogen.resources import syntax_fault
 from udogen.verify.results import Outcome, TestRun
 
 _FORMAT = "udogen costs 1"
@@ -88,7 +89,7 @@ def load(path: Path) -> Baseline:
         found = json.loads(data)
     except (ValueError, RecursionError) as error:
         raise UsageError(
-            f"{path} is not a file of --save-baseline: {error}", hint="--save-baseline writes one"
+            f"{path} is not a file of --save-baseline: {syntax_fault(error)}", hint="--save-baseline writes one"
         ) from error
     if not isinstance(found, dict) or found.get("format") != _FORMAT or not isinstance(found.get("costs"), dict):
         raise UsageError(f"{path} is not a file of --save-baseline", hint="--save-baseline writes one")

@@ -47,7 +47,7 @@ class TestOptions:
     on: tuple[str, ...] = ()  # devices: ssh:USER@HOST, adb:SERIAL; `here` is this machine, the default
     keep: bool = False  # keep the files sent to devices
     shard: tuple[int, int] = (1, 1)  # part 1 of 4
-    pattern: str = ""  # of `Op/name`
+    patterns: tuple[str, ...] = ()  # of `Op/name`; one must match; empty: all cases
     timeout: float | None = 60.0  # seconds of a case
     jobs: int = 0  # parallel compilers and programs under QEMU; 0: the number of cores
     build: bool = True  # False: packages are tested without a build

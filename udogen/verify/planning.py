@@ -67,11 +67,15 @@ class TestPlan:
         return sum(len(batch.cases) for batch in self.batches)
 
 
+def _listed(options: TestOptions) -> str:
+    return " or ".join(options.patterns)
+
+
 def _skipped(place: Place, options: TestOptions, *, is_chosen: bool) -> BackendState:
     """The state of a place without a case."""
     if not is_chosen:
         return BackendState(place.id, place.title, "skipped", hint=f"enable with --backend {place.id}")
-    reason = f"no case for it matches {options.pattern}" if options.pattern else "no op or case is for this backend"
+    reason = f"no case for it matches {_listed(options)}" if options.patterns else "no op or case is for this backend"
     return BackendState(place.id, place.title, "skipped", reason)
 
 
@@ -86,9 +90,9 @@ def _without_cold(batches: list[Batch]) -> tuple[list[Batch], list[BackendState]
 def _no_case(files: TestFiles, options: TestOptions) -> UsageError:
     """The error if no place has a case."""
     part, parts = options.shard
-    why = f"matches {options.pattern}" if options.pattern else "is for this"
+    why = f"matches {_listed(options)}" if options.patterns else "is for this"
     why = f"is left for part {part} of {parts}" if parts > 1 else why
-    narrowed = options.pattern or options.backends or parts > 1
+    narrowed = options.patterns or options.backends or parts > 1
     hint = "`udogen test DIR` runs all of them" if narrowed else "see the test file"
     return UsageError(f"no case of {files.folder} {why}", hint=hint)
 
@@ -297,6 +301,6 @@ class _Planner:
         return tuple(cases[part - 1 :: parts])
 
     def _selects(self, op: str, name: str) -> bool:
-        """Whether the pattern is a substring of `Op/name`, or a shell pattern that matches all of it."""
-        text, pattern = f"{op}/{name}", self.options.pattern
-        return pattern in text or fnmatch(text, pattern) or fnmatch(name, pattern)
+        """Whether one of the patterns is a substring of `Op/name`, or a shell pattern that matches all of it."""
+        text, patterns = f"{op}/{name}", self.options.patterns or ("",)
+        return any(each in text or fnmatch(text, each) or fnmatch(name, each) for each in patterns)

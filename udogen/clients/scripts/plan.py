@@ -233,6 +233,6 @@ def _check_folder(folder: Path) -> None:
     try:
         if "udogen_script" in json.loads(read_plain(folder / MANIFEST)):
             return
-    except (OSError, ValueError, TypeError):
+    except (OSError, ValueError, TypeError, RecursionError):
         pass
     raise UsageError(f"{folder} has files that `udogen script` did not write", hint=_FOREIGN)

@@ -151,7 +151,7 @@ def _read(path: Path) -> Manifest:
         data = file.read(_MOST)
     try:
         found = json.loads(data)
-    except ValueError:
+    except (ValueError, RecursionError):
         raise ValueError("it is not JSON") from None
     if not isinstance(found, dict) or found.get("udogen_manifest") != _FORMAT:
         raise ValueError(f"it is not a manifest of version {_FORMAT}")

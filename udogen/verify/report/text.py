@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from udogen.backends import PLACES
+from udogen.findings import visible
 
 if TYPE_CHECKING:
     from udogen.verify.cases import Case
@@ -24,10 +25,13 @@ class Html(str):
 
 
 def escape(raw: object) -> str:
-    """Escape anything for elements and attributes of HTML and SVG; characters not allowed there become U+FFFD."""
+    """Escape anything for elements and attributes of HTML and SVG.
+
+    Characters that are not allowed there become U+FFFD; those that a browser obeys or hides are spelled.
+    """
     if isinstance(raw, Html):
         return raw
-    return html.escape(_UNWRITABLE.sub("\ufffd", str(raw)), quote=True)
+    return html.escape(visible(_UNWRITABLE.sub("\ufffd", str(raw))), quote=True)
 
 
 def table(

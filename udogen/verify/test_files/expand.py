@@ -358,9 +358,7 @@ def _numbers(given: GivenNumbers) -> Any:
         try:
             return np.asarray(given.numbers, np.float64)
         except (ValueError, TypeError) as error:
-            raise UsageError(
-                f"`values` has a list that is not a tensor: {error}", hint="give rows of equal length"
-            ) from error
+            raise UsageError("`values` has a list that is not a tensor", hint="give rows of equal length") from error
     array = values.load_array(given.file)
     if array.dtype.kind not in "biuf":
         raise UsageError(f"{given.file} holds {array.dtype}", hint="save an array of numbers")
@@ -422,8 +420,17 @@ def _as_passed(value: Any, param: Tensor) -> Any:
     floats = [row for row in param.datatypes if row.kind == "float" and row.numpy]
     if isinstance(value, bool) or not floats or floats[0] is not param.datatypes[0]:
         return value if param.is_scalar else np.asarray(value)
-    made = np.asarray(value, floats[0].numpy).astype(np.float64)
-    return float(made) if param.is_scalar else made
+    try:
+        with np.errstate(over="raise"):
+            made = np.asarray(value, floats[0].numpy).astype(np.float64)
+        return float(made) if param.is_scalar else made
+    except (FloatingPointError, OverflowError):
+        raise UsageError(
+            f"`params`: `{param.name}` does not fit into {floats[0].name}", hint=f"not {str(value)[:60]}"
+        ) from None
+    except (ValueError, TypeError):  # lists in lists
+        what = "one number" if param.is_scalar else "a tensor: give rows of equal length"
+        raise UsageError(f"`params`: `{param.name}` is {what}", hint=f"not {str(value)[:60]}") from None
 
 
 def _output_quants(plan: CasePlan, reals: Mapping[str, Any]) -> Quants:

@@ -267,7 +267,7 @@ def _dtype(node: Node) -> str:
 
 def _fill(node: Node) -> values.Fill | GivenNumbers:
     if isinstance(node.value, list):
-        return GivenNumbers(node.value)
+        return GivenNumbers(_param(node))
     if isinstance(node.value, str) and node.value.endswith(".npy"):
         return GivenNumbers(file=node.document.folder / node.value)
     found = values.parse(node.value) if isinstance(node.value, str) else f"`{node.value}` is not a way to fill a tensor"
@@ -278,8 +278,8 @@ def _fill(node: Node) -> values.Fill | GivenNumbers:
 
 def _quant(node: Node) -> Any:
     found = instance(node, Quantization)
-    if found is None:
-        return INVALID
+    if found is None or not isinstance(node.value, dict) or not all(each.is_number for each in node.items()):
+        return INVALID  # reported
     given = node.value
     is_right = all(abs(each) < 1e38 for each in given.values())
     if given.keys() == {"low", "high"}:
@@ -292,6 +292,16 @@ def _quant(node: Node) -> Any:
             hint="as in { low = -6, high = 6 }: real numbers to cover; or { scale = 0.05, offset = -128 }",
         )
     return found
+
+
+def _param(node: Node) -> Any:
+    """A number or string, or a list of them; a date is none."""
+    if isinstance(node.value, list):
+        for each in node.items():
+            _param(each)
+    elif not isinstance(node.value, str | int | float):
+        raise UsageError(f"{node.shown} is neither a number nor a string", hint="give a number, or a list of numbers")
+    return node.value
 
 
 def _bits(node: Node) -> str:
@@ -317,7 +327,7 @@ CASE: Mapping[str, Hint] = {
     "dtype": _some(_by_tensor(_dtype)),
     "values": _some(_by_tensor(_fill)),
     "seed": _some(between(int, 0, hint="as in seed = 1, or seed = [1, 2, 3]")),
-    "params": Mapping[str, object],  # a list is several cases, "default" leaves one out
+    "params": Mapping[str, Annotated[Any, _param]],  # a list is several cases, "default" leaves one out
     "quant": Mapping[str, Annotated[Quantization, _quant]],  # default: what covers the numbers
     "count": Mapping[str, Annotated[int, between(int, 1, 999)]],  # of each repeated input
     "tolerance": _tolerance,
