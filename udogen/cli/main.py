@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import gc
+import os
 import signal
 import sys
+import threading
 from typing import Any
 
 gc.disable()  # a short-lived process: imported objects are never garbage, and collection takes a tenth of the start
@@ -87,7 +89,13 @@ def main(command: click.Command = cli, name: str = "udogen") -> None:
     """The entry point of the console script; those of the vendor's commands pass their own command."""
     if sys.stdout is not None:  # UTF-8 regardless of the locale; names of files are printed as they were given
         sys.stdout.reconfigure(encoding="utf-8", errors="surrogateescape")  # type: ignore[union-attr]
-    sys.exit(_run(command, name))
+    before = set(threading.enumerate())
+    code = _run(command, name)
+    if any(not thread.daemon for thread in threading.enumerate() if thread not in before):  # of the user's code
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+    sys.exit(code)
 
 
 def _run(command: click.Command, name: str) -> int:
