@@ -16,6 +16,7 @@ from udogen import (
     Outcome,
     TestOptions,
     UdogenError,
+    Verdict,
     build_package,
     generate_packages,
     load_configs,
@@ -55,8 +56,8 @@ def run(example: Example) -> list[Outcome]:
 def summary(backend: str, outcomes: list[Outcome]) -> str:
     """How many cases agree on a backend, and what ran them."""
     ops, right = len({each.case.op for each in outcomes}), sum(each.passed for each in outcomes)
-    runtime = next(each.runtime for each in outcomes if each.runtime)
-    title = f"{runtime.name} {runtime.build_id}"
+    runtime = next((each.runtime for each in outcomes if each.runtime), None)
+    title = f"{runtime.name} {runtime.build_id}" if runtime else "nothing ran"
     return f"{backend}: {ops} ops, {right} of {len(outcomes)} cases agree with numpy ({title})"
 
 
@@ -66,7 +67,10 @@ def main() -> int:
     if not find_spec("halide"):
         note("examples/python_kernels is skipped: pip install 'udogen[kernels]'")
         folders = [each for each in folders if each.name != "python_kernels"]
-    outcomes = [outcome for folder in folders for example in load_examples(folder) for outcome in run(example)]
+    examples = [example for folder in folders for example in load_examples(folder)]
+    planned = sum(each.backend in BACKENDS and each.runs_on(each.backend) for one in examples for each in one.cases)
+    outcomes = [outcome for example in examples for outcome in run(example)]
+    verdict = Verdict.of([(each.status, "") for each in outcomes], planned=planned)
     wrong = Counter((each.case.op, each.backend) for each in outcomes if not each.passed)
     print()
     for backend in BACKENDS:
@@ -76,8 +80,10 @@ def main() -> int:
     report = WORK / "report.html"
     write_report(HERE, outcomes, report)
     print(f"report: {report}")
+    for reason in verdict.reasons:
+        note(f"error: {reason}")
     print("next: . .venv/bin/activate && udogen new scale && cd scale && make test")
-    return 6 if wrong else 0
+    return verdict.exit_code
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 from unittest.mock import patch
 
 from tests.making import ROOT
@@ -36,3 +37,10 @@ def udogen(
             os.chdir(before)
     out, err = (stream.buffer.getvalue().decode("utf-8", "replace") for stream in streams)  # type: ignore[attr-defined]
     return subprocess.CompletedProcess(argv, code if isinstance(code, int) else 0, out, err)
+
+
+def succeeds(*arguments: object, **more: Any) -> subprocess.CompletedProcess[str]:
+    """The same for a call that must succeed."""
+    done = udogen(*arguments, **more)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done

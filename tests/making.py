@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -23,7 +24,7 @@ from udogen import resources
 from udogen.build import qemu_hexagon, tools
 from udogen.build.package import PackageLibrary, open_packages
 from udogen.configs.load import load
-from udogen.errors import ToolMissing
+from udogen.errors import RunFailed, ToolMissing, UdogenError
 from udogen.generate.pipeline import Generated, GenerateOptions, generate
 from udogen.runtime import OpSession, find_runtime
 from udogen.runtime.built import Built, find_built
@@ -107,6 +108,21 @@ def make(
     return done
 
 
+def make_well(folder: Path, *targets: str, **more: Any) -> None:
+    """The same where nothing may fail."""
+    done = make(folder, *targets, **more)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@contextmanager
+def refused(*texts: str, kind: type[UdogenError] = RunFailed) -> Iterator[pytest.ExceptionInfo[UdogenError]]:
+    """Check that the block raises this error, with these texts in its message or its details."""
+    with pytest.raises(kind) as caught:
+        yield caught
+    output = "\n".join([caught.value.message, *caught.value.details])
+    assert all(text in output for text in texts), output
+
+
 def need_runtime(backend: str) -> None:
     """Skip the test if Qualcomm's runtime of this backend is not installed."""
     try:
@@ -127,8 +143,7 @@ def htp_package(config: Path, out: Path, kernels: Path) -> Built:
     """Return an HTP package with finished kernels, built for this machine; skip if its runtime is not installed."""
     need_runtime("htp")
     [made] = make_packages([config], out, chosen=["htp"], kernels=kernels, layout="qnn")
-    done = make(made.folder, "htp_x86")
-    assert done.returncode == 0, done.stderr
+    make_well(made.folder, "htp_x86")
     return find_built(made.folder, backend="htp")
 
 
@@ -145,8 +160,7 @@ def need_opencl() -> None:
 def cpu_package(config: Path, out: Path, kernels: Path | None = None, layout: str = "qnn") -> Built:
     """Return a CPU package, built for this machine; the default layout is that of its config's language."""
     [made] = make_packages([config], out, chosen=["cpu"], kernels=kernels, layout=layout)
-    done = make(made.folder, "cpu_x86")
-    assert done.returncode == 0, done.stderr
+    make_well(made.folder, "cpu_x86")
     return find_built(made.folder, backend="cpu")
 
 
@@ -154,8 +168,7 @@ def gpu_package(config: Path, out: Path, kernels: Path | None = None, layout: st
     """Return a GPU package, built for the emulator."""
     need_opencl()
     [made] = make_packages([config], out, chosen=["gpu"], kernels=kernels, layout=layout)
-    done = make(made.folder, "gpu_x86")
-    assert done.returncode == 0, done.stderr
+    make_well(made.folder, "gpu_x86")
     return find_built(made.folder, backend="gpu")
 
 

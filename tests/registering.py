@@ -18,7 +18,6 @@ from udogen.backends.plan import PlannedFile, Source
 from udogen.configs import resolve
 from udogen.configs.load import load
 from udogen.findings import Findings
-from udogen.generate.render import render
 
 
 def planned(config: Path, *, name: str = "") -> tuple[PlannedFile, ...]:
@@ -40,7 +39,7 @@ def write(config: Path, folder: Path) -> Path:
 def write_files(files: Sequence[PlannedFile], folder: Path) -> Path:
     """Write planned files to a folder."""
     plan: Any = SimpleNamespace(files=files)
-    for path, content in render(plan).items():
+    for path, content in plan.render().items():
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
         (folder / path).write_bytes(content)
     return folder

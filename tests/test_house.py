@@ -35,7 +35,7 @@ LAYERS = (
     {"qnn"},
     {"emulator", "documents"},
     {"opdef"},
-    {"process", "python_files", "error_tables", "findings", "tables"},
+    {"process", "python_files", "error_tables", "findings", "mako_templates", "verdict", "tables"},
     {"errors", "plugins", "public_names", "resources", "supervisor"},
     {"__init__"},
 )

@@ -16,6 +16,7 @@ from udogen.generate.pipeline import make_package as make_package
 from udogen.resources import qnn_headers as qnn_headers
 from udogen.runtime.contexts.builder import GraphBuilder as GraphBuilder
 from udogen.runtime.models.model import Model as Model
+from udogen.verdict import Verdict as Verdict
 from udogen.verify.cases import Case as Case
 from udogen.verify.cases import Example as Example
 from udogen.verify.options import TestOptions as TestOptions

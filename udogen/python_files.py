@@ -9,7 +9,7 @@ import sys
 import sysconfig
 import threading
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
@@ -160,6 +160,19 @@ def _load(file: Path, _changed: int) -> ModuleType:
 
 _LIBRARIES = tuple(sysconfig.get_path(each) for each in ("stdlib", "purelib", "platlib"))
 _OWN = str(Path(__file__).parent)
+
+
+def modules_below(folders: Iterable[Path]) -> set[Path]:
+    """The Python files in these folders that are imported as modules, without packages that are installed there."""
+    roots = tuple(f"{folder.resolve()}{os.sep}" for folder in folders)
+    files = {getattr(module, "__dict__", {}).get("__file__") or "" for module in list(sys.modules.values())}
+    paths = {Path(file).resolve() for file in files if file.endswith(".py")}
+    installed = (*_LIBRARIES, _OWN)
+    return {
+        path
+        for path in paths
+        if str(path).startswith(roots) and not str(path).startswith(installed) and "site-packages" not in path.parts
+    }
 
 
 def last_line(fault: BaseException) -> str:

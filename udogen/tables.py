@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from itertools import zip_longest
 
 _NARROWEST = 8  # the minimum width of a column with wrapped text
@@ -23,11 +23,15 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]], width: int = 0) ->
     return [line.rstrip() for row in every for line in _lines(row, widths)]
 
 
-def columns(rows: Sequence[Sequence[str]]) -> Iterator[str]:
-    """The lines of rows whose columns are aligned."""
+def columns(rows: Sequence[Sequence[str]], *, right: Container[int] = ()) -> Iterator[str]:
+    """The lines of rows whose columns are aligned; `right` has the numbers of those that are aligned on the right."""
     widths = _widths(rows)
     for row in rows:
-        yield "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        cells = (
+            cell.rjust(width) if number in right else cell.ljust(width)
+            for number, (cell, width) in enumerate(zip(row, widths, strict=True))
+        )
+        yield "  ".join(cells).rstrip()
 
 
 def many(count: int, thing: str) -> str:

@@ -205,7 +205,7 @@ def test_what_no_record_is_about(folder: Path) -> None:
 
 def test_a_test_that_builds_nothing_reports_it(tmp_path: Path) -> None:
     from tests.verify import toy
-    from udogen.verify import test_run
+    from udogen.verify import planning, test_run
     from udogen.verify.options import TestOptions
     from udogen.verify.test_files.read import load_test_files
 
@@ -214,7 +214,7 @@ def test_a_test_that_builds_nothing_reports_it(tmp_path: Path) -> None:
 
     def warnings(*, build: bool) -> tuple[str, ...]:
         options = TestOptions(backends=("cpu",), build=build, work=tmp_path / "work")
-        return test_run.run(test_run.plan(load_test_files(folder), options), options).warnings
+        return test_run.run(planning.plan(load_test_files(folder), options), options).warnings
 
     assert warnings(build=True) == ()
     change(next(folder.rglob("Scale.cpp")))

@@ -9,10 +9,9 @@ from pathlib import Path
 import pytest
 
 from tests.making import ONE_OP, make_packages, udogen
-from udogen import resources
+from udogen import mako_templates, resources
 from udogen.build import emulator
 from udogen.errors import UsageError
-from udogen.generate import render
 from udogen.qnn import abi
 
 
@@ -66,12 +65,12 @@ def test_one_of_another_user_is_refused(cache: Path, monkeypatch: pytest.MonkeyP
 def test_what_can_do_without_it_does(cache: Path, tmp_path: Path) -> None:
     cache.mkdir(parents=True)
     cache.chmod(0o777)
-    render._lookup.cache_clear()
+    mako_templates._lookup.cache_clear()
     try:
         assert make_packages([ONE_OP], tmp_path / "out")[0].rendered
         assert abi.ffi.__wrapped__().sizeof("Qnn_Tensor_t") == 144
     finally:
-        render._lookup.cache_clear()
+        mako_templates._lookup.cache_clear()
     assert list(cache.iterdir()) == []
     done = udogen("doctor", "--json", env={"XDG_CACHE_HOME": str(cache.parent)})
     assert "can be written by others" in done.stdout

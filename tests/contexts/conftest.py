@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import json
 import os
@@ -16,8 +17,10 @@ from typing import Any
 import pytest
 
 from tests.command_line import udogen
+from tests.contexts.adding import binary
 from tests.making import LONG, ROOT, need_runtime
 from udogen.errors import RunFailed, UdogenError
+from udogen.runtime.buffers import memory
 from udogen.runtime.contexts.runtime import Runtime
 
 STAND_INS = Path(__file__).parent / "stand_ins"
@@ -70,6 +73,12 @@ def refused(message: str, *, error: type[UdogenError] = RunFailed, hint: str = "
     assert not hint or caught.value.hint == hint
 
 
+def refuses(call: Callable[[], object], message: str, *, hint: str = "", error: type[UdogenError] = RunFailed) -> None:
+    """Check that a call raises this error."""
+    with refused(message, error=error, hint=hint):
+        call()
+
+
 @pytest.fixture
 def tidy() -> Iterator[None]:
     """Check that the test releases everything."""
@@ -95,6 +104,29 @@ def sharded_llm(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Pat
 
 
 @pytest.fixture(scope="session")
+def rpcmem_library(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return stand_in(tmp_path_factory.mktemp("device"), "cdsprpc.c", "libcdsprpc.so")
+
+
+@pytest.fixture
+def device(rpcmem_library: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ctypes.CDLL]:
+    """A stand-in for libcdsprpc.so, as the library that `rpcmem` finds."""
+    monkeypatch.setattr(memory, "open_rpcmem", lambda: memory.Rpcmem(str(rpcmem_library)))
+    opened = ctypes.CDLL(str(rpcmem_library))
+    opened.stand_in_log.restype = ctypes.c_char_p
+    opened.stand_in_forget()
+    yield opened
+    opened.stand_in_limit(-1)
+    opened.stand_in_blind(0)
+
+
+def lines_of(device: ctypes.CDLL) -> list[str]:
+    """The calls that a stand-in recorded."""
+    calls: list[str] = device.stand_in_log().decode().splitlines()
+    return calls
+
+
+@pytest.fixture(scope="session")
 def htp_log() -> list[str]:
     """The lines that the HTP emulator logs."""
     return []
@@ -105,3 +137,9 @@ def htp(htp_log: list[str]) -> Iterator[Runtime]:
     """The HTP emulator in this process: on a PC it is the only runtime that registers shared memory."""
     with Runtime("htp", kind="emulator", log=lambda _level, text: htp_log.append(text)) as runtime:
         yield runtime
+
+
+@pytest.fixture(scope="session")
+def stored(htp: Runtime) -> bytes:
+    """A binary with two graphs, `one` and `two`, that add a row of weights."""
+    return binary(htp, "one", "two")

@@ -6,18 +6,16 @@ import ctypes
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from tests.contexts.conftest import refused, resources, stand_in
+from tests.contexts.conftest import lines_of, refused, resources, stand_in
 from tests.making import ROOT
 from udogen.errors import RunFailed, ToolMissing, UsageError
 from udogen.runtime.buffers import memory
-from udogen.runtime.buffers.buffer import Buffer
-from udogen.runtime.buffers.memory import ALLOCATORS, allocate, shared_allocator
+from udogen.runtime.buffers.memory import allocate, shared_allocator
 
 HERE = ("client", "memfd")  # available on every Linux machine
 
@@ -132,22 +130,20 @@ def test_a_closed_buffer_is_reported() -> None:
             use()
 
 
-@pytest.mark.parametrize("alignment", [0, -64, 3, 96, 8192])
-def test_what_is_no_alignment(alignment: int) -> None:
-    with refused(f"buffers cannot be aligned to {alignment} bytes", error=UsageError):
-        allocate("client", 64, alignment=alignment)
-
-
-@pytest.mark.parametrize("size", [0, -1])
-def test_what_is_no_size(size: int) -> None:
-    with refused(f"buffer `x` cannot have {size} bytes", error=UsageError):
-        allocate("memfd", size, name="x")
-
-
-def test_unknown_allocators_are_refused_with_the_list() -> None:
-    with pytest.raises(UsageError) as caught:
+def test_what_is_no_buffer() -> None:
+    for alignment in (0, -64, 3, 96, 8192):
+        with refused(f"buffers cannot be aligned to {alignment} bytes", error=UsageError):
+            allocate("client", 64, alignment=alignment)
+    for size in (0, -1):
+        with refused(f"buffer `x` cannot have {size} bytes", error=UsageError):
+            allocate("memfd", size, name="x")
+    with refused("unknown allocator `ion`", error=UsageError, hint="one of: shared, client, memfd, rpcmem"):
         allocate("ion", 64)
-    assert caught.value.hint == "one of: client, memfd, rpcmem"
+
+
+def test_shared_memory_is_that_of_the_machine() -> None:
+    with allocate("shared", 64) as buffer:
+        assert buffer.kind == shared_allocator().allocator and buffer.fd is not None
 
 
 @pytest.mark.parametrize("kind", HERE)
@@ -159,27 +155,6 @@ def test_more_memory_than_there_is(tidy: None, kind: str, size: int) -> None:
 
 
 # --- rpcmem -------------------------------------------------------------------------------------------------------
-
-
-@pytest.fixture(scope="module")
-def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return stand_in(tmp_path_factory.mktemp("device"), "cdsprpc.c", "libcdsprpc.so")
-
-
-@pytest.fixture
-def device(library: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ctypes.CDLL]:
-    """The stand-in, as the library that `rpcmem` finds."""
-    monkeypatch.setattr(memory, "open_rpcmem", lambda: memory.Rpcmem(str(library)))
-    opened = ctypes.CDLL(str(library))
-    opened.stand_in_log.restype = ctypes.c_char_p
-    opened.stand_in_forget()
-    yield opened
-    opened.stand_in_limit(-1)
-    opened.stand_in_blind(0)
-
-
-def lines_of(device: ctypes.CDLL) -> list[str]:
-    return device.stand_in_log().decode().splitlines()
 
 
 def test_rpcmem_is_asked_as_the_tutorial_does(tidy: None, device: ctypes.CDLL) -> None:
@@ -253,11 +228,11 @@ def test_a_library_that_is_no_libcdsprpc() -> None:
     assert caught.value.message.startswith("libc.so.6 cannot be used: ")
 
 
-def test_the_machine_chooses(library: Path) -> None:
+def test_the_machine_chooses(rpcmem_library: Path) -> None:
     """In child processes, because a library that was opened once stays loaded."""
     program = "from udogen.runtime.buffers.memory import shared_allocator; print(*shared_allocator(), sep='|')"
     answers = []
-    for folder in ("", str(library.parent)):
+    for folder in ("", str(rpcmem_library.parent)):
         done = subprocess.run(
             [sys.executable, "-c", program],
             cwd=ROOT,
@@ -268,8 +243,3 @@ def test_the_machine_chooses(library: Path) -> None:
         answers.append(done.stdout.strip())
     assert answers[0].startswith("memfd|libcdsprpc.so cannot be used: ")
     assert answers[1] == "rpcmem|libcdsprpc.so is present"
-
-
-def test_every_row_is_an_allocator() -> None:
-    assert shared_allocator().allocator in ALLOCATORS
-    assert isinstance(allocate("client", 1), Buffer)

@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import os
 import struct
-import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -19,7 +18,7 @@ from storing import RUNTIMES, binary, describe, store, tensor_of, vouch
 from udogen import process
 from udogen.errors import RunFailed, UdogenError
 from udogen.runtime import find_runtime
-from udogen.runtime.contexts import binary_info, manifest
+from udogen.runtime.contexts import binaries
 from udogen.runtime.contexts.binaries import StoredContext
 
 Break = Callable[[Path], object]
@@ -43,11 +42,6 @@ def as_pipe(path: Path) -> None:
     os.mkfifo(path)
 
 
-def as_link(path: Path) -> None:
-    path.unlink()
-    path.symlink_to("nowhere")
-
-
 def claims(offset: int, value: int) -> Break:
     def edit(path: Path) -> None:
         data = bytearray(path.read_bytes())
@@ -61,9 +55,7 @@ FAULTS: dict[str, tuple[Break, str]] = {
     "missing": (Path.unlink, "the context binary {path} cannot be read: No such file or directory"),
     "folder": (as_folder, "the context binary {path} is a folder"),
     "pipe": (as_pipe, "the context binary {path} cannot be read: not a regular file"),
-    "dead link": (as_link, "the context binary {path} cannot be read: No such file or directory"),
     "empty": (cut(0), "{path} is empty"),
-    "one byte": (cut(1), "{path} begins with zeros: it is not a context binary"),
     "head only": (cut(20), "{path} is cut off: it has only 20 bytes"),
     "cut in the description": (cut(200), "{path} is cut off: it claims 81920 bytes and has 200"),
     "last byte": (cut(81919), "{path} is cut off: it claims 81920 bytes and has 81919"),
@@ -71,14 +63,11 @@ FAULTS: dict[str, tuple[Break, str]] = {
     "text": (write(b"hello " * 100), "{path} is not a context binary that libQnnSystem.so can read"),
     "JSON": (write(b'{"info": {}}'), "{path} is text that looks like JSON, not a context binary"),
     "library": (write(b"\x7fELF" + bytes(100)), "{path} is a library or program (ELF), not a context binary"),
-    "zip": (write(b"PK\x03\x04" + bytes(100)), "{path} is a zip archive (a DLC is one), not a context binary"),
-    "gzip": (write(b"\x1f\x8b" + bytes(100)), "{path} is compressed (gzip), not a context binary"),
     "LFS": (
         write(b"version https://git-lfs.github.com/spec/v1\n"),
         "{path} is a pointer of Git LFS, whose file was not fetched, not a context binary",
     ),
     "huge description": (claims(16, 1 << 62), "{path} is cut off: it claims 4611686018427387944 bytes and has 81920"),
-    "huge blob": (claims(32, 1 << 63), "{path} is cut off: it claims 9223372036854779904 bytes and has 81920"),
     "small description": (claims(16, 4), "{path} is not a context binary that libQnnSystem.so can read"),
     "longer": (
         lambda path: path.write_bytes(path.read_bytes() + bytes(1000)),
@@ -104,8 +93,6 @@ def test_a_real_binary_that_is_broken(damage: Break, sentence: str, tmp_path: Pa
 
 
 EMULATED: dict[str, tuple[Break, str]] = {
-    "head only": (cut(20), "{path} is cut off: it has only 20 bytes"),
-    "last byte": (cut(1000), "{path} is cut off: it claims {size} bytes and has 1000"),
     "flipped": (claims(300, 12345), "{path} is not a context binary that libQnnSystem.so can read"),
     "another backend": (
         lambda path: path.write_bytes(path.read_bytes()[:12] + b"\x09" + path.read_bytes()[13:]),
@@ -117,9 +104,8 @@ EMULATED: dict[str, tuple[Break, str]] = {
 @pytest.mark.parametrize(("damage", "sentence"), EMULATED.values(), ids=list(EMULATED))
 def test_a_binary_of_the_emulator_that_is_broken(damage: Break, sentence: str, tmp_path: Path, tidy: None) -> None:
     path = store(tmp_path, vouched=False)
-    size = path.stat().st_size
     damage(path)
-    assert refused(path).message.startswith(sentence.format(path=path, size=size))
+    assert refused(path).message.startswith(sentence.format(path=path))
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
@@ -177,7 +163,7 @@ def test_a_flip_that_crashes_the_real_library(backend: str, tmp_path: Path, tidy
             changed[offset] ^= 1 << bit
             path.write_bytes(changed)
             try:
-                binary_info.file_info(library, path)
+                binaries.file_info(library, path)
             except RunFailed as fault:
                 messages.add(fault.message.removeprefix(str(path)))
     assert " is damaged: libQnnSystem.so crashed on reading it (SIGSEGV)" in messages
@@ -194,7 +180,7 @@ def test_a_library_that_does_not_come_back(tmp_path: Path, monkeypatch: pytest.M
     assert _SLEEPS in sleeps
     monkeypatch.setattr(process, "python_program", lambda *_, **__: sleeps)
     with pytest.raises(RunFailed) as caught:
-        binary_info.file_info(Path("/x/libQnnSystem.so"), path, timeout=0.3)
+        binaries.file_info(Path("/x/libQnnSystem.so"), path, timeout=0.3)
     assert caught.value.message == (
         f"{path} is damaged: libQnnSystem.so did not come back from reading it in 0.3 seconds"
     )
@@ -204,7 +190,7 @@ def test_a_child_that_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tid
     path = store(tmp_path)
     monkeypatch.setattr(process, "python_program", lambda *_, **__: "raise SystemExit('no')")
     with pytest.raises(RunFailed) as caught:
-        binary_info.file_info(Path("/x/libQnnSystem.so"), path)
+        binaries.file_info(Path("/x/libQnnSystem.so"), path)
     assert caught.value.message == f"reading {path} in a child process failed with code 1"
     assert caught.value.details == ("no",)
 
@@ -260,59 +246,6 @@ def test_a_manifest_that_is_wrong(damage: Break, sentence: str, tmp_path: Path, 
     assert "--write-manifest" in error.hint
     with StoredContext(path, check_manifest=False) as stored:
         assert stored.verdict.message == "its manifest was not checked"
-
-
-def test_a_stale_manifest(tmp_path: Path, tidy: None) -> None:
-    """The binary was rewritten by a program that writes no manifests."""
-    path = store(tmp_path)
-    vouch(path)
-    path.write_bytes(binary("cpu", "emulator"))
-    assert "is not the file that forward_0.bin.udogen.json describes" in refused(path).message
-    vouch(path)
-    StoredContext(path).close()
-
-
-def test_one_flipped_byte_of_the_weights(tmp_path: Path, tidy: None) -> None:
-    """The real library does not notice it."""
-    path = store(tmp_path, backend="htp", kind="real")
-    vouch(path)
-    data = bytearray(path.read_bytes())
-    data[70_000] ^= 1
-    path.write_bytes(data)
-    error = refused(path)
-    assert error.message.endswith(", though it has as many bytes")
-    with StoredContext(path, check_manifest=False) as stored:
-        assert len(stored.info.graphs) == 2
-
-
-def test_a_binary_that_vanishes_while_it_is_checked(tmp_path: Path, tidy: None) -> None:
-    path = store(tmp_path)
-    vouch(path)
-    path.unlink()
-    with pytest.raises(RunFailed, match=f"the context binary {path} cannot be read: No such file"):
-        manifest.check(path)
-
-
-def test_many_at_once(tmp_path: Path) -> None:
-    """Several threads open, describe and close the same file."""
-    path = store(tmp_path)
-    vouch(path)
-    faults: list[BaseException] = []
-
-    def work() -> None:
-        try:
-            for _ in range(20):
-                with StoredContext(path) as stored:
-                    assert len(stored.info.graphs) == 2
-        except BaseException as fault:
-            faults.append(fault)
-
-    threads = [threading.Thread(target=work) for _ in range(4)]
-    for each in threads:
-        each.start()
-    for each in threads:
-        each.join()
-    assert not faults
 
 
 # --- a JSON that does not fit -----------------------------------------------------------------------------------------

@@ -9,20 +9,18 @@ import errno
 import fcntl
 import mmap
 import resource
-import signal
 import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from tests.contexts.adding import X, binary, expected, run
-from tests.contexts.conftest import nothing_left
+from tests.contexts.adding import X, expected, run
+from tests.contexts.conftest import nothing_left, refuses
 from tests.making import ROOT
 from udogen.errors import UdogenError
 from udogen.qnn.interface import QnnError
@@ -42,7 +40,6 @@ class World:
     context: Context
     stored: bytes
     patch: pytest.MonkeyPatch
-    folder: Path
 
     def plan(self) -> Any:
         return plan_buffers(0, self.context.info.graphs, shared=True, packed=True)
@@ -54,21 +51,12 @@ class World:
         assert (caught.value.hint or isinstance(caught.value, QnnError)) and caught.value.exit_code in (2, 3, 5)
         return caught.value
 
-    def refused(self, call: Callable[[], object], message: str) -> None:
-        """Check that a call is refused with this message."""
-        assert self.error(call).message == message
-
-
-@pytest.fixture(scope="module")
-def stored(htp: Runtime) -> bytes:
-    return binary(htp, "one", "two")
-
 
 @pytest.fixture
-def world(htp: Runtime, stored: bytes, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[World]:
+def world(htp: Runtime, stored: bytes, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
     with nothing_left():
         with htp.restore(stored, name="m") as context:
-            yield World(htp, context, stored, monkeypatch, tmp_path)
+            yield World(htp, context, stored, monkeypatch)
             monkeypatch.undo()
             if context.handle.raw is not None:
                 np.testing.assert_array_equal(run(context, "two"), expected(X))
@@ -76,19 +64,6 @@ def world(htp: Runtime, stored: bytes, monkeypatch: pytest.MonkeyPatch, tmp_path
 
 
 # --- descriptors ------------------------------------------------------------------------------------------------------
-
-
-def test_file_without_a_name_any_more(world: World) -> None:
-    path = world.folder / "x"
-    path.write_bytes(X.tobytes())
-    with path.open("r+b") as file:
-        pool = open_pool("mmap_fd", X.nbytes, file=FileRange(file.fileno()))
-    path.unlink()
-    with pool, allocate("client", X.nbytes) as made:
-        world.context.graph("one").bind({"x": pool, "y": made})
-        world.context.graph("one").execute()
-        np.testing.assert_array_equal(world.context.graph("one").array("y"), expected(X))
-        world.context.close()
 
 
 # --- closing: twice, too early, too late ------------------------------------------------------------------------------
@@ -176,7 +151,7 @@ def test_no_memory_to_map_what_was_made(world: World) -> None:
     for call in (lambda: allocate("memfd", 64, name="b"), lambda: allocate("client", 64, name="b")):
         assert world.error(call).message.endswith("Cannot allocate memory")
     with open("/dev/zero", "r+b", buffering=0) as file:
-        world.refused(
+        refuses(
             lambda: open_pool("mmap_fd", 8, file=FileRange(file.fileno()), name="p"),
             "pool `p` cannot be allocated: 8 bytes of mmap_fd memory: Cannot allocate memory",
         )
@@ -189,7 +164,7 @@ def test_no_seals(world: World) -> None:
         raise OSError(errno.EINVAL, "Invalid argument")
 
     world.patch.setattr(fcntl, "fcntl", fail)
-    world.refused(
+    refuses(
         lambda: allocate("memfd", 64, name="b"),
         "buffer `b` cannot be allocated: 64 bytes of memfd memory: Invalid argument",
     )
@@ -273,63 +248,3 @@ def test_a_second_process_writes(world: World) -> None:
         assert done.returncode == 0, done.stderr
         graph.execute()
         np.testing.assert_array_equal(graph.array("y"), expected(X))
-
-
-def test_a_second_process_makes_it_shorter(world: World) -> None:
-    with allocate("memfd", 4096) as buffer:
-        fd = buffer.descriptor()
-        done = child(f"os.ftruncate({fd}, 0)", pass_fds=(fd,))
-        assert "PermissionError" in done.stderr
-        buffer.view[4095] = 1
-
-
-def test_a_second_process_closes_its_copy(world: World) -> None:
-    with PlannedBuffers(world.plan()) as buffers:
-        buffers.bind(world.context.graph("one"))
-        fd = next(iter(buffers.buffers.values())).descriptor()
-        assert child(f"os.close({fd})", pass_fds=(fd,)).returncode == 0
-        world.context.graph("one").execute()
-
-
-def test_a_child_is_killed_while_it_writes(world: World) -> None:
-    with PlannedBuffers(world.plan()) as buffers:
-        graph = world.context.graph("one")
-        buffers.bind(graph)
-        fd = next(iter(buffers.buffers.values())).descriptor()
-        writing = subprocess.Popen(
-            [
-                sys.executable,
-                "-c",
-                f"import mmap\nview = mmap.mmap({fd}, 0)\nprint('ready', flush=True)\n"
-                "while True: view[:192] = bytes(192)",
-            ],
-            pass_fds=(fd,),
-            stdout=subprocess.PIPE,
-        )
-        assert writing.stdout is not None
-        with writing.stdout:
-            writing.stdout.readline()
-            graph.execute()
-            writing.send_signal(signal.SIGKILL)
-            assert writing.wait() == -signal.SIGKILL
-        graph.array("x")[:] = X
-        graph.execute()
-        np.testing.assert_array_equal(graph.array("y"), expected(X))
-
-
-def test_a_forked_child_ends(world: World) -> None:
-    """Its copies of the objects end with it; those of the parent are unaffected."""
-    with allocate("memfd", 4096) as buffer:
-        buffer.view[0] = 7
-        done = child(
-            "buffer = allocate('memfd', 64)\n"
-            "pid = os.fork()\n"
-            "if pid == 0:\n"
-            "    buffer.close()\n"
-            "    os._exit(0)\n"
-            "os.waitpid(pid, 0)\n"
-            "buffer.view[0] = 1\n"
-            "print(os.pread(buffer.descriptor(), 1, 0))"
-        )
-        assert done.stdout == "b'\\x01'\n", done.stderr
-        assert buffer.view[0] == 7

@@ -25,7 +25,8 @@ from tests.making import LONG, ROOT, need_runtime
 from udogen import GraphBuilder, Model, RunFailed, UdogenError, UsageError
 from udogen.findings import ConfigError
 from udogen.qnn.interface import Interface
-from udogen.runtime import ModelDescription, grid_of, read_description, write_description
+from udogen.runtime import ModelDescription, grid_of, write_description
+from udogen.runtime.models.description import read_description
 
 SHAPE = (1, 1, 8)
 LINKS, STATE = {"x": "x_out"}, {"past_total": "total"}

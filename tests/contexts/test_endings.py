@@ -25,8 +25,8 @@ import atexit, gc, os, sys, threading, time
 import numpy as np
 from udogen.errors import RunFailed
 from udogen.runtime import MemoryDomain, Role, Runtime, allocate
-from udogen.runtime.sessions.placement import Layer, SessionSpec
-from udogen.runtime.sessions.session import Session
+from udogen.runtime.sessions import Layer, SessionSpec
+from udogen.runtime.sessions import Session
 
 BACKEND, KIND, PACKAGE, BINARY = sys.argv[1:]
 
@@ -45,8 +45,6 @@ def run(graph):
 Place = tuple[str, str, str, str]  # backend, kind, package, context binary
 
 PROGRAMS = {
-    "a runtime alone": "runtime = opened()",
-    "a context": "context = opened().restore(BINARY)",
     "an execution": "runtime = opened(); graph = step_of(runtime); assert run(graph) == 5",
     "two runtimes": "first, second = opened(), Runtime(BACKEND, kind=KIND); graph = step_of(second); run(graph)",
     "closed by hand, twice, in odd orders": """
@@ -177,7 +175,7 @@ sys.exit(heard.count(True))
 
 REAL = [row for row in BACKENDS if row[1] == "real"]
 # Fewer things can go wrong at the end of these.
-ON_OTHERS = ("a circle of references", "sessions, domains, pipelines, buffers", "an exception", "everything refused")
+ON_OTHERS = ("a circle of references", "sessions, domains, buffers", "an exception", "everything refused")
 
 
 def everywhere(names: Iterable[str]) -> pytest.MarkDecorator:
@@ -308,7 +306,7 @@ def test_with_onnxruntime_in_the_process(place: Callable[[str, str], Place], bac
 def test_an_execution_without_end_does_not_hold_up_the_end(place: Callable[[str, str], Place]) -> None:
     """A thread that never returns: the program waits for a while, and still ends with its exit code."""
     program = """
-from udogen.runtime.contexts import endings
+from udogen.runtime.contexts import context as endings
 endings._LAST_WAIT = 0.2
 graph = step_of(opened())
 graph._lock.acquire()  # as an execution holds it

@@ -17,9 +17,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.contexts import stepping
 from tests.contexts.adding import ROW, X, binary, expected, run
-from tests.contexts.conftest import nothing_left, stand_in
-from tests.making import need_runtime
+from tests.contexts.conftest import nothing_left
 from udogen.errors import RunFailed
 from udogen.qnn import abi
 from udogen.qnn.handles import ContextOptions
@@ -45,11 +45,6 @@ register_weights, register_spill_fill = Context.give_weights, Context.give_spill
 GIVE = {WEIGHTS: register_weights, SPILL_FILL: register_spill_fill}
 NAMES = {WEIGHTS: "external weights buffer", SPILL_FILL: "external spill-fill buffer"}
 both = pytest.mark.parametrize("kind", [WEIGHTS, SPILL_FILL])
-
-
-@pytest.fixture(scope="module")
-def stored(htp: Runtime) -> bytes:
-    return binary(htp, "one", "two")
 
 
 @pytest.fixture(autouse=True)
@@ -119,16 +114,6 @@ def test_a_context_runs_in_the_buffers_that_it_is_given(htp: Runtime, stored: by
             assert content.tobytes() in os.pread(made.descriptor(), made.size, 0)
     for made in buffers.values():
         assert made is not None
-        made.close()
-
-
-def test_buffers_named_for_what_they_hold(deferred: Deferred) -> None:
-    first, second = deferred("a"), deferred("b")
-    for made, name in (
-        (allocate_external([first], WEIGHTS), "weights of a"),
-        (allocate_external([first, second], SPILL_FILL), "spill-fill of a, b"),
-    ):
-        assert made is not None and made.name == name
         made.close()
 
 
@@ -286,12 +271,53 @@ def test_what_is_refused(
 
 
 @both
-def test_they_are_dma_buffers(deferred: Deferred, refused: Refused, kind: str) -> None:
-    with allocate("client", PAGE, name="c") as made:
-        refused(
-            lambda: GIVE[kind](deferred(), made),
-            f"buffer `c` cannot be an {NAMES[kind]}: it is client memory, no DMA buffer",
+def test_contexts_and_buffers_that_are_not_for_it(
+    htp: Runtime, stored: bytes, deferred: Deferred, buffer: Buffer, refused: Refused, kind: str
+) -> None:
+    give, name = GIVE[kind], NAMES[kind]
+    with allocate("client", PAGE, name="c") as client, allocate("memfd", PAGE, name="o") as other:
+        message = f"buffer `c` cannot be an {name}: it is client memory, no DMA buffer"
+        refused(lambda: give(deferred(), client), message)
+        with open_pool("mmap_fd", PAGE, file=FileRange(buffer.descriptor(), offset=64), name="p") as pool:
+            refused(lambda: give(deferred(), pool), UNALIGNED.format(name) % 64)
+        context = deferred()
+        give(context, other)
+        refused(lambda: give(context, buffer), f"context m already has an {name}")
+        context.close()
+    with htp.restore(stored, name="m") as context:
+        message = "context m was not restored with deferred graphs: it has allocated its own memory"
+        refused(lambda: give(context, buffer), message)
+        context.graph("one").bind({"x": buffer})
+        with open_pool("mmap_fd", 4 * PAGE, file=FileRange(buffer.descriptor()), name="again") as pool:
+            message = (
+                "buffer `again` is registered as the buffer of one tensor (ION) with context m: "
+                f"it cannot also be an {name}"
+            )
+            refused(lambda: give(deferred(), pool), message)
+    with htp.new_context() as context:  # as one restored together with others from a list
+        message = (
+            "external buffers are for contexts that are restored from one binary (QnnContext_createFromBinary): "
+            "context new was made in another way"
         )
+        refused(lambda: give(context, buffer), message)
+
+
+@both
+def test_they_are_htps_and_androids(
+    deferred: Deferred, buffer: Buffer, refused: Refused, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    """And the emulator's, which replaces it."""
+    context = deferred()
+    with monkeypatch.context() as patch:
+        patch.setattr(context.runtime, "emulator", False)
+        message = "external buffers are supported on Android only, and this is not Android"
+        refused(lambda: GIVE[kind](context, buffer), message)
+    with (
+        Runtime("cpu", kind="emulator") as runtime,
+        runtime.restore(stepping.binary("cpu", "emulator"), name="r") as other,
+    ):
+        message = f"external buffers are HTP's: context r is one of {runtime.name}"
+        refused(lambda: GIVE[kind](other, buffer), message)
 
 
 @both
@@ -310,17 +336,6 @@ def test_on_a_device_a_file_is_no_dma_buffer(
 
 
 @both
-def test_descriptor_and_offset_together_are_aligned(
-    deferred: Deferred, buffer: Buffer, refused: Refused, kind: str
-) -> None:
-    with open_pool("mmap_fd", PAGE, file=FileRange(buffer.descriptor(), offset=64), name="p") as pool:
-        refused(
-            lambda: GIVE[kind](deferred(), pool),
-            UNALIGNED.format(NAMES[kind]) % 64,
-        )
-
-
-@both
 @pytest.mark.parametrize("offset", [0, PAGE])
 def test_they_are_large_enough(deferred: Deferred, refused: Refused, kind: str, offset: int) -> None:
     needs = NEEDS.of(kind)
@@ -333,18 +348,6 @@ def test_they_are_large_enough(deferred: Deferred, refused: Refused, kind: str, 
             lambda: GIVE[kind](deferred(), small, offset=2 * PAGE),
             f"the {NAMES[kind]} of context m needs {needs} bytes, buffer `s` has 0 from byte 8192 on",
         )
-
-
-def test_spill_memory_is_as_large_as_the_largest_needs(htp: Runtime, deferred: Deferred, refused: Refused) -> None:
-    with htp.restore(binary(htp, "big", shape=(1, 16, 16, 8)), name="big", deferred=True) as big:
-        small = allocate_external([deferred()], SPILL_FILL, name="s")
-        assert small is not None
-        needs = external_sizes(big).spill
-        refused(
-            lambda: register_spill_fill(big, small),
-            f"the external spill-fill buffer of context big needs {needs} bytes, buffer `s` has 1024 from byte 0 on",
-        )
-        small.close()
 
 
 @both
@@ -396,6 +399,16 @@ def test_they_are_not_deallocated_while_they_are_registered(
     buffer.close()
 
 
+def test_spill_memory_is_shared_from_its_begin_or_not_at_all(
+    deferred: Deferred, buffer: Buffer, refused: Refused
+) -> None:
+    register_spill_fill(deferred("first"), buffer)
+    message = (
+        "buffer `b` is a spill-fill buffer from byte 0 on for context first: one from byte 4096 on would overlap it"
+    )
+    refused(lambda: register_spill_fill(deferred("second"), buffer, offset=PAGE), message)
+
+
 def test_every_context_has_weights_of_its_own(deferred: Deferred, buffer: Buffer, refused: Refused) -> None:
     first, second = deferred("first"), deferred("second")
     register_weights(first, buffer)
@@ -403,18 +416,6 @@ def test_every_context_has_weights_of_its_own(deferred: Deferred, buffer: Buffer
     refused(lambda: register_weights(second, buffer), message.format("b"))
     with open_pool("mmap_fd", PAGE, file=FileRange(buffer.descriptor(), offset=PAGE), name="again") as pool:
         refused(lambda: register_weights(second, pool), message.format("again"))
-    refused(
-        lambda: allocate_external([first, second], WEIGHTS),
-        "2 contexts cannot share an external weights buffer: each context needs its own",
-    )
-
-
-@both
-def test_a_context_has_one_of_a_kind(deferred: Deferred, buffer: Buffer, refused: Refused, kind: str) -> None:
-    context = deferred()
-    GIVE[kind](context, buffer)
-    with allocate("memfd", PAGE) as other:
-        refused(lambda: GIVE[kind](context, other), f"context m already has an {NAMES[kind]}")
 
 
 @both
@@ -440,31 +441,6 @@ def test_a_descriptor_is_for_one_purpose(deferred: Deferred, buffer: Buffer, ref
 
 
 @both
-def test_a_buffer_of_tensors_is_for_nothing_else(
-    htp: Runtime, stored: bytes, deferred: Deferred, buffer: Buffer, refused: Refused, kind: str
-) -> None:
-    with htp.restore(stored, name="tensors") as tensors:
-        tensors.graph("one").bind({"x": buffer})
-        with open_pool("mmap_fd", 4 * PAGE, file=FileRange(buffer.descriptor()), name="again") as pool:
-            refused(
-                lambda: GIVE[kind](deferred(), pool),
-                "buffer `again` is registered as the buffer of one tensor (ION) with context tensors: "
-                f"it cannot also be an {NAMES[kind]}",
-            )
-
-
-def test_spill_memory_is_shared_from_its_begin_or_not_at_all(
-    deferred: Deferred, buffer: Buffer, refused: Refused
-) -> None:
-    first, second = deferred("first"), deferred("second")
-    register_spill_fill(first, buffer)
-    refused(
-        lambda: register_spill_fill(second, buffer, offset=PAGE),
-        "buffer `b` is a spill-fill buffer from byte 0 on for context first: one from byte 4096 on would overlap it",
-    )
-
-
-@both
 def test_nothing_is_deregistered_after_finalize(
     deferred: Deferred, buffer: Buffer, refused: Refused, kind: str
 ) -> None:
@@ -473,26 +449,6 @@ def test_nothing_is_deregistered_after_finalize(
     context.finalize()
     refused(given.close, f"the {NAMES[kind]} `b` cannot be deregistered: context m is finalized and uses it")
     np.testing.assert_array_equal(run(context, "one"), expected(X))
-
-
-@both
-def test_graphs_are_deferred(htp: Runtime, stored: bytes, buffer: Buffer, refused: Refused, kind: str) -> None:
-    with htp.restore(stored, name="m") as context:
-        refused(
-            lambda: GIVE[kind](context, buffer),
-            "context m was not restored with deferred graphs: it has allocated its own memory",
-        )
-
-
-@both
-def test_contexts_come_from_one_binary(htp: Runtime, buffer: Buffer, refused: Refused, kind: str) -> None:
-    """Composed, or restored together with others from a list: contexts that `Runtime.restore` has not made."""
-    with htp.new_context() as context:
-        refused(
-            lambda: GIVE[kind](context, buffer),
-            "external buffers are for contexts that are restored from one binary (QnnContext_createFromBinary): "
-            "context new was made in another way",
-        )
 
 
 def group() -> dict[str, Any]:
@@ -520,27 +476,6 @@ def test_options_that_do_not_go_together_with_them(
     )
     context.finalize()
     np.testing.assert_array_equal(run(context, "one"), expected(X))
-
-
-@both
-def test_they_are_for_android(
-    deferred: Deferred, buffer: Buffer, refused: Refused, monkeypatch: pytest.MonkeyPatch, kind: str
-) -> None:
-    """And for the emulator, which replaces it."""
-    context = deferred()
-    monkeypatch.setattr(context.runtime, "emulator", False)
-    refused(
-        lambda: GIVE[kind](context, buffer), "external buffers are supported on Android only, and this is not Android"
-    )
-
-
-@both
-def test_they_are_htps(buffer: Buffer, refused: Refused, kind: str) -> None:
-    need_runtime("cpu")
-    from tests.contexts.test_shared_buffers import relu
-
-    with Runtime("cpu") as runtime, runtime.restore(relu(runtime), name="r") as context:
-        refused(lambda: GIVE[kind](context, buffer), "external buffers are HTP's: context r is one of CPU_QTI_AISW")
 
 
 @both
@@ -589,16 +524,6 @@ def test_a_context_that_cannot_be_finalized_gives_its_buffers_back(
 
 
 # --- rpcmem -----------------------------------------------------------------------------------------------------------
-
-
-@pytest.fixture(scope="module")
-def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return stand_in(tmp_path_factory.mktemp("device"), "cdsprpc.c", "libcdsprpc.so")
-
-
-@pytest.fixture
-def device(library: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(memory, "open_rpcmem", lambda: memory.Rpcmem(str(library)))
 
 
 def test_rpcmem_is_taken_where_it_is(deferred: Deferred, device: None) -> None:

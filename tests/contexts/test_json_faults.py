@@ -63,11 +63,8 @@ FAULTS: dict[str, tuple[Edit, str]] = {
         put(dimensions=[1, 1, 1, 1 << 32]),
         f"{X}: axis 3 of `dimensions` is 4294967296: more than 32 bits hold",
     ),
-    "huge": (put(dimensions=[1, 1, 1, 10**30]), f"{X}: axis 3 of `dimensions` is {10**30}: more than 32 bits hold"),
     "a fraction": (put(dimensions=[1, 1, 1, 8.5]), f"{X}: axis 3 of `dimensions` is 8.5, not an integer"),
-    "a whole float": (put(dimensions=[1, 1, 1, 8.0]), f"{X}: axis 3 of `dimensions` is 8.0, not an integer"),
     "a text": (put(dimensions=[1, 1, 1, "8"]), f"{X}: axis 3 of `dimensions` is '8', not an integer"),
-    "a truth": (put(dimensions=[True, 1, 1, 8]), f"{X}: axis 0 of `dimensions` is true, not an integer"),
     "no list": (put(dimensions=8), f"{X}: `dimensions` is 8, not a list of integers"),
     "no dimensions": (without("dimensions"), f"{X} has no `dimensions`"),
     "4 GiB": (
@@ -75,17 +72,11 @@ FAULTS: dict[str, tuple[Edit, str]] = {
         f"{X}: 65536 x 65536 x 1 x 1 elements of UFIXED_POINT_8 are 4294967296 bytes; "
         "a client buffer holds at most 4294967295",
     ),
-    "more than 64 bits": (
-        put(dimensions=[1 << 31, 1 << 31, 1 << 31, 4]),
-        f"{X}: 2147483648 x 2147483648 x 2147483648 x 4 elements of UFIXED_POINT_8 are {4 << 93} bytes; "
-        "a client buffer holds at most 4294967295",
-    ),
     "rank": (put(rank=3), f"{X}: its rank is 3, but `dimensions` has 4 axes"),
     "other rank now": (
         put(currentDimensions=[1, 8]),
         f"{X}: `dimensions` has 4 axes, `currentDimensions` has 2",
     ),
-    "zero now": (put(currentDimensions=[1, 1, 0, 8]), f"{X}: axis 2 of `currentDimensions` is 0: zero"),
     "no type": (without("dataType"), f"{X} has no `dataType`"),
     "wrong name": (
         put(dataType="QNN_DATATYPE_UFIXED_POINT_80"),
@@ -93,12 +84,8 @@ FAULTS: dict[str, tuple[Edit, str]] = {
     ),
     "wrong code": (put(dataType=1033), f"{X}: 1033 is not a data type"),
     "hex read as decimal": (put(dataType=408), f"{X}: 408 is not a data type"),
-    "negative code": (put(dataType=-1), f"{X}: -1 is not a data type"),
-    "undefined": (put(dataType=0x7FFFFFFF), f"{X}: 2147483647 is not a data type"),
     "a string tensor": (put(dataType="QNN_DATATYPE_STRING"), f"{X}: 'QNN_DATATYPE_STRING' is not a data type"),
-    "a list as type": (put(dataType=[8]), f"{X}: a list of 1 is not a data type"),
     "bytes": (put(bytesPerElement=3), f"{X}: `bytesPerElement` is 3"),
-    "zero bytes": (put(bytesPerElement=0), f"{X}: `bytesPerElement` is 0"),
     "bytes that no type has": (
         put(bytesPerElement=8),
         f"{X}: `bytesPerElement` is 8, but an element of UFIXED_POINT_8 takes 1",
@@ -106,7 +93,6 @@ FAULTS: dict[str, tuple[Edit, str]] = {
     "no id": (without("id"), f"{X} has no `id`"),
     "text id": (put(id="4"), f"{X}: its id is '4', not a 32-bit integer"),
     "negative id": (put(id=-4), f"{X}: its id is -4, not a 32-bit integer"),
-    "huge id": (put(id=1 << 32), f"{X}: its id is 4294967296, not a 32-bit integer"),
     "no name": (without("name"), "a tensor has no name (in graph `kv_forward`)"),
     "name of a number": (put(name=5), "`name` is 5, not a text"),
     "wrong side": (
@@ -114,7 +100,6 @@ FAULTS: dict[str, tuple[Edit, str]] = {
         f"{X} is an input by its place and APP_READ by its type",
     ),
     "wrong role": (put(type="QNN_TENSOR_TYPE_APP_WRIT"), f"{X}: 'QNN_TENSOR_TYPE_APP_WRIT' is not a type of a tensor"),
-    "wrong role code": (put(type=99), f"{X}: 99 is not a type of a tensor"),
     "dynamic": (
         put(isDynamicDimensions=[0, 1]),
         f"{X}: `isDynamicDimensions` is a list of 2, not one value for each axis",
@@ -154,7 +139,6 @@ FAULTS: dict[str, tuple[Edit, str]] = {
     ),
     "no graphs": (lambda data: data["info"].update(graphs=[], numGraphs=0), "there is no graph in it"),
     "graphs that are none": (lambda data: data["info"].update(graphs="two"), "`graphs` is not a list"),
-    "graphs of numbers": (lambda data: data["info"].update(graphs=[1, 2]), "a graph is an object, not 1"),
     "no description": (
         lambda data: data["info"].pop("graphs"),
         "this is not a description of a context binary: it has no `graphs`",
@@ -166,10 +150,6 @@ FAULTS: dict[str, tuple[Edit, str]] = {
     "no scale": (
         encoding("SCALE_OFFSET", scaleOffset={"offset": 0}),
         f"{X}: `scale` of its quantization is missing, not a number",
-    ),
-    "scale of a text": (
-        encoding("SCALE_OFFSET", scaleOffset={"scale": "0.5", "offset": 0}),
-        f"{X}: `scale` of its quantization is '0.5', not a number",
     ),
     "offset of a fraction": (
         encoding("SCALE_OFFSET", scaleOffset={"scale": 1, "offset": 0.5}),

@@ -16,7 +16,7 @@ from tests.making import ROOT, compiler, make_packages
 from udogen.errors import RunFailed, UsageError
 from udogen.qnn.handles import DeviceInfo
 from udogen.qnn.interface import QnnError
-from udogen.runtime.sessions.libraries import adsp_library_path, op_libraries, register_package
+from udogen.runtime.built import adsp_library_path, op_libraries, register_package
 
 NAME = "libQnnLeakyReluPackage.so"
 PROVIDER = "LeakyReluPackageInterfaceProvider"

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from itertools import pairwise, product
+from itertools import product
 from typing import Any
 
 import numpy as np
-import pytest
 
-from udogen import RunFailed, UdogenError, UsageError
+from udogen import UdogenError, UsageError
 from udogen.qnn.quantization import (
     AxisScaleOffset,
     BlockEncoding,
@@ -20,11 +19,9 @@ from udogen.qnn.quantization import (
     ScaleOffset,
     VectorEncoding,
 )
-from udogen.qnn.system import TensorInfo
 from udogen.qnn.tensors import APP_WRITE, OpConfig, QnnTensor, Scalar
-from udogen.runtime import BufferPart, Constants, allocate, grid_of, open_pool
-from udogen.runtime.buffers.buffer import RAW
-from udogen.runtime.buffers.domains import bytes_of
+from udogen.runtime import Constants, allocate, grid_of, open_pool
+from udogen.runtime.buffers.buffer import RAW, BufferPart
 from udogen.runtime.contexts.arrays import dequantize, quantize
 
 NAN, INF = float("nan"), float("inf")
@@ -160,40 +157,5 @@ def test_a_tensor_of_a_retrieved_graph_has_the_encoding_of_the_runtime() -> None
     QnnTensor("x", dtype="UFIXED_POINT_8", shape=(2,), role=APP_WRITE, quant=ScaleOffset(0.0, 0), id=7)
 
 
-def test_pools_hand_out_each_byte_once() -> None:
-    pool = open_pool("ashmem", 256)
-    with pool:
-        taken = [(pool.take(size), size) for size in (1, 64, 65)]
-        with pytest.raises(UsageError):
-            pool.take(-64)
-        assert all(a + size <= b for (a, size), (b, _) in pairwise(taken))
-        with pytest.raises(RunFailed, match="is full"):
-            pool.take(2**40)
-    with pytest.raises(RunFailed, match="is closed"):
-        pool.take(1)
-
-
 def test_a_long_name_is_shortened() -> None:
     allocate("memfd", 64, name="ü" * 300).close()
-
-
-@pytest.mark.parametrize("kind", ["client", "memfd"])
-def test_a_part_is_copied_and_nothing_else(kind: str) -> None:
-    """As `copy_from` and `copy_to` of managed buffers read and write it."""
-    with allocate(kind, 256) as buffer:
-        buffer.view[:] = bytes(range(256))
-        for offset, size in ((0, 64), (128, 64), (192, 64), (0, 256), (255, 1)):
-            with bytes_of(buffer.part(offset, size), "m") as data:
-                assert data.tobytes() == bytes(range(offset, offset + size))
-        with bytes_of(buffer.part(128, 64), "m", write=True) as data:
-            data[:] = bytes(64)
-        assert buffer.view.tobytes() == bytes(range(128)) + bytes(64) + bytes(range(192, 256))
-
-
-def test_a_part_is_bound_where_it_begins() -> None:
-    with allocate("client", 256) as buffer:
-        info = TensorInfo(1, "x", "UINT_8", (8,), None, APP_WRITE)
-        data = buffer.part(64, 8).attach(None, info, APP_WRITE).data
-        data[:] = b"12345678"
-        assert buffer.view[64:72].tobytes() == b"12345678"
-        del data

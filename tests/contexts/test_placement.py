@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from udogen.errors import UsageError
 from udogen.qnn.system import BinaryInfo, GraphInfo, HtpGraph, TensorInfo
-from udogen.runtime.sessions.placement import (
+from udogen.runtime.sessions import (
     DEFAULT_LIMIT,
     MIB,
     Layer,

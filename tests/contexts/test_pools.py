@@ -11,17 +11,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.contexts.conftest import refused, stand_in
+from tests.contexts.conftest import lines_of, refused, stand_in
 from tests.contexts.stepping import array, binary, open_runtime
 from tests.making import need_runtime
 from udogen.errors import RunFailed, ToolMissing, UsageError
-from udogen.qnn.handles import BackendHandle
-from udogen.qnn.interface import Interface
 from udogen.qnn.tensors import APP_READ, APP_WRITE, OpConfig, QnnTensor
-from udogen.runtime import find_runtime
 from udogen.runtime.buffers import memory
-from udogen.runtime.buffers.buffer import RAW, BufferPart
-from udogen.runtime.buffers.pools import POOLS, ConstantPlacement, Constants, FileRange, ImageLayout, Pool, open_pool
+from udogen.runtime.buffers.pools import POOLS, ConstantPlacement, Constants, FileRange, ImageLayout, open_pool
 
 PAGE = 4096
 
@@ -178,10 +174,6 @@ def device(
     opened.stand_in_lock(1)
 
 
-def lines_of(device: ctypes.CDLL) -> list[str]:
-    return device.stand_in_log().decode().splitlines()
-
-
 def test_ashmem_of_android(tidy: None, device: ctypes.CDLL) -> None:
     with open_pool("ashmem", 5000, name="kv") as pool:
         assert pool.kind == "ashmem"
@@ -323,16 +315,15 @@ def test_constants_that_cannot_be(tidy: None) -> None:
 def test_the_real_cpu_library_reads_constants_where_they_lie() -> None:
     """Two Adds in libQnnCpu.so: one constant copied, one passed by reference."""
     need_runtime("cpu")
-    interface = Interface.load(find_runtime("cpu", kind="real").path)
     shape, x = (16, 16), np.arange(256, dtype=np.float32).reshape(16, 16)
     row, large = np.linspace(0, 1, 16, dtype=np.float32), np.linspace(5, 6, 256, dtype=np.float32).reshape(shape)
     with (
         open_pool("ashmem", PAGE) as pool,
         Constants(pool) as constants,
-        BackendHandle(interface) as backend,
-        backend.context() as context,
+        open_runtime("cpu", "real") as runtime,
+        runtime.new_context() as context,
     ):
-        graph = context.graph("constants")
+        graph = context.new_graph("constants")
         given, middle, made = (
             graph.add_tensor(QnnTensor(name, dtype="FLOAT_32", shape=shape, role=role))
             for name, role in (("x", APP_WRITE), ("m", "NATIVE"), ("y", APP_READ))
@@ -340,14 +331,9 @@ def test_the_real_cpu_library_reads_constants_where_they_lie() -> None:
         small = graph.add_tensor(constants.tensor("small", dtype="FLOAT_32", shape=(16,), data=row))
         big = graph.add_tensor(constants.tensor("big", dtype="FLOAT_32", shape=shape, data=large))
         for name, inputs, output in (("a", [given, small], middle), ("b", [middle, big], made)):
-            graph.add_node(
-                OpConfig(name, package="qti.aisw", op_type="ElementWiseAdd", inputs=inputs, outputs=[output])
-            )
-        graph.finalize()
-        result = np.empty_like(x)
-        given.bind(x)
-        made.bind(result)
-        graph.execute([given], [made])
+            node = OpConfig(name, package="qti.aisw", op_type="ElementWiseAdd", inputs=inputs, outputs=[output])
+            graph.add_node(node)
+        result = context.finalize_graph(graph)(x=x)["y"]
     np.testing.assert_allclose(result, x + row + large)
     assert [row.lifetime for row in constants.rows] == ["CONSTANT_COPY", "CONSTANT_REFERENCE"]
 
@@ -375,15 +361,8 @@ def test_a_part_is_client_memory_where_the_runtime_registers_none() -> None:
         x = graph.binding("x").info
         with pytest.raises(RunFailed, match="registers no shared memory on this machine") as caught:
             graph.bind({"x": pool.part(0, x.nbytes)})
-        assert "BufferPart(buffer, offset, size, RAW)" in caught.value.hint
-        graph.bind({"x": BufferPart(pool, 0, x.nbytes, RAW)})
+        assert "buffer.part(offset, size, how=" in caught.value.hint
+        graph.bind({"x": pool.part(0, x.nbytes, how="RAW")})
         graph.array("x")[:] = 3
         assert (graph(state=array(1))["next"] == 4).all() and graph.copied == 0
         graph.unbind()
-
-
-def test_a_pool_is_a_context_manager(tidy: None) -> None:
-    with open_pool("ashmem", 10) as pool:
-        assert isinstance(pool, Pool)
-    with refused("buffer `pool` is closed"), pool:
-        pass

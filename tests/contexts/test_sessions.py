@@ -18,9 +18,18 @@ from tests.contexts.stepping import BACKENDS, array, binary, open_runtime
 from tests.making import LONG, ROOT
 from udogen.errors import RunFailed, UsageError
 from udogen.qnn.interface import QnnError
-from udogen.runtime import INPUT, OUTPUT, MemoryDomain, Role, Runtime, allocate
-from udogen.runtime.sessions.placement import MIB, Layer, SessionSpec, Sizes, place_layers
-from udogen.runtime.sessions.session import Session, Sessions, devices_of, sessions_of
+from udogen.runtime import MemoryDomain, Role, Runtime, allocate
+from udogen.runtime.buffers.domains import INPUT, OUTPUT
+from udogen.runtime.sessions import (
+    MIB,
+    Layer,
+    Session,
+    Sessions,
+    SessionSpec,
+    Sizes,
+    place_layers,
+    sessions_of,
+)
 
 
 @pytest.fixture(scope="module")
@@ -134,7 +143,7 @@ def test_the_number_of_a_device_reaches_the_backend() -> None:
 def test_sessions_take_turns_with_the_devices(backend: str, kind: str) -> None:
     with open_runtime(backend, kind) as runtime:
         specs = sessions_of(runtime, 3, limit=5)
-        count = max(1, len(devices_of(runtime)))
+        count = max(1, len(runtime.devices()))
         assert [(each.name, each.device, each.limit) for each in specs] == [(f"HTP{i}", i % count, 5) for i in range(3)]
         with Session(runtime, sessions_of(runtime)[0]) as session:
             step = session.open(Layer("a", 1), binary(backend, kind)).graph("step")

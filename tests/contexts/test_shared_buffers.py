@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.contexts.adding import NBYTES, SHAPE, X, binary, expected, run
-from tests.contexts.conftest import nothing_left, resources
+from tests.contexts.adding import NBYTES, SHAPE, X, expected, run
+from tests.contexts.conftest import nothing_left, refuses
 from tests.making import need_runtime
 from udogen.errors import RunFailed, UsageError
 from udogen.qnn.handles import DMA_BUF, ION
@@ -26,11 +26,6 @@ from udogen.runtime.buffers.plan import BufferPlan, PlannedBuffers, plan_buffers
 from udogen.runtime.buffers.pools import FileRange, open_pool
 from udogen.runtime.contexts.context import Context
 from udogen.runtime.contexts.runtime import Runtime
-
-
-@pytest.fixture(scope="module")
-def stored(htp: Runtime) -> bytes:
-    return binary(htp, "one", "two")
 
 
 @pytest.fixture
@@ -85,23 +80,6 @@ def test_graphs_of_two_contexts_share_bytes(htp: Runtime, stored: bytes) -> None
         assert (len(one.registrations), len(two.registrations)) == (2, 1)
         first.unbind()
         second.unbind()
-
-
-def test_buffers_bind_without_a_plan(context: Context) -> None:
-    graph = context.graph("one")
-    with allocate("memfd", 4096) as given, allocate("client", 4096) as made:
-        graph.bind({"x": given, "y": made})
-        graph.array("x")[:] = X
-        graph.execute()
-        np.testing.assert_array_equal(np.frombuffer(made.view, np.float32)[:48], expected(X).ravel())
-        graph.unbind(["x", "y"])
-        context.registrations.release(given)
-    with allocate("memfd", 4096) as both:
-        graph.bind({"x": both.part(0), "y": both.part(1024, NBYTES)})
-        graph.array("x")[:] = X
-        graph.execute()
-        np.testing.assert_array_equal(np.frombuffer(both.view, np.float32)[256 : 256 + 48], expected(X).ravel())
-        context.close()
 
 
 @pytest.mark.parametrize("how", [ION, DMA_BUF])
@@ -205,34 +183,12 @@ def test_a_registration_that_fails_takes_back_those_before_it(
             context.graph(name).execute()
 
 
-def test_an_error_inside_leaves_nothing(htp: Runtime, stored: bytes) -> None:
-    before = resources()
-    with (
-        pytest.raises(ZeroDivisionError),
-        htp.restore(stored) as context,
-        PlannedBuffers(plan_of(context)) as buffers,
-    ):
-        buffers.bind(context.graph("one"))
-        raise ZeroDivisionError
-    assert resources() == before
-
-
 def test_a_plan_that_cannot_be_allocated_leaves_nothing(context: Context) -> None:
     plan = plan_of(context)
     large = plan.buffers[-1].__class__("huge", 2**62, 64, "memfd")
     with pytest.raises(RunFailed) as caught:
         PlannedBuffers(plan.__class__((*plan.buffers, large), plan.tensors, plan.why))
     assert caught.value.message.startswith(f"buffer `huge` cannot be allocated: {2**62} bytes of memfd memory: ")
-
-
-def test_registering_again_and_again_keeps_nothing(context: Context) -> None:
-    graph = context.graph("one")
-    with allocate("memfd", 4096) as buffer:
-        for _ in range(300):
-            graph.bind({"x": buffer})
-            graph.unbind(["x"])
-            context.registrations.release(buffer)
-        assert len(context.registrations) == 0 and len(context.ending.before) == 1
 
 
 def test_a_context_is_closed_while_another_thread_binds(htp: Runtime, stored: bytes) -> None:
@@ -267,23 +223,17 @@ def test_a_context_is_closed_while_another_thread_binds(htp: Runtime, stored: by
 # --- errors ------------------------------------------------------------------------------------------------
 
 
-def refused(call: Any, message: str) -> None:
-    with pytest.raises((RunFailed, UsageError)) as caught:
-        call()
-    assert caught.value.message == message
-
-
 def test_a_buffer_that_is_closed_is_unbound_and_deregistered(context: Context, htp_log: list[str]) -> None:
     graph, buffer = context.graph("one"), allocate("memfd", 4096, name="kv")
     graph.bind({"x": buffer, "y": np.zeros_like(X)})
     graph.execute()
-    refused(
+    refuses(
         lambda: context.registrations.release(buffer),
         "buffer `kv` cannot be deregistered: tensors of context adds are bound to it",
     )
     buffer.close()
     assert len(context.registrations) == 0
-    refused(graph.execute, "graph `one` has no memory for `x`: buffer `kv` was closed")
+    refuses(graph.execute, "graph `one` has no memory for `x`: buffer `kv` was closed")
     np.testing.assert_array_equal(graph(x=X), {})  # `y` is still bound
     graph.bind({"x": X.copy()})
     graph.execute()
@@ -301,7 +251,7 @@ def test_a_buffer_is_bound_unbound_and_left_inside_its_context(context: Context,
             if unbinds:
                 graph.unbind()
                 assert len(context.registrations) == 0 and not given.held_by
-        refused(
+        refuses(
             graph.execute,
             "graph `one` has no memory for `y`, `x`"
             + ("" if unbinds else f": buffer `{made.name}` was closed; buffer `kv` was closed"),
@@ -326,13 +276,13 @@ def test_a_descriptor_that_was_closed_behind_our_back(context: Context) -> None:
         fd = buffer.descriptor()
         os.close(fd)
         for place in (buffer, buffer.part(64)):
-            refused(
+            refuses(
                 lambda place=place: graph.bind({"x": place}),
                 f"file descriptor {fd} of buffer `kv` was closed outside of udogen",
             )
         with open("/dev/null") as other:  # reuses the number
             assert other.fileno() == fd
-            refused(
+            refuses(
                 lambda: graph.bind({"x": buffer}),
                 f"file descriptor {fd} of buffer `kv` refers to another file now: it was closed, "
                 "and its number was reused",
@@ -357,14 +307,14 @@ def test_one_descriptor_is_not_registered_in_two_ways(context: Context) -> None:
     graph = context.graph("one")
     with allocate("memfd", 4096, name="kv") as buffer:
         graph.bind({"x": buffer})
-        refused(
+        refuses(
             lambda: graph.bind({"y": buffer.part(1024)}),
             "buffer `kv` is registered as the buffer of one tensor (ION) with context adds: "
             "it cannot also be a buffer of several tensors (SHARED_BUFFER)",
         )
         again = os.dup(buffer.descriptor())  # another number for the same memory
         with open_pool("mmap_fd", 4096, file=FileRange(again), name="again") as pool:
-            refused(
+            refuses(
                 lambda: graph.bind({"y": pool.part(1024)}),
                 "buffer `again` is registered as the buffer of one tensor (ION) with context adds: "
                 "it cannot also be a buffer of several tensors (SHARED_BUFFER)",
@@ -380,7 +330,7 @@ def test_one_place_is_not_two_types(context: Context) -> None:
         known.register(buffer, how="SHARED_BUFFER", dtype="FLOAT_32", shape=(2, 2), offset=64)
         assert len(known) == 1
         for dtype, shape in (("FLOAT_32", (5,)), ("INT_32", (4,))):
-            refused(
+            refuses(
                 lambda dtype=dtype, shape=shape: known.register(
                     buffer, how="SHARED_BUFFER", dtype=dtype, shape=shape, offset=64
                 ),
@@ -399,7 +349,7 @@ def test_the_same_memory_by_another_descriptor(context: Context, offset: int | N
         open_pool("mmap_fd", 4096, file=FileRange(buffer.descriptor()), name="again") as pool,
     ):
         graph.bind({"x": buffer if offset is None else buffer.part(offset)})
-        refused(
+        refuses(
             lambda: graph.bind({"y": pool if offset is None else pool.part(offset)}),
             f"byte {offset or 0} of buffer `again` is registered with context adds already, as buffer `kv`",
         )
@@ -417,7 +367,7 @@ def test_the_same_memory_by_another_descriptor(context: Context, offset: int | N
 )
 def test_parts_that_are_not_in_the_buffer(offset: int, nbytes: int | None, message: str) -> None:
     with allocate("memfd", 4096, name="kv") as buffer:
-        refused(lambda: buffer.part(offset, nbytes), message)
+        refuses(lambda: buffer.part(offset, nbytes), message, error=UsageError)
 
 
 @pytest.mark.parametrize("kind", ["client", "memfd"])
@@ -427,52 +377,33 @@ def test_memory_that_is_too_small(context: Context, kind: str) -> None:
             f"tensor `x` (FLOAT_32 [1, 2, 3, 8]) needs {NBYTES} bytes, byte 0 of buffer `kv` is followed by "
             f"{NBYTES - 1}"
         )
-        refused(lambda: context.graph("one").bind({"x": buffer}), message)
-        refused(lambda: context.graph("one").bind({"x": buffer.part(0)}), message)
+        refuses(lambda: context.graph("one").bind({"x": buffer}), message)
+        refuses(lambda: context.graph("one").bind({"x": buffer.part(0)}), message)
         message = message.replace("byte 0", "byte 64").replace(f"by {NBYTES - 1}", f"by {NBYTES - 65}")
-        refused(lambda: context.graph("one").bind({"x": buffer.part(64)}), message)
+        refuses(lambda: context.graph("one").bind({"x": buffer.part(64)}), message)
     assert len(context.registrations) == 0
 
 
-def test_an_output_does_not_lie_in_memory_for_reading(context: Context) -> None:
-    with allocate("memfd", 4096) as file:
-        given = FileRange(file.descriptor(), writable=False)
-        with open_pool("mmap_fd", 4096, file=given, name="constants") as pool:
-            refused(
-                lambda: context.graph("one").bind({"y": pool}),
-                "output `y` cannot be bound to buffer `constants`, which is read-only",
-            )
-
-
-def test_a_closed_context_registers_nothing(htp: Runtime, stored: bytes) -> None:
-    context = htp.restore(stored, name="adds")
-    graph = context.graph("one")
-    with PlannedBuffers(plan_of(context)) as buffers:
-        context.close()
-        refused(lambda: buffers.bind(graph), "context adds is closed")
-
-
-def test_a_closed_buffer_is_bound_to_nothing(context: Context) -> None:
-    buffer = allocate("memfd", 4096, name="kv")
-    part = buffer.part(64)
-    buffer.close()
-    for place in (buffer, part):
-        refused(lambda place=place: context.graph("one").bind({"x": place}), "buffer `kv` is closed")
-
-
-def test_a_plan_of_other_graphs(context: Context) -> None:
-    with PlannedBuffers(plan_buffers(0, context.info.graphs[:1])) as buffers:
-        refused(
-            lambda: buffers.bind(context.graph("two")), "the plan has no buffer for `x`, `y` of graph `two` (shard 0)"
-        )
-
-
-def test_ion_memory_begins_with_its_descriptor(context: Context) -> None:
+def test_memory_and_plans_that_do_not_fit(context: Context) -> None:
+    graph, closed = context.graph("one"), allocate("memfd", 4096, name="kv")
+    part = closed.part(64)
+    closed.close()
+    for place in (closed, part):
+        refuses(lambda place=place: graph.bind({"x": place}), "buffer `kv` is closed")
     with allocate("memfd", 4096, name="kv") as buffer:
-        refused(
-            lambda: context.registrations.register(buffer, how="ION", dtype="UINT_8", shape=(4,), offset=64),
+        refuses(
+            lambda: graph.bind({"x": buffer.part(64, how="ION")}),
             "byte 64 of buffer `kv` cannot be registered as ION memory, which begins with its descriptor",
         )
+        file = FileRange(buffer.descriptor(), writable=False)
+        with open_pool("mmap_fd", 4096, file=file, name="constants") as pool:
+            message = "output `y` cannot be bound to buffer `constants`, which is read-only"
+            refuses(lambda: graph.bind({"y": pool}), message)
+    with plan_buffers(0, context.info.graphs[:1], shared=True).allocate() as buffers:
+        message = "the plan has no buffer for `x`, `y` of graph `two` (shard 0)"
+        refuses(lambda: buffers.bind(context.graph("two")), message)
+        context.close()
+        refuses(lambda: buffers.bind(graph), "context adds is closed")
 
 
 @pytest.fixture(scope="module", params=["cpu", "htp"])
@@ -488,7 +419,7 @@ def test_libraries_of_a_pc_register_nothing_and_report_it(real: Runtime) -> None
     with real.restore(relu(real)) as context:
         with PlannedBuffers(plan_of(context)) as buffers:
             message = f"{real.path.name} registers no shared memory on this machine: it returned 1000 (not supported)"
-            refused(lambda: buffers.bind(context.graph("relu")), message)
+            refuses(lambda: buffers.bind(context.graph("relu")), message)
             assert not buffer_module._entries
         with PlannedBuffers(plan_of(context, shared=False, packed=True)) as buffers:
             graph = context.graph("relu")

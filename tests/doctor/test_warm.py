@@ -10,7 +10,7 @@ import pytest
 from tests.command_line import udogen
 from tests.making import ROOT
 from udogen.build import zig_libraries
-from udogen.verify import test_run
+from udogen.verify import planning
 from udogen.verify.options import TestOptions
 from udogen.verify.test_files.read import load_test_files
 
@@ -33,13 +33,13 @@ def test_a_name_that_is_not_there() -> None:
 def test_a_cold_hexagon_runs_only_where_it_is_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ZIG_GLOBAL_CACHE_DIR", str(tmp_path))
     files = load_test_files(ROOT / "examples" / "leaky_relu")
-    plan = test_run.plan(files, TestOptions())
+    plan = planning.plan(files, TestOptions())
     [cold] = [state for state in plan.skipped if state.backend == "hexagon"]
     assert cold.reason.startswith("cold: ")
     assert "udogen doctor --warm hexagon" in cold.hint
     assert plan.batches[0].place.id == "cpu"
     assert all(batch.place.id != "hexagon" for batch in plan.batches)
-    asked = test_run.plan(files, TestOptions(backends=("hexagon",)))
+    asked = planning.plan(files, TestOptions(backends=("hexagon",)))
     assert {batch.place.id for batch in asked.batches} == {"hexagon"}
 
 

@@ -95,15 +95,7 @@ def test_every_call_gets_the_documented_code(several: Built, tmp_path: Path, nam
     assert several.folder is not None
     folder = several.folder.path
     sources = ["src/SeveralScaleInterface.cpp", "src/ops/Scale.cpp", "src/udogen_dsp.cpp"]
-    flags = [
-        "-std=c++17",
-        "-g",
-        "-Wall",
-        "-Wextra",
-        "-Werror",
-        "-fsanitize=address,undefined",
-        "-fno-sanitize-recover=all",
-    ]
+    flags = "-std=c++17 -g -Wall -Wextra -Werror -fsanitize=address,undefined -fno-sanitize-recover=all".split()
     includes = ["-Iinclude", "-Iinclude/QNN"]
     program = tmp_path / "calls"
     argv = [compiler, *flags, *includes, *sources, str(HERE / "calls.cpp"), "-o", str(program)]

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from composing import SHAPE, X, mixed, mixed_in_numpy, register, run
 
-from tests.command_line import udogen
+from tests.command_line import succeeds, udogen
 from udogen.errors import ToolMissing
 from udogen.qnn import abi
 from udogen.qnn.handles import BackendHandle, ContextHandle, LogHandle, ProfileHandle
@@ -142,8 +142,7 @@ def test_the_command_line_names_it(cpu_leaky: Built, tmp_path: Path) -> None:
     np.save(tmp_path / "x.npy", X)
     assert cpu_leaky.folder is not None
     given = ("run", "op", cpu_leaky.folder.path, "LeakyRelu", "--input", f"input={tmp_path / 'x.npy'}")
-    done = udogen(*given, "--runtime", "emulator", "--output", f"output={tmp_path / 'y.npy'}")
-    assert done.returncode == 0, done.stderr
+    done = succeeds(*given, "--runtime", "emulator", "--output", f"output={tmp_path / 'y.npy'}")
     assert "ran on CPU_UDOGEN_EMULATOR (udogen's emulator on this machine's processor)" in done.stdout
     assert np.allclose(np.load(tmp_path / "y.npy"), np.where(X > 0, X, 0.01 * X))
     done = udogen(*given, "--runtime", "emulator", "--json")

@@ -26,6 +26,7 @@ ROW = np.arange(8, dtype=np.float32).reshape(1, 1, 1, 8)
 PAGE = 4096
 NOT_SUPPORTED, NOT_PERMITTED = 1000, 1005
 ALREADY, INVALID_HANDLE, MAPPING, INVALID_SHAPE = 8002, 8001, 8003, 8004
+NO_GROUP = {"firstGroupHandle": FFI.NULL, "maxSpillFillBuffer": 0}
 WEIGHTS, SPILL = "WEIGHTS_BUFFER", "SHARED_SPILLFILL_BUFFER"
 
 
@@ -119,17 +120,10 @@ def compose(world: World, context: ContextHandle, name: str) -> None:
     )
     middle = graph.add_tensor(QnnTensor("m", dtype="FLOAT_32", shape=X.shape, role=NATIVE))
     y = graph.add_tensor(QnnTensor("y", dtype="FLOAT_32", shape=X.shape, role=APP_READ))
-    for index, (given, made) in enumerate([(x, middle), (middle, y)]):
-        graph.add_node(
-            OpConfig(
-                f"n{index}",
-                package="HookPackage",
-                op_type="Tiled",
-                inputs=[given, row],
-                outputs=[made],
-                params=[Scalar("scale", "FLOAT_32", 2.0)],
-            )
-        )
+    scale = [Scalar("scale", "FLOAT_32", 2.0)]
+    for name, given, made in (("n0", x, middle), ("n1", middle, y)):
+        pair = {"inputs": [given, row], "outputs": [made], "params": scale}
+        graph.add_node(OpConfig(name, package="HookPackage", op_type="Tiled", **pair))
     graph.finalize()
     world.ids = (x.id, y.id)
 
@@ -244,12 +238,8 @@ def test_other_contexts_have_no_external_buffers(world: World, kind: str) -> Non
 @pytest.mark.parametrize(
     ("option", "where", "value"),
     [
-        ("REGISTER_MULTI_CONTEXTS", "groupRegistration", {"firstGroupHandle": FFI.NULL, "maxSpillFillBuffer": 0}),
-        (
-            "REGISTER_CONCURRENT_RESOURCE_SHARING",
-            "concurrentGroupRegistration",
-            {"firstGroupHandle": FFI.NULL, "maxSpillFillBuffer": 0},
-        ),
+        ("REGISTER_MULTI_CONTEXTS", "groupRegistration", NO_GROUP),
+        ("REGISTER_CONCURRENT_RESOURCE_SHARING", "concurrentGroupRegistration", NO_GROUP),
         ("USE_EXTENDED_UDMA", "useExtendedUdma", 1),
     ],
 )

@@ -6,7 +6,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -27,19 +27,13 @@ SOURCE = ROOT / "tests/emulator/htp_probe.cpp"
 
 
 @pytest.fixture(scope="module")
-def build(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
-    room = tmp_path_factory.mktemp("probe")
-
-    def made() -> Path:
-        library = room / "libQnnProbe.so"
-        if not library.exists():
-            flags = ["-std=c++17", "-O1", "-fPIC", "-shared", f"-I{resources.qnn_headers()}"]
-            command = [*compiler("g++").split(), *flags, str(SOURCE), "-o", str(library)]
-            done = subprocess.run(command, capture_output=True, text=True)
-            assert done.returncode == 0, done.stderr
-        return library
-
-    return made
+def probe(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    library = tmp_path_factory.mktemp("probe") / "libQnnProbe.so"
+    flags = ["-std=c++17", "-O1", "-fPIC", "-shared", f"-I{resources.qnn_headers()}"]
+    command = [*compiler("g++").split(), *flags, str(SOURCE), "-o", str(library)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return library
 
 
 @pytest.fixture(scope="module")
@@ -48,23 +42,19 @@ def interface() -> Interface:
 
 
 @pytest.fixture
-def log_lines() -> list[str]:
-    return []
-
-
-@pytest.fixture
-def backend(interface: Interface, log_lines: list[str], build: Callable[..., Path]) -> Iterator[BackendHandle]:
+def backend(interface: Interface, log_lines: list[str], probe: Path) -> Iterator[BackendHandle]:
     with (
         LogHandle(interface, lambda _level, text: log_lines.append(text)) as log,
         BackendHandle(interface, log) as opened,
     ):
-        opened.register(build(), "ProbeInterfaceProvider")
+        opened.register(probe, "ProbeInterfaceProvider")
         yield opened
 
 
 # --- the same as in libQnnHtp -------------------------------------------------------------------------------------
 
 EIGHT = [0.1, -10]
+PAIRS = [1, 4, 4, 8]
 ROWS: list[dict[str, Any]] = [
     *({"op": "Flat4", "shape": shape} for shape in ([24], [6, 4], [2, 3, 4], [1, 2, 3, 4], [1, 1, 2, 3, 4])),
     *({"op": "Flat5", "shape": shape} for shape in ([1, 2, 3, 2, 2], [2, 3, 4])),
@@ -79,45 +69,26 @@ ROWS: list[dict[str, Any]] = [
     {"op": "Flat4", "params": [["FLOAT_32", 1.0]] * 3},
     {"op": "Flat4", "static": True},
     {"op": "Flat4", "null": True},
-    {"op": "Copied", "out": [[1, 2, 3, 4], "FLOAT_32"]},
-    {"op": "Copied", "dtype": "FLOAT_16", "out": [[1, 2, 3, 4], "FLOAT_16"]},
-    {"op": "Copied", "dtype": "INT_32", "out": [[1, 2, 3, 4], "INT_32"]},
+    *({"op": "Copied", "dtype": kind, "out": [[1, 2, 3, 4], kind]} for kind in ("FLOAT_32", "FLOAT_16", "INT_32")),
     {"op": "Copied", "dtype": "SFIXED_POINT_8", "quant": [0.1, 3], "out": [[1, 2, 3, 4], "SFIXED_POINT_8"]},
-    {"op": "Copied", "after": "Relu", "out": [[1, 2, 3, 4], "FLOAT_16"], "dtype": "FLOAT_16"},
-    {
-        "op": "Copied",
-        "after": "Relu",
-        "dtype": "SFIXED_POINT_8",
-        "quant": [0.1, 3],
-        "shape": [1, 4, 4, 8],
-        "out": [[1, 4, 4, 8], "SFIXED_POINT_8"],
-    },
-    {
-        "op": "Copied",
-        "after": "Relu",
-        "dtype": "UFIXED_POINT_8",
-        "quant": [0.1, -90],
-        "shape": [1, 4, 4, 8],
-        "out": [[1, 4, 4, 8], "UFIXED_POINT_8"],
-    },
+    {"op": "Copied", "after": "Relu", "dtype": "FLOAT_16", "out": [[1, 2, 3, 4], "FLOAT_16"]},
+    *({"op": "Copied", "after": "Relu", "dtype": kind, "quant": [0.1, offset], "shape": PAIRS, "out": [PAIRS, kind]}
+      for kind, offset in (("SFIXED_POINT_8", 3), ("UFIXED_POINT_8", -90))),
 ]  # fmt: skip
 
 
-def test_a_kernel_sees_the_same_as_in_libqnnhtp(build: Callable[..., Path], tmp_path: Path) -> None:
+def test_a_kernel_sees_the_same_as_in_libqnnhtp(probe: Path, tmp_path: Path) -> None:
     need_runtime("htp")
     rows = tmp_path / "rows.json"
     rows.write_text(json.dumps(ROWS))
     found = {}
     for kind in ("real", "emulator"):
         out = tmp_path / f"{kind}.json"
-        command = [sys.executable, "-m", "tests.emulator.htp_drive", kind, str(build()), str(rows), str(out)]
+        command = [sys.executable, "-m", "tests.emulator.htp_drive", kind, str(probe), str(rows), str(out)]
         done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300)
         assert done.returncode == 0, done.stderr[-2000:]
         found[kind] = json.loads(out.read_text())
-    differing = [
-        (row, real, own) for row, real, own in zip(ROWS, found["real"], found["emulator"], strict=True) if real != own
-    ]
-    assert not differing
+    assert [each for each in zip(ROWS, found["real"], found["emulator"], strict=True) if each[1] != each[2]] == []
     assert sum(isinstance(each[0], str) for each in found["real"]) < len(ROWS) // 2  # refused
 
 
@@ -138,10 +109,10 @@ def test_other_libraries_are_no_packages(backend: BackendHandle, log_lines: list
 
 
 def test_two_backends_have_the_package(
-    backend: BackendHandle, interface: Interface, build: Callable[..., Path], log_lines: list[str]
+    backend: BackendHandle, interface: Interface, probe: Path, log_lines: list[str]
 ) -> None:
     with BackendHandle(interface) as second:
-        second.register(build(), "ProbeInterfaceProvider")
+        second.register(probe, "ProbeInterfaceProvider")
         with second.context() as context:
             assert execute(*one_op(context, "Copied"))[5] == 5
 
@@ -189,19 +160,14 @@ def test_slices_run_at_once_on_threads_of_their_own(
             option = "QNN_HTP_GRAPH_CONFIG_OPTION_NUM_HVX_THREADS"
             held = custom("QnnHtpGraph_CustomConfig_t", option=option, numHvxThreads=threads)
             interface.call("graphSetConfig", graph.raw, held[0])
+        else:
+            held = custom("QnnHtpGraph_CustomConfig_t", option=6, numHvxThreads=0)
+            with pytest.raises(QnnError, match="6000"):
+                interface.call("graphSetConfig", graph.raw, held[0])
         graph.finalize()
         wanted = threads or 4
         found = execute(graph, x, y)
         assert found[:wanted].tolist() == [wanted] * wanted
-
-
-def test_a_kernel_has_at_least_one_thread(backend: BackendHandle, interface: Interface) -> None:
-    with backend.context() as context:
-        graph, _, _ = one_op(context, "Copied", finalize=False)
-        with pytest.raises(QnnError) as refused:
-            held = custom("QnnHtpGraph_CustomConfig_t", option=6, numHvxThreads=0)
-            interface.call("graphSetConfig", graph.raw, held[0])
-        assert refused.value.code == 6000
 
 
 @pytest.mark.parametrize(

@@ -46,7 +46,7 @@ class Planted:
     project: Callable[[], Path]  # a right one, made once
     plant: Callable[[Path], Sequence[object]]
     code: int
-    sentences: tuple[str, ...]  # patterns that the output must match: what is wrong, and where
+    sentences: tuple[str, ...]  # patterns that the output must match, with the place
     name: str = ""
 
     @property
@@ -332,7 +332,7 @@ def model() -> Path:
 
 @cache
 def network() -> Path:
-    """The built project with net.onnx: Relu, Planted, Relu, and a second op of Planted's domain that nobody has."""
+    """The built project with net.onnx: Relu, Planted, Relu."""
     import numpy as np
     import onnx
 

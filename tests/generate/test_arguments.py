@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from tests.making import CONFIGS, KERNELS, compiler, make, make_packages, need_runtime
+from tests.making import CONFIGS, KERNELS, compiler, make_packages, make_well, need_runtime, refused
 from udogen.errors import RunFailed
-from udogen.runtime import OpCall, OpResult, OpSession, ParamArg, TensorArg
+from udogen.runtime import OpCall, OpSession, ParamArg, TensorArg
 from udogen.runtime.built import Built, find_built
+from udogen.runtime.op.calls import OpResult
 from udogen.runtime.op.request import CallOptions, make_call
 
 if TYPE_CHECKING:
@@ -49,8 +50,7 @@ def reported(result: OpResult) -> dict[str, str]:
 def opened(config: str, folder: Path, kernels: Path | None) -> Iterator[Package]:
     need_runtime("cpu")
     [made] = make_packages([CONFIGS / config], folder, kernels=kernels)
-    done = make(made.folder, cxx=compiler("g++"), flags=f"-Werror -I{KERNELS}")
-    assert done.returncode == 0, done.stdout + done.stderr
+    make_well(made.folder, cxx=compiler("g++"), flags=f"-Werror -I{KERNELS}")
     built = find_built(made.folder)
     with OpSession(built.library, built.provider, timeout=60) as session:
         yield Package(built, session)
@@ -134,9 +134,8 @@ def test_scalars_that_are_wrong_are_refused_with_their_name(kinds: Package) -> N
         (ParamArg("must", 1, "INT_32"), "`must` is INT_32 (0x0032); it must be FLOAT_32"),
         (ParamArg("must", np.ones(2, np.float32), "FLOAT_32"), "`must` must be a scalar"),
     ):
-        with pytest.raises(RunFailed) as caught:
+        with refused(reason):
             kinds.session.run(OpCall("Scalars", built.package, *tensors, (param,)))
-        assert reason in "\n".join([str(caught.value), *caught.value.details])
 
 
 @pytest.mark.parametrize(("name", "value"), [("i64", -(1 << 53) - 1), ("u64", (1 << 63) + 1)])
@@ -180,9 +179,8 @@ def test_values_outside_an_enumeration_are_refused(kinds: Package, name: str, dt
     params = {"long": ParamArg("long", 0, "UINT_16"), "given": ParamArg("given", "g", "STRING")}
     params[name] = ParamArg(name, value, dtype)
     call = kinds.call("Words", inputs={"x": X}, params={"long": 0, "given": "g"})
-    with pytest.raises(RunFailed) as caught:
+    with refused(f"`{name}` is {value}; its enumeration has only 0 …"):
         kinds.session.run(OpCall("Words", call.package, call.inputs, call.outputs, tuple(params.values())))
-    assert f"`{name}` is {value}; its enumeration has only 0 …" in "\n".join([str(caught.value), *caught.value.details])
 
 
 # --- tensors ------------------------------------------------------------------------------------------------
@@ -277,9 +275,8 @@ def test_tensors_that_are_wrong_are_refused_with_their_name(kinds: Package) -> N
         ),
         (good.inputs, (), "lacks the mandatory parameter `needed`"),
     ):
-        with pytest.raises(RunFailed) as caught:
+        with refused(reason):
             kinds.session.run(OpCall("Tensors", good.package, inputs, good.outputs, params))
-        assert reason in "\n".join([str(caught.value), *caught.value.details])
 
 
 # --- repeated -----------------------------------------------------------------------------------------------
@@ -295,16 +292,12 @@ def test_repeated_tensors(nasty: Package) -> None:
     assert seen["prepare parts"] == "3"
     assert seen["copies"] == "2 [3] float [3] float"
     np.testing.assert_array_equal(result.outputs["copies.1"], X + 1)
-
-
-def test_a_repeated_tensor_once_and_the_optional_one_left_out(nasty: Package) -> None:
-    seen = nasty.reported("Many", inputs={"first": X, "parts": X})
-    assert (seen["parts"], seen["bias"]) == ("1 [3] 1 -2 3", "absent")
-
-
-def test_a_repeated_tensor_often_and_the_optional_one_left_out(nasty: Package) -> None:
-    seen = nasty.reported("Many", inputs={"first": X, "parts.0": X, "parts.1": X + 1, "parts.2": X + 2})
-    assert (seen["parts"], seen["bias"]) == ("3 [3] 1 -2 3 [3] 2 -1 4 [3] 3 0 5", "absent")
+    for parts, text in (  # without the optional one after them
+        ({"parts": X}, "1 [3] 1 -2 3"),
+        ({"parts.0": X, "parts.1": X + 1, "parts.2": X + 2}, "3 [3] 1 -2 3 [3] 2 -1 4 [3] 3 0 5"),
+    ):
+        seen = nasty.reported("Many", inputs={"first": X, **parts})
+        assert (seen["parts"], seen["bias"]) == (text, "absent")
 
 
 @pytest.mark.parametrize("dtype", ["FLOAT_32", "INT_32", "UINT_32", "UINT_8", "BOOL_8", "UFIXED_POINT_8"])
@@ -342,10 +335,8 @@ def test_state_lives_as_long_as_its_node(nasty: Package) -> None:
 )
 def test_an_error_of_a_kernel_is_logged_with_the_name_of_the_op(nasty: Package, k: float, reason: str) -> None:
     restarts = nasty.session.restarts
-    with pytest.raises(RunFailed) as caught:
+    with refused(reason, "Nasty"):
         nasty.run("Nasty", inputs={"x": X}, params={"k": k})
-    output = "\n".join([str(caught.value), *caught.value.details])
-    assert reason in output and "Nasty" in output
     assert nasty.run("Nasty", inputs={"x": X}).outputs["y"][0] == 1
     assert nasty.session.restarts == restarts, "an error is not a crash"
 
@@ -364,8 +355,6 @@ def test_an_error_of_a_kernel_is_logged_with_the_name_of_the_op(nasty: Package, 
 def test_an_untouched_kernel_reports_that_it_is_not_written(
     untouched: Package, op: str, options: dict[str, object]
 ) -> None:
-    with pytest.raises(RunFailed) as caught:
+    with refused(f"{op} is not implemented: write execute() in src/ops/{op}.cpp"):
         untouched.run(op, **options)
-    output = "\n".join([str(caught.value), *caught.value.details])
-    assert f"{op} is not implemented: write execute() in src/ops/{op}.cpp" in output
     assert untouched.session.package.operations == ("Scalars", "Words", "Tensors")

@@ -12,8 +12,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.command_line import udogen
-from tests.making import ONE_KERNEL, ONE_OP, ROOT, make, need_runtime
+from tests.command_line import succeeds, udogen
+from tests.making import ONE_KERNEL, ONE_OP, ROOT, make_well, need_runtime
 from udogen.build import tools
 from udogen.runtime.built import find_built
 
@@ -56,8 +56,7 @@ def exports(library: Path) -> set[str]:
 
 
 def generate(out: Path, config: Path, *options: object) -> None:
-    done = udogen("generate", config, "--gen_cmakelists", "-o", out, *options)
-    assert done.returncode == 0, done.stderr
+    succeeds("generate", config, "--gen_cmakelists", "-o", out, *options)
 
 
 # --- Linux --------------------------------------------------------------------------------------------------
@@ -80,8 +79,7 @@ def test_a_package_of_the_layout_qnn_is_built_and_runs(tmp_path: Path) -> None:
         "--output",
         f"output={tmp_path / 'y.npy'}",
     )
-    done = udogen("run", "op", folder, "LeakyRelu", *given)
-    assert done.returncode == 0, done.stderr
+    succeeds("run", "op", folder, "LeakyRelu", *given)
     assert np.load(tmp_path / "y.npy").tolist() == [[-0.5, 2.0]]
 
 
@@ -96,8 +94,7 @@ def test_a_package_of_the_layout_snpe_is_built_and_runs(tmp_path: Path) -> None:
     assert b"libUdoSoftmaxUdoPackageImplCpu.so\0" in (made / "libUdoSoftmaxUdoPackageReg.so").read_bytes()
     np.save(tmp_path / "x.npy", np.zeros((1, 4), np.float32))
     given = ("--input", f"Placeholder={tmp_path / 'x.npy'}", "--output", f"Output={tmp_path / 'y.npy'}")
-    done = udogen("run", "op", folder, "Softmax", *given)
-    assert done.returncode == 0, done.stderr
+    succeeds("run", "op", folder, "Softmax", *given)
     assert np.allclose(np.load(tmp_path / "y.npy"), 0.25)
 
 
@@ -106,7 +103,7 @@ def test_what_make_builds_lies_at_the_same_place(tmp_path: Path) -> None:
     folder = tmp_path / "LeakyReluPackage"
     build(folder)
     by_cmake = sorted(folder.glob("libs/**/*.so"))
-    assert make(folder, "cpu_x86").returncode == 0
+    make_well(folder, "cpu_x86")
     assert sorted(folder.glob("libs/**/*.so")) == by_cmake
 
 
@@ -145,8 +142,9 @@ def test_who_had_it_once_keeps_it(tmp_path: Path) -> None:
 
 
 def test_what_cmake_does_not_build_is_reported(tmp_path: Path) -> None:
-    done = udogen("generate", ROOT / "examples/leaky_relu/LeakyRelu.xml", "--backend", "htp", "--cmake", "-o", tmp_path)
-    assert done.returncode == 0
+    done = succeeds(
+        "generate", ROOT / "examples/leaky_relu/LeakyRelu.xml", "--backend", "htp", "--cmake", "-o", tmp_path
+    )
     assert "--gen_cmakelists changes nothing in" in done.stderr
     assert not list(tmp_path.glob("*/CMakeLists.txt"))
 

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from tests.command_line import udogen
-from tests.making import COMPILERS, ONE_KERNEL, ONE_OP, compiler, make
+from tests.command_line import succeeds, udogen
+from tests.making import COMPILERS, ONE_KERNEL, ONE_OP, compiler, make, make_well
 from tests.opdef.texts import collection, op, param, tensor
 from udogen.backends.converter import LIBRARY, SUFFIX
 from udogen.configs.load import load
@@ -65,11 +65,10 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return the package of CONFIG, generated and built."""
     out = tmp_path_factory.mktemp("out")
     (out / "demo.xml").write_text(CONFIG)
-    done = udogen("generate", out / "demo.xml", "-cop", "-o", out, "--json")
-    assert done.returncode == 0, done.stderr
+    done = succeeds("generate", out / "demo.xml", "-cop", "-o", out, "--json")
     folder = out / f"Demo{SUFFIX}"
     assert {"folder": str(folder), "backend": "converter"}.items() <= json.loads(done.stdout)["packages"][-1].items()
-    assert make(folder, "cpu_x86").returncode == 0
+    make_well(folder, "cpu_x86")
     return folder
 
 
@@ -266,8 +265,7 @@ def test_all_valid_is_no_type(tmp_path: Path) -> None:
 
 def test_gaps_are_reported_with_their_place(tmp_path: Path) -> None:
     (tmp_path / "demo.xml").write_text(CONFIG)
-    done = udogen("generate", tmp_path / "demo.xml", "--converter", "-o", tmp_path)
-    assert done.returncode == 0
+    done = succeeds("generate", tmp_path / "demo.xml", "--converter", "-o", tmp_path)
     assert "the config does not give the shape of output `z` of `Two` for converters" in done.stderr
     assert "`y` of `Element`" not in done.stderr
     assert udogen("generate", tmp_path / "demo.xml", "-cop", "--strict", "-o", tmp_path).returncode == 2
@@ -290,10 +288,8 @@ def test_your_code_stays_when_an_op_comes(tmp_path: Path) -> None:
 
 
 def test_other_verbs_leave_it_alone(tmp_path: Path) -> None:
-    done = udogen("generate", ONE_OP, "-cop", "--kernels", ONE_KERNEL, "-o", tmp_path)
-    assert done.returncode == 0, done.stderr
+    succeeds("generate", ONE_OP, "-cop", "--kernels", ONE_KERNEL, "-o", tmp_path)
     done = udogen("build", "-C", tmp_path)
     assert done.returncode == 0 and done.stdout.count("compiled)") == 2, done.stdout + done.stderr
-    done = udogen("inspect", tmp_path, "--no-register")
-    assert done.returncode == 0, done.stdout
+    done = succeeds("inspect", tmp_path, "--no-register")
     assert f"{LIBRARY}: a converter op package" in done.stdout

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from tests.hexagon.running import need_tools, on_hexagon
-from tests.making import ROOT, make, make_packages, need_opencl, need_runtime, op_session
+from tests.making import ROOT, make_packages, make_well, need_opencl, need_runtime, op_session, refused
 from udogen.backends import htp_files
 from udogen.configs.load import load
 from udogen.errors import RunFailed
@@ -86,8 +86,7 @@ def generated(backend: str, out: Path) -> Path:
 
 def compiled(backend: str, out: Path) -> Built:
     folder = generated(backend, out)
-    done = make(folder, f"{backend}_x86")
-    assert done.returncode == 0, done.stderr
+    make_well(folder, f"{backend}_x86")
     return find_built(folder, backend=backend)
 
 
@@ -146,10 +145,8 @@ def test_on_the_dsp(tmp_path: Path) -> None:
         (ParamArg("table", np.array([7, 7], "i4"), "INT_32"), "table"),
     ):
         other = OpCall("Shift", whole.package, whole.inputs, whole.outputs, (param,))
-        with pytest.raises(RunFailed) as caught:
+        with refused(f"parameter `{dtype}` is not its default, and no other value is supported"):
             on_hexagon(built, other)
-        text = "\n".join([caught.value.message, *caught.value.details])
-        assert f"parameter `{dtype}` is not its default, and no other value is supported" in text
 
 
 DEFAULTS = (
@@ -178,20 +175,16 @@ def test_the_default_itself_may_be_given(cpu: Built) -> None:
     ids=lambda param: f"{param.name} {param.value}",
 )
 def test_any_other_value_is_refused_with_a_sentence(cpu: Built, param: ParamArg) -> None:
-    with pytest.raises(RunFailed) as caught:
+    with refused(f"parameter `{param.name}` is not its default, and no other value is supported; leave it out"):
         by_hand(cpu, {"x": X}, (param,))
-    text = "\n".join([caught.value.message, *caught.value.details])
-    assert f"parameter `{param.name}` is not its default, and no other value is supported; leave it out" in text
 
 
 @pytest.mark.parametrize("static", [True, False])
 def test_of_an_input_too(cpu: Built, static: bool) -> None:
     """Data that is given at execution time cannot be known to be the default."""
     weights = WEIGHTS if not static else WEIGHTS + 1
-    with pytest.raises(RunFailed) as caught:
+    with refused("input 2 `weights` is not its default, and no other value is supported; leave it out"):
         by_hand(cpu, {"x": X, "bias": BIAS, "weights": weights}, (), **({"weights": True} if static else {}))
-    text = "\n".join([caught.value.message, *caught.value.details])
-    assert "input 2 `weights` is not its default, and no other value is supported; leave it out" in text
 
 
 @pytest.mark.parametrize("params", [{"k": 0.2}, {"mode": "far"}, {"table": [7, 8]}, {"table": [7]}])

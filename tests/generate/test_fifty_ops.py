@@ -18,8 +18,8 @@ from udogen.runtime import OpSession
 from udogen.runtime.built import find_built
 from udogen.runtime.op.request import CallOptions, make_call
 from udogen.verify.options import TestOptions
+from udogen.verify.planning import plan
 from udogen.verify.test_files.read import load_test_files
-from udogen.verify.test_run import plan
 
 COUNT = 50
 

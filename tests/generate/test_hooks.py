@@ -2,10 +2,22 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
-from tests.making import KERNELS, ROOT, close_op_sessions, htp_package, op_session
+from tests.making import (
+    KERNELS,
+    ONE_KERNEL,
+    ONE_OP,
+    ROOT,
+    close_op_sessions,
+    htp_package,
+    make_packages,
+    op_session,
+    refused,
+)
 from udogen.errors import RunFailed
 from udogen.runtime.built import Built
 from udogen.runtime.op.calls import OpResult
@@ -41,9 +53,8 @@ def test_what_is_prepared_once_serves_each_execution(built: Built, power: int) -
 
 
 def test_preparation_may_fail(built: Built) -> None:
-    with pytest.raises(RunFailed) as output:
+    with refused("power 9 is too high"):
         run(built, "Prepared", Q, power=9)
-    assert "power 9 is too high" in "\n".join([output.value.message, *output.value.details])
 
 
 @pytest.mark.parametrize(
@@ -108,3 +119,26 @@ def test_what_is_counted(built: Built) -> None:
         "Late: taken by HookPackage when the graph was prepared: a rewrite of its own replaced the node, or HTP "
         "computed it as a constant; then 3 kernel calls of its ops"
     )
+
+
+def test_a_package_has_the_code_that_its_kernels_and_its_ops_need(tmp_path: Path) -> None:
+    """Code for hooks, and for the order of parameters; each arrives when the package is generated again."""
+    text = ONE_OP.read_text("utf-8").replace("<SupportedBackend>CPU<", "<SupportedBackend>HTP<")
+    config = tmp_path / "One.xml"
+    config.write_text(text, "utf-8")
+
+    def generated() -> tuple[Path, bool, bool]:
+        [made] = make_packages([config], tmp_path / "out", kernels=ONE_KERNEL)
+        header, support = made.folder / "include/udogen.hpp", made.folder / "src/udogen_htp.cpp"
+        return made.folder, "class Kernel {" in header.read_text(), "class ValidatedNodes {" in support.read_text()
+
+    folder, has_hooks, has_order = generated()
+    assert (has_hooks, has_order) == (False, False)
+    kernel = folder / "src/ops/LeakyRelu.cpp"
+    kernel.write_text(
+        kernel.read_text() + "\nvoid ops::LeakyReluPackage::LeakyRelu::hooks(Hooks& op) { op.sameTypes(); }\n"
+    )
+    assert generated()[1:] == (True, False)
+    one = text[text.index("<Parameter>") : text.index("</Parameter>") + len("</Parameter>")]
+    config.write_text(text.replace(one, one + one.replace("alpha", "beta")), "utf-8")
+    assert generated()[1:] == (True, True)

@@ -16,8 +16,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.command_line import udogen
-from tests.making import CONFIGS, CORPUS, ONE_OP, ROOT, make, make_packages
+from tests.command_line import succeeds, udogen
+from tests.making import CONFIGS, CORPUS, ONE_OP, ROOT, make, make_packages, make_well
 from udogen import resources
 from udogen.build import tools
 from udogen.configs.load import load
@@ -51,8 +51,7 @@ def built_with(sdk: Path, out: Path, config: Path, kernels: Path | None = None) 
     """Build the library of a package of this config, by plain make, with every warning an error."""
     [made] = make_packages([config], out, chosen=["htp"], kernels=kernels, htp_api="core", layout="qnn")
     assert not (made.folder / "include" / "QNN").exists(), "only the SDK's headers"
-    done = make(made.folder, "htp_x86", cxx="g++", flags="-O0 -Wpedantic -Wshadow -Wconversion", QNN_SDK_ROOT=str(sdk))
-    assert done.returncode == 0, done.stdout + done.stderr
+    make_well(made.folder, "htp_x86", cxx="g++", flags="-O0 -Wpedantic -Wshadow -Wconversion", QNN_SDK_ROOT=str(sdk))
     return made.folder / "build" / "x86_64-linux-clang" / f"libQnn{made.plan.package}.so"
 
 
@@ -352,21 +351,19 @@ def test_what_is_missing_is_reported_before_anything_is_compiled(sdk: Path, tmp_
         assert "with libc++" in refused(QNN_SDK_ROOT=str(sdk), X86_CXX="g++")
     done = make(made.folder, "htp_x86", QNN_SDK_ROOT="")
     assert done.returncode != 0 and "set QNN_SDK_ROOT to its folder" in done.stderr
-    assert make(made.folder, "clean").returncode == 0
+    make_well(made.folder, "clean")
 
 
 def test_udogen_builds_with_a_compiler_that_has_libcxx(sdk: Path, tmp_path: Path) -> None:
     if not tools.zig():
         pytest.skip("zig is not installed")
     [made] = make_packages([CONFIGS / "both.xml"], tmp_path, chosen=["htp"], htp_api="core", kernels=KERNELS)
-    done = udogen("build", "htp_x86", "-C", made.folder, "--json", env={**NO_SDK, "QNN_SDK_ROOT": str(sdk)})
-    assert done.returncode == 0, done.stdout + done.stderr
+    succeeds("build", "htp_x86", "-C", made.folder, "--json", env={**NO_SDK, "QNN_SDK_ROOT": str(sdk)})
     assert sdk_build_id(find_built(made.folder, backend="htp").library) == BUILD_ID
 
 
 def test_an_interface_of_htp_without_a_package_for_htp_is_noted(tmp_path: Path) -> None:
-    done = udogen("generate", ONE_OP, "-o", tmp_path, "--htp-api", "core")
-    assert done.returncode == 0
+    done = succeeds("generate", ONE_OP, "-o", tmp_path, "--htp-api", "core")
     assert "--htp-api core changes nothing: there is no package for HTP here" in done.stderr
 
 
@@ -412,8 +409,7 @@ def test_the_examples_with_the_headers_of_a_real_sdk(example: str, tmp_path: Pat
         out = tmp_path / str(number)
         make_packages([each.config], out, chosen=["htp"], kernels=each.kernels, htp_api="core")
         env = {**NO_SDK, "QNN_SDK_ROOT": REAL_SDK, "EXTRA_CXXFLAGS": "-Werror"}
-        done = udogen("build", "htp_x86", "-C", out, env=env)
-        assert done.returncode == 0, done.stderr
+        succeeds("build", "htp_x86", "-C", out, env=env)
         if not REAL_HTP:
             continue
         cases = [case for case in each.cases if case.backend == "htp"]

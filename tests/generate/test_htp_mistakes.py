@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.command_line import udogen
-from tests.making import KERNELS, ONE_KERNEL, ONE_OP, ROOT, htp_package, make, make_packages
+from tests.command_line import succeeds, udogen
+from tests.making import KERNELS, ONE_KERNEL, ONE_OP, ROOT, htp_package, make_packages, make_well
 
 SMALL = np.ones((1, 2, 2, 4), np.float32)
 
@@ -21,7 +21,7 @@ def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name in ("Faults", "Hooks"):
         htp_package(ROOT / "tests" / "configs" / f"{name}.xml", folder, KERNELS / name.lower())
     [made] = make_packages([ONE_OP], folder, kernels=ONE_KERNEL)
-    assert make(made.folder, "cpu_x86").returncode == 0
+    make_well(made.folder, "cpu_x86")
     np.save(folder / "small.npy", SMALL)
     np.save(folder / "large.npy", np.ones((1, 256, 256, 64), np.float32))
     return folder
@@ -92,8 +92,7 @@ def test_a_mistake_is_a_sentence(out: Path, arguments: tuple[str, ...], printed:
 
 @pytest.mark.parametrize("chosen", [("--soc", "SM8750"), ("--soc", "69"), ("--soc", "V79"), ("--arch", "v79")])
 def test_htp_prepares_for_a_processor_or_a_version(out: Path, chosen: tuple[str, str]) -> None:
-    done = udogen("run", "op", "HookPackage", "Chosen", *HTP, "--input", "x=small.npy", *chosen, cwd=out)
-    assert done.returncode == 0, done.stderr
+    succeeds("run", "op", "HookPackage", "Chosen", *HTP, "--input", "x=small.npy", *chosen, cwd=out)
 
 
 def test_a_processor_that_nobody_knows_is_misuse(out: Path) -> None:

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.command_line import udogen
+from tests.command_line import succeeds, udogen
 from tests.generate.test_regenerate import HEADER, KERNEL, Work
 from tests.hostile import kill_generate
 from tests.making import ONE_OP, ROOT, make_packages
@@ -188,8 +188,7 @@ def test_two_at_once_leave_whole_trees(tmp_path: Path) -> None:
 
 def test_folders_that_were_created_for_nothing_go(tmp_path: Path) -> None:
     softmax = ROOT / "examples/softmax/SoftmaxAxis.xml"
-    done = udogen("generate", ONE_OP, "-o", tmp_path / "a/b", "--dry-run")
-    assert done.returncode == 0, done.stderr
+    succeeds("generate", ONE_OP, "-o", tmp_path / "a/b", "--dry-run")
     packages, _ = load([softmax])
     taken = tmp_path / "c" / packages[0].name
     taken.mkdir(parents=True)

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.command_line import udogen
-from tests.making import ONE_KERNEL, ONE_OP, ROOT, make, make_packages
+from tests.command_line import succeeds, udogen
+from tests.making import ONE_KERNEL, ONE_OP, ROOT, make_packages, make_well
 from udogen.resources import content_key
 
 FIRST = ONE_OP
@@ -110,8 +110,7 @@ def work(tmp_path: Path) -> Work:
 
 
 def compiles(work: Work) -> None:
-    done = make(work.package)
-    assert done.returncode == 0, done.stdout + done.stderr
+    make_well(work.package)
 
 
 def test_twice_the_same_changes_nothing(work: Work) -> None:
@@ -208,20 +207,13 @@ def test_edits_of_the_same_lines_conflict_and_both_stay(work: Work) -> None:
     assert (work.package / "src/ops/Twice.cpp").is_file(), "all that does not conflict is written"
 
 
-def test_a_conflict_in_json(work: Work) -> None:
-    work.edit(HEADER, "  float alpha = 0.01f;\n", "  float alpha = 0.01f;\n  float mine = 1.0f;\n")
-    work.grow()
-    done = work.generate("--json")
-    assert done.returncode == 2
-    result = json.loads(done.stdout)
-    assert (result["ok"], result["error"]["kind"]) == (False, "conflict")
-    assert HEADER in result["error"]["details"][0]
-
-
 def test_a_conflict_is_settled_by_taking_either_file(work: Work) -> None:
     work.edit(HEADER, "  float alpha = 0.01f;\n", "  float alpha = 0.01f;\n  float mine = 1.0f;\n")
     work.grow()
-    assert work.generate().returncode == 2
+    done = work.generate("--json")
+    result = json.loads(done.stdout)
+    assert (done.returncode, result["ok"], result["error"]["kind"]) == (2, False, "conflict")
+    assert HEADER in result["error"]["details"][0]
     assert f"{HEADER}.udogen-new is still to be merged" in work.generate().stdout
     shutil.move(work.package / f"{HEADER}.udogen-new", work.package / HEADER)
     assert set(work.actions().values()) == {"unchanged"}
@@ -258,11 +250,7 @@ def test_a_folder_with_foreign_files_is_left_alone(tmp_path: Path) -> None:
     assert done.returncode == 2
     assert "Makefile" in done.stderr and "did not generate" in done.stderr
     assert work.state() == before
-
-
-def test_a_link_that_leads_nowhere_is_a_foreign_file(tmp_path: Path) -> None:
-    work = Work(tmp_path)
-    work.package.mkdir(parents=True)
+    (work.package / "Makefile").unlink()
     (work.package / "Makefile").symlink_to("nowhere")
     assert work.generate().returncode == 2
     assert (work.package / "Makefile").is_symlink()
@@ -302,12 +290,8 @@ def test_output_that_is_a_file(tmp_path: Path, below: str) -> None:
     assert done.returncode == 2
     assert f"{tmp_path / 'file'} is a file" in done.stderr
     assert (tmp_path / "file").read_text() == "mine\n"
-
-
-def test_output_with_an_impossible_name(tmp_path: Path) -> None:
     done = udogen("generate", FIRST, "-o", tmp_path / ("x" * 300))
-    assert done.returncode == 2
-    assert "Traceback" not in done.stderr and "too long" in done.stderr
+    assert done.returncode == 2 and "too long" in done.stderr
 
 
 def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
@@ -366,8 +350,7 @@ def test_the_diff_can_be_applied(work: Work) -> None:
 
 def test_packages_beside_each_other_and_a_linked_folder(work: Work, tmp_path: Path) -> None:
     before = work.state()
-    done = udogen("generate", ROOT / "examples/softmax/SoftmaxAxis.xml", "-o", work.out)
-    assert done.returncode == 0
+    succeeds("generate", ROOT / "examples/softmax/SoftmaxAxis.xml", "-o", work.out)
     assert {path: entry for path, entry in work.state().items() if path in before} == before
     elsewhere = tmp_path / "elsewhere"
     work.package.rename(elsewhere)
@@ -382,8 +365,7 @@ def test_the_output_depends_on_nothing_but_the_input(work: Work, tmp_path: Path)
     home = tmp_path / "home"
     home.mkdir()
     env = {"HOME": str(home), "XDG_CACHE_HOME": "", "TZ": "Asia/Tokyo", "LC_ALL": "C", "USER": "somebody"}
-    done = udogen("generate", work.config.name, "-o", "other", cwd=tmp_path, env={**env, "PYTHONHASHSEED": "7"})
-    assert done.returncode == 0, done.stderr
+    succeeds("generate", work.config.name, "-o", "other", cwd=tmp_path, env={**env, "PYTHONHASHSEED": "7"})
     own = {path: content for path, (content, _) in work.state().items()}
     root = tmp_path / "other"
     theirs = {str(path.relative_to(root)): path.read_bytes() for path in root.rglob("*") if path.is_file()}
@@ -433,8 +415,7 @@ def test_a_manifest_that_is_broken_is_reported(work: Work, text: str) -> None:
 
 def test_finished_kernels_are_taken(tmp_path: Path) -> None:
     kernels = ONE_KERNEL
-    done = udogen("generate", FIRST, "-o", tmp_path, "--kernels", kernels)
-    assert done.returncode == 0
+    succeeds("generate", FIRST, "-o", tmp_path, "--kernels", kernels)
     written = tmp_path / "LeakyReluPackage" / KERNEL
     assert written.read_bytes() == (kernels / "LeakyRelu.cpp").read_bytes()
     assert udogen("generate", FIRST, "-o", tmp_path, "--kernels", tmp_path / "none").returncode == 2

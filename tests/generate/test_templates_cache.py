@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.making import ONE_OP, ROOT, make_packages
-from udogen import resources
-from udogen.generate import render
+from udogen import mako_templates, resources
 
 CONFIG = ONE_OP
 MAKEFILE = "qnn/shared/Makefile.mako"
@@ -23,15 +22,15 @@ def templates(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]
     copy = Path(shutil.copytree(ROOT / "templates", tmp_path / "templates"))
     monkeypatch.setattr(resources, "templates", lambda: copy)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    render._lookup.cache_clear()
+    mako_templates._lookup.cache_clear()
     for path in copy.rglob("*.mako"):
         os.utime(path, (1_580_601_600, 1_580_601_600))
     yield copy
-    render._lookup.cache_clear()
+    mako_templates._lookup.cache_clear()
 
 
 def makefile(out: Path) -> str:
-    render._lookup.cache_clear()  # like a new process
+    mako_templates._lookup.cache_clear()  # like a new process
     [made] = make_packages([CONFIG], out)
     return made.rendered["Makefile"].decode("utf-8")
 

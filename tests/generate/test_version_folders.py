@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests import vendor_generators
-from tests.command_line import udogen
+from tests.command_line import succeeds, udogen
 
 FLOAT = "FLOAT_32"
 
@@ -37,8 +37,7 @@ def test_one_folder_for_each_version(config: Path, tmp_path: Path) -> None:
         (("--force-generation", "--dsp-folders"), {"DSP_V66", "DSP_V68", "DSP_V73"}),
         ((), {"DSP_V66", "DSP_V68", "DSP_V73"}),  # a package that has them keeps them
     ):
-        done = udogen("generate", config, "-o", tmp_path, *flags)
-        assert not done.returncode, done.stderr
+        succeeds("generate", config, "-o", tmp_path, *flags)
         assert folders(tmp_path / "Pack") == wanted
     makefile = (tmp_path / "Pack/Makefile").read_text()
     for version in ("v66", "v68", "v73"):
@@ -65,8 +64,7 @@ def test_an_sdk_without_qhpi_makes_packages_of_its_own_interface(config: Path, t
         (old, (), False, ""),
         (new, ("-f",), False, ""),
     ):
-        done = udogen("generate", config, "-o", tmp_path, *flags, env=env)
-        assert not done.returncode, done.stderr
+        done = succeeds("generate", config, "-o", tmp_path, *flags, env=env)
         assert (tmp_path / "Pack/.sdk/htp/htp_core.mk").exists() == core
         assert said in done.stderr and bool(said) == ("QHPI" in done.stderr)
 

@@ -11,7 +11,7 @@ import pytest
 
 from tests.command_line import udogen
 from tests.hexagon.running import Array, need_tools, on_hexagon, on_x86
-from tests.making import ROOT, make, make_packages, need_runtime
+from tests.making import ROOT, make_packages, make_well, need_runtime
 from udogen.runtime.built import Built, find_source
 from udogen.runtime.hexagon.session import HexagonSession
 from udogen.runtime.hexagon.wire import KernelChoice
@@ -31,7 +31,7 @@ def test_the_examples_agree_with_numpy_and_with_qualcomms_emulator(name: str, tm
         if not cases:
             continue
         [made] = make_packages([example.config], tmp_path / str(number), chosen=["htp"], kernels=example.kernels)
-        assert make(made.folder, "dsp_x86" if made.plan.layout == "snpe" else "htp_x86").returncode == 0
+        make_well(made.folder, "dsp_x86" if made.plan.layout == "snpe" else "htp_x86")
         built = find_source(made.folder, backend="htp")
         for outcome in run_cases(built, cases, backend="hexagon", options=TestOptions(loops=1)):
             assert outcome.passed, (outcome.case.name, outcome.max_error)

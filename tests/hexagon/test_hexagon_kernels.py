@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tests.hexagon.running import Array, called, need_tools, on_hexagon, on_x86
-from tests.making import ROOT, make, make_packages
+from tests.making import ROOT, make_packages, make_well
 from udogen.backends import architectures
 from udogen.errors import RunFailed
 from udogen.runtime import OpFailed, OpRefused
@@ -93,7 +93,7 @@ def hooks(tmp_path_factory: pytest.TempPathFactory) -> Built:
     [made] = make_packages(
         [ROOT / "tests" / "configs" / "Hooks.xml"], tmp_path_factory.mktemp("hooks"), kernels=kernels
     )
-    assert make(made.folder, "htp_x86").returncode == 0
+    make_well(made.folder, "htp_x86")
     return find_source(made.folder, backend="htp")
 
 

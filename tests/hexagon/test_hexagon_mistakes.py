@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.command_line import udogen
+from tests.command_line import succeeds, udogen
 from tests.hexagon.running import called, on_hexagon
 from tests.making import CONFIGS, ROOT, make_packages, need_packets
 from udogen.build import tools
@@ -102,8 +102,7 @@ def command(raw: Built, tmp_path: Path) -> list[Any]:
 
 def test_run_op(command: list[Any], tmp_path: Path) -> None:
     need_packets()
-    done = udogen(*command, "--backend", "hexagon", "--count", "--output", f"y={tmp_path / 'y.npy'}")
-    assert done.returncode == 0, done.stderr
+    done = succeeds(*command, "--backend", "hexagon", "--count", "--output", f"y={tmp_path / 'y.npy'}")
     head, output, total, *functions = done.stdout.splitlines()
     assert head.startswith("Raw::Add ran on Hexagon v73 under qemu-hexagon ")
     assert head.endswith("(kernel Add_main on main)") and "µs" not in head

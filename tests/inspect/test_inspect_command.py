@@ -80,7 +80,7 @@ def test_the_library_of_a_package_is_recognised(out: Path) -> None:
     assert found["target"] == "htp_x86"
     copied = Path(shutil.copy(library, out.parent / "libElsewhere.so"))
     [found] = reply(copied, "--no-register")["libraries"]
-    assert (found["target"], found["verdict"], found["registered"]) == (None, "will register", None)
+    assert (found["target"], found["verdict"], found["registered"]) == (None, "should register", None)
 
 
 def test_a_folder_that_was_renamed_and_sources_that_changed(out: Path, tmp_path: Path) -> None:
@@ -134,7 +134,7 @@ def test_the_skel_of_an_sdk(tmp_path: Path, make_for: Make) -> None:
     folder.mkdir(parents=True)
     shutil.copy(make_for("hexagon v73", "-DSKEL", "-DNO_PROVIDER", name="libQnnHtpV73Skel.so"), folder)
     [found] = reply(make_for("hexagon v73", "-DQHPI"), QNN_SDK_ROOT=str(tmp_path))["libraries"]
-    assert (found["verdict"], found["against"]["origin"]) == ("will register", "QNN_SDK_ROOT")
+    assert (found["verdict"], found["against"]["origin"]) == ("should register", "QNN_SDK_ROOT")
     assert found["against"]["sdk"] == "v2.99.0.991231235959"
     reply(make_for("hexagon v75", "-DQHPI"), code=3, QNN_SDK_ROOT=str(tmp_path))
 

@@ -21,7 +21,7 @@ def device() -> Path:
 @pytest.mark.parametrize("version", VERSIONS)
 def test_a_package_for_each_hexagon(version: str, make_for: Make, look: Look, device: Path) -> None:
     found = look(make_for(f"hexagon {version}", "-DQHPI"), device)
-    assert (found.verdict, shown(found)) == ("will register", "")
+    assert (found.verdict, shown(found)) == ("should register", "")
     assert found.evidence is not None
     assert found.evidence.runtime.main.path.name == f"libQnnHtp{version.upper()}Skel.so"
     assert found.evidence.runtime.sdk == SDK
@@ -40,7 +40,7 @@ def test_a_package_for_the_arm_side(make_for: Make, look: Look, device: Path) ->
     package = make_for("aarch64", "-DQHPI")
     for against in (device, device / "libQnnHtp.so"):  # QHPI is in libQnnHtpPrepare.so next to it
         found = look(package, against)
-        assert (found.verdict, shown(found)) == ("will register", "")
+        assert (found.verdict, shown(found)) == ("should register", "")
     message = shown(look(package, device / "libQnnHtpV73Skel.so"))
     assert "it is built for aarch64, libQnnHtpV73Skel.so for hexagon v73" in message
 

@@ -16,17 +16,17 @@ from udogen.build import elf
 from udogen.errors import RunFailed
 from udogen.runtime.failures import OlderRecords
 from udogen.runtime.package_queries import read_records
-from udogen.runtime.worker import stub_library
+from udogen.runtime.worker.loaded_package import STUB_MACHINE, STUB_SLOT, stub_library
 
-pytestmark = pytest.mark.skipif(platform.machine() != stub_library.MACHINE, reason="the stand-in is x86_64 code")
+pytestmark = pytest.mark.skipif(platform.machine() != STUB_MACHINE, reason="the stand-in is x86_64 code")
 NAME = "qhpi_register_ops_v1"
 
 
 def test_the_stand_in_is_a_library_like_any_other(tmp_path: Path) -> None:
     path = tmp_path / "stub_library.so"
-    path.write_bytes(stub_library.library(NAME, ["qhpi_tensor_shape", "qhpi_op_name"]))
+    path.write_bytes(stub_library(NAME, ["qhpi_tensor_shape", "qhpi_op_name"]))
     found = elf.read(path)
-    assert set(found.exports) == {stub_library.SLOT, NAME, "qhpi_tensor_shape", "qhpi_op_name"}
+    assert set(found.exports) == {STUB_SLOT, NAME, "qhpi_tensor_shape", "qhpi_op_name"}
     assert found.soname == "udogen-stub" and not found.executable_stack and not found.needed
     message = subprocess.run(["readelf", "-lWd", str(path)], capture_output=True, text=True, check=True)
     assert "Warning" not in message.stderr and "Error" not in message.stderr

@@ -35,7 +35,7 @@ def test_packages_that_register(make: Make, look: Look, htp: Path, cpu: Path) ->
 def test_without_registering_nothing_of_the_library_runs(make: Make, look: Look, htp: Path) -> None:
     crashes = make("-DQHPI", "-DCRASHES")
     found = look(crashes, htp)
-    assert found.verdict == "will register"
+    assert found.verdict == "should register"
     assert found.evidence is not None and found.evidence.registered is None
     found = look(crashes, htp, register=True)
     assert found.verdict == "will not register"
@@ -129,7 +129,7 @@ def test_the_release_of_a_package_in_the_c_plus_plus_style(make: Make, look: Loo
     same, other, none = (make(*stub, *flag) for flag in (
         ['-DBUILD_ID="v2.99.0.991231235959_7"'], ['-DBUILD_ID="v2.43.0.260129000000"'], []
     ))  # fmt: skip
-    assert look(same, runtime).verdict == "will register"
+    assert look(same, runtime).verdict == "should register"
     found = look(other, runtime)
     assert found.verdict == "will not register"
     assert "built with the headers of SDK v2.43.0.260129000000, the runtime is of v2.99.0.991231235959" in shown(found)
@@ -139,7 +139,7 @@ def test_the_release_of_a_package_in_the_c_plus_plus_style(make: Make, look: Loo
 
 def test_qhpi_needs_a_runtime_that_has_it(make: Make, look: Look, tmp_path: Path) -> None:
     runtime = make(SKEL, "-DNO_PROVIDER", name="libQnnHtp.so", folder=tmp_path)
-    assert look(make("-DQHPI"), runtime).verdict == "will register"
+    assert look(make("-DQHPI"), runtime).verdict == "should register"
     runtime.write_bytes(runtime.read_bytes().replace(b"v2.99.0", b"v2.46.0"))
     assert "use a runtime of SDK 2.47 or later" in shown(look(make("-DQHPI"), runtime))
 
@@ -155,11 +155,11 @@ def test_a_hexagon_library_and_a_skel(make_for: Make, look: Look) -> None:
     assert found.verdict == "cannot be judged"
     assert "no runtime was found to compare it with = give the libQnnHtpV73Skel.so" in shown(found)
     for against in (skel, skel.parent):  # the symbols that the skel imports must be in its system
-        assert look(package, against).verdict == "will register"
+        assert look(package, against).verdict == "should register"
     found = look(make_for("hexagon v73", "-DQHPI", "-DNEEDS_MALLOC"), skel)
     assert "malloc = the device has __wrap_malloc: link with -Wl,--wrap=malloc" in shown(found)
     found = look(make_for("hexagon v73", "-DQHPI", "-DNEEDS_WEAK"), skel)
-    assert found.verdict == "will register" and found.evidence is not None
+    assert found.verdict == "should register" and found.evidence is not None
     assert list(found.evidence.resolution.assumed) == ["HAP_perhaps"]
     found = look(make_for("hexagon v73", "-DQHPI", "-DMISSING"), skel)
     assert "undefined_symbol = avoid them, link them in" in shown(found)
@@ -171,7 +171,7 @@ def test_another_version_of_hexagon(make_for: Make, look: Look) -> None:
     assert found.verdict == "will not register"
     assert "built for Hexagon v75, libQnnHtpV73Skel.so is for v73, which is older = build htp_v73" in shown(found)
     found = look(make_for("hexagon v69", "-DQHPI"), skel)
-    assert found.verdict == "will register, but"
+    assert found.verdict == "should register, but"
 
 
 def test_a_library_that_is_not_on_the_device(make_for: Make, look: Look) -> None:
@@ -179,7 +179,7 @@ def test_a_library_that_is_not_on_the_device(make_for: Make, look: Look) -> None
     pushed = make_for("hexagon v73", "-DNO_PROVIDER", "-DNEEDS_HAP", name="libpushed.so")
     package = make_for("hexagon v73", "-DQHPI", linked=(str(pushed),))
     assert "it needs libpushed.so, which the runtime does not need itself" in shown(look(package, skel))
-    assert look(package, skel, pushed).verdict == "will register"
+    assert look(package, skel, pushed).verdict == "should register"
 
 
 def test_a_runtime_of_another_machine(make: Make, make_for: Make, look: Look, htp: Path) -> None:

@@ -235,7 +235,3 @@ REFUSED = {"reduce": Loud(), "print": print, "system": os.system, "array": array
 def test_a_message_that_calls_anything_else_is_refused(inside: object) -> None:
     with pytest.raises(UnknownMessage, match="is unknown"):
         received(frame(pickle.dumps(Blocks((inside,)))))
-
-
-def test_frames_are_numbered() -> None:
-    assert received(frames(Text("1"), Text("2")), 2) == [Text("1"), Text("2")]

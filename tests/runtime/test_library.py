@@ -11,7 +11,8 @@ from probe import Build
 
 from udogen.build.tools import Environment
 from udogen.errors import RunFailed, ToolMissing, UsageError
-from udogen.runtime import find_runtime, interface_providers, library
+from udogen.runtime import find_runtime, library
+from udogen.runtime.library import interface_providers
 
 
 def test_the_wheel_is_found_without_importing_it(build: Build) -> None:

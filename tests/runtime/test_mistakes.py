@@ -17,6 +17,8 @@ from probe import PROVIDER, Build, X, call, result, tensor
 
 from udogen.errors import RunFailed
 from udogen.runtime import OpCall, OpCrashed, OpFailed, OpRefused, OpSession, OpTimedOut, ParamArg, RegistrationFailed
+from udogen.runtime.failures import OutOfBounds
+from udogen.verify import runner
 
 
 def children() -> set[int]:
@@ -108,7 +110,7 @@ def refused_by_udogen_or_the_package() -> dict[str, tuple[OpCall, type[RunFailed
         ),
         "an error": (call("Fails", params=(ParamArg("code", 17, "UINT_32"),)), OpFailed, "returned 17 when", ""),
         "not made": (call("FailCreate"), OpFailed, "createOpImpl.*1002.*no memory for the table", ""),
-        "overrun": (call("Overrun"), OpFailed, "past the end of its output `y`", ""),
+        "overrun": (call("Overrun"), OutOfBounds, "past the end of its output `y`", ""),
     }
 
 
@@ -138,6 +140,11 @@ def test_an_op_that_ends_the_process_ends_one_call(session: OpSession, op: str, 
         session.run(call(op))
     assert caught.value.hint
     np.testing.assert_array_equal(session.run(call("AddOne")).outputs["y"], X + 1)
+
+
+def test_what_an_op_must_not_do_is_no_refusal() -> None:
+    refusals = [kind for kind in (OpFailed, OpRefused, OutOfBounds) if runner.is_refusal(kind("in whichever words"))]
+    assert refusals == [OpFailed, OpRefused]
 
 
 # ---- nothing is left behind ---------------------------------------------------------------------------

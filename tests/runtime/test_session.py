@@ -25,6 +25,7 @@ def test_an_op_runs(session: OpSession) -> None:
     assert 0 < answer.times.execute < 1
     assert answer.runtime.name == "CPU_QTI_AISW"
     assert answer.runtime.build_id.startswith("v2.")
+    assert session.package.name == "Probe" and "AddOne" in session.package.operations
 
 
 def test_one_worker_serves_many_calls(session: OpSession) -> None:
@@ -34,11 +35,6 @@ def test_one_worker_serves_many_calls(session: OpSession) -> None:
         answer = session.run(call("AddOne", params=(ParamArg("step", step, "INT_32"),)))
         np.testing.assert_array_equal(answer.outputs["y"], X + step)
     assert session.pid == pid
-
-
-def test_the_name_and_ops_of_the_package(session: OpSession) -> None:
-    assert session.package.name == "Probe"
-    assert "AddOne" in session.package.operations
 
 
 @pytest.mark.parametrize(
@@ -128,9 +124,7 @@ def test_phases_are_announced(probe: Path) -> None:
     with OpSession(probe, PROVIDER, timeout=20, on_phase=phases.append) as session:
         session.run(call("AddOne"))
     assert phases[:2] == ["load the runtime", "load the op package"]
-    assert phases[-6:] == ["create the graph", "add the node", "finalize", "execute", "free the graph"] or (
-        phases.index("add the node") < phases.index("finalize") < phases.index("execute")
-    )
+    assert phases.index("add the node") < phases.index("finalize") < phases.index("execute")
 
 
 @pytest.mark.parametrize(

@@ -16,20 +16,10 @@ from tests.making import ROOT, htp_package, make, make_packages, need_runtime
 from udogen import resources
 from udogen.build import tools
 from udogen.errors import RunFailed, UsageError
-from udogen.runtime import (
-    LibraryMissing,
-    OpCall,
-    OpCrashed,
-    OpTimedOut,
-    OtherOps,
-    OtherPackage,
-    RegistrationUnreadable,
-    TensorArg,
-    WrongMachine,
-    add_op_package,
-    read_registration,
-)
+from udogen.runtime import OpCall, OpCrashed, OpTimedOut, TensorArg, add_op_package, read_registration
 from udogen.runtime.built import find_built
+from udogen.runtime.snpe.host import LibraryMissing, OtherOps, OtherPackage, WrongMachine
+from udogen.runtime.snpe.registration import RegistrationUnreadable
 
 SOFTMAX = ROOT / "examples" / "softmax" / "Softmax_Htp.json"
 KERNELS = ROOT / "examples" / "softmax" / "kernels" / "last_axis"

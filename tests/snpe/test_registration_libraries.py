@@ -17,8 +17,9 @@ from tests.snpe.packages import X86, config, libraries, op, package
 from udogen.build import tools
 from udogen.build.package import open_packages
 from udogen.qnn.udo import RegisteredOp, RegisteredTensor
-from udogen.runtime import LibraryMissing, add_op_package
+from udogen.runtime import add_op_package
 from udogen.runtime.snpe import host as snpe_host
+from udogen.runtime.snpe.host import LibraryMissing
 
 NOTHING = {name: "" for name in EMPTY if not name.endswith("_CXX")}
 OLD, NEW, BOTH = ["v66"], ["v68"], ["v66", "v68"]

@@ -14,9 +14,8 @@ from udogen.error_tables import number_causes
 from udogen.errors import RunFailed
 from udogen.verify.cases import Case, Origin
 from udogen.verify.diagnosis import positions
-from udogen.verify.diagnosis.arrays import half_away, store
 from udogen.verify.diagnosis.causes import diagnose
-from udogen.verify.diagnosis.wrong_output import FailedCase
+from udogen.verify.diagnosis.wrong_output import FailedCase, half_away, store
 from udogen.verify.results import Finding
 from udogen.verify.tolerances import Tolerance
 

@@ -18,9 +18,8 @@ from udogen.runtime.failures import OpFailed
 from udogen.runtime.hexagon.session import HexagonSession
 from udogen.runtime.op.calls import POISON
 from udogen.verify.cases import Case, Origin
-from udogen.verify.diagnosis.arrays import store
 from udogen.verify.diagnosis.causes import diagnose
-from udogen.verify.diagnosis.wrong_output import FailedCase, OpRerun
+from udogen.verify.diagnosis.wrong_output import FailedCase, OpRerun, store
 from udogen.verify.tolerances import Tolerance, judge
 
 HERE = Path(__file__).parent / "faulty"

@@ -92,6 +92,7 @@ def test_a_merged_failure_keeps_its_cause_and_exit_code(right: Path, tmp_path: P
     reply = json.loads(udogen("test", right, "--backend", "cpu", "--json").stdout)
     reply["cases"][0] |= {"status": "failed", "message": "2 of 7 numbers are wrong", "text": ["WRONG it is"]}
     reply["counts"] |= {"failed": 1, "passed": 2}
+    reply["ok"] = False
     (tmp_path / "bad.json").write_text(json.dumps(reply))
     done = udogen("test", "--merge", tmp_path / "bad.json", "--junit", tmp_path / "junit.xml")
     assert (done.returncode, done.stdout.splitlines()[0]) == (6, "WRONG it is")
@@ -106,7 +107,13 @@ def parts(right: Path) -> dict[str, Json]:
     other = answer(right, "--shard", "2/2", "--case", "LeakyRelu/")
     kernel = right / "kernels" / "LeakyRelu.cpp"
     kernel.write_text(f"{kernel.read_text()}\n")
-    return {"first": first, "second": second, "other": other, "changed": answer(right, "--shard", "2/2")}
+    found = {"first": first, "second": second, "other": other, "changed": answer(right, "--shard", "2/2")}
+    reference = right / "reference.py"
+    reference.write_text(f"import helper_of_parts\n{reference.read_text()}")
+    for part, name in ((1, "helped"), (2, "helped otherwise")):
+        (right / "helper_of_parts.py").write_text(f"part = {part}\n")
+        found[name] = answer(right, "--shard", f"{part}/2")
+    return found
 
 
 def answer(folder: Path, *arguments: str) -> Json:
@@ -125,8 +132,18 @@ MERGES: dict[str, tuple[Callable[[dict[str, Json]], list[Json]], int, str]] = {
     "one is there twice": (lambda p: [p["first"], p["first"]], 2, "the same part twice: "),
     "three files": (lambda p: [p["first"], p["second"], p["second"]], 2, "the same part twice: "),
     "other kernels": (lambda p: [p["first"], p["changed"]], 2, "missing of the tests of "),
-    "not ok": (lambda p: [p["first"], changed(p["second"], ok=False)], 2, "1.json is not ok"),
-    "a case is gone": (lambda p: [p["first"], without_case(p["second"])], 2, "1 cases were planned, and it has 0"),
+    "other modules that a reference imports": (
+        lambda p: [p["helped"], p["helped otherwise"]],
+        2,
+        "missing of the tests of ",
+    ),
+    "not ok": (lambda p: [p["first"], changed(p["second"], ok=False)], 2, "`ok` is false, and its rows are 1 passed"),
+    "nothing was compared in one": (lambda p: [p["first"], unchecked(p["second"])], 2, "1.json is not ok"),
+    "a case is gone": (
+        lambda p: [p["first"], without_case(p["second"])],
+        2,
+        "1 case planned, and there are results of 0",
+    ),
     "all are gone": (
         lambda p: [p["first"], changed(p["second"], cases=[])],
         2,
@@ -135,6 +152,11 @@ MERGES: dict[str, tuple[Callable[[dict[str, Json]], list[Json]], int, str]] = {
     "an error": (lambda p: [p["first"], {"ok": False, "error": {"kind": "k", "message": "no x"}}], 2, "early: no x"),
     "not even": (lambda p: [p["first"], 5], 2, "1.json is not the JSON of a test run: the file must be an object"),  # type: ignore[list-item]
 }
+
+
+def unchecked(part: Json) -> Json:
+    cases = [{**case, "status": "ran"} for case in part["cases"]]
+    return changed(part, cases=cases, ok=False, counts={**part["counts"], "passed": 0, "ran": len(cases)})
 
 
 def without_case(part: Json) -> Json:
@@ -175,9 +197,10 @@ def test_malformed_parts_never_pass_and_never_end_in_an_internal_error(parts: di
     """Each part that a merge takes has the same verdict as the original."""
     network = {"network": "n", "backend": "cpu", "bits": "8", "status": "error", "location": "", "seconds": 1.0}
     network |= {"text": [], "error": {"kind": "x", "message": "y"}, "first_wrong": None}
-    part = changed(parts["first"], selection={"part": 1, "parts": 1, "tests": "x", "planned": 3}, networks=[network])
+    part = changed(parts["first"], selection={"part": 1, "parts": 1, "tests": "x"}, networks=[network])
     part["cases"][0] |= {"status": "failed", "error": {"kind": "x", "message": "y"}}
-    part["counts"] |= {"passed": part["counts"]["passed"] - 1, "failed": 1, "error": 1}
+    part |= {"ok": False}
+    part["counts"] |= {"planned": 3, "passed": part["counts"]["passed"] - 1, "failed": 1, "error": 1}
     refused = taken = 0
     for each in (part, *broken(part)):
         (tmp_path / "part.json").write_text(json.dumps(each))

@@ -55,6 +55,6 @@ def test_a_fault_is_on_the_page(faulty: Path, tmp_path: Path) -> None:
 def test_a_missing_folder_is_an_error_before_anything_runs(option: str, tmp_path: Path) -> None:
     file = tmp_path / "missing" / "report.html"
     done = udogen("test", ROOT / "examples" / "leaky_relu", "--backend", "cpu", option, file)
-    assert done.returncode == 2
-    assert f"error: cannot write {file}: there is no folder {file.parent}" in done.stderr
+    message = f"error: cannot write {file}: there is no folder {file.parent}\n  = make it, or choose another\n"
+    assert done.returncode == 2 and message in done.stderr
     assert "cases" not in done.stderr and not done.stdout

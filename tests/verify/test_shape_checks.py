@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -38,8 +37,30 @@ def pool(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def checked(pool: Path, code: str = MISSING, *, rules: str = "") -> tuple[subprocess.CompletedProcess[str], set[str]]:
-    """Run `udogen test --backend shapes` with this code in the converter op package; return it and its findings."""
+HALVES = "op.setShape(0, {op.dim(0, 0), op.dim(0, 1) / 2u, op.dim(0, 2) / 2u, op.dim(0, 3)});"
+RULE = """def MaxPool(op):
+    batch, rows, columns, channels = op.image.shape
+    return {'pooled': [batch, max(rows // op.stride, 1), max(columns // op.stride, 1), channels]}
+"""
+SURFACES: dict[str, tuple[str, str, int, str]] = {
+    # the code in the converter op package, the rules (empty: those of the example), the exit code, a message
+    "all agree": (RIGHT, "", 0, ""),
+    "code that rounds down": (
+        HALVES, "", 6, "for `pooled` the converter library returns 2x3x4x4, the shape rule 2x4x5x4",
+    ),
+    "a rule that rounds down": (RIGHT, RULE, 6, "for `pooled` the shape rule returns 2x3x4x4, the reference 2x4x5x4"),
+    "no code": (MISSING, "", 6, "the converter library has no result: MaxPoolShapeInference returned 1000"),
+    "code that crashes": (
+        "*static_cast<volatile int*>(nullptr) = 1;", "", 5,
+        "libConverterOpPackage.so ended its process (-11) when it was called for op `MaxPool`",
+    ),
+    "a rule that raises": (RIGHT, "def MaxPool(op):\n    return op.imag.shape\n", 5, "did you mean `image`?"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SURFACES)
+def test_what_differs_is_named(pool: Path, name: str) -> None:
+    code, rules, exit_code, message = SURFACES[name]
     source = pool / "made/MaxPoolPackage_Converter_Op_Package/ConverterOpPackage/ConverterOpPackage.cpp"
     original = source.with_suffix(".original")
     if not original.exists():
@@ -47,54 +68,11 @@ def checked(pool: Path, code: str = MISSING, *, rules: str = "") -> tuple[subpro
     source.write_text(original.read_text().replace(MISSING, code, 1))
     (pool / "rules.py").write_text(rules or (POOL / "rules.py").read_text())
     done = udogen("test", pool, "--backend", "shapes", "--json")
-    found = json.loads(done.stdout)
-    cases = found.get("cases", [])
-    return done, {each["message"] for case in cases for each in case["findings"]}
-
-
-def test_code_that_is_right_agrees_with_rules_and_reference(pool: Path) -> None:
-    done, sentences = checked(pool, RIGHT)
-    assert (done.returncode, sentences) == (0, set()), done.stdout
-    assert json.loads(done.stdout)["counts"]["passed"] == 12
-
-
-def test_code_that_rounds_down_is_found(pool: Path) -> None:
-    halves = "op.dim(0, 1) / two, op.dim(0, 2) / two"
-    code = f"const std::uint32_t two = 2;\n  op.setShape(0, {{op.dim(0, 0), {halves}, op.dim(0, 3)}});"
-    done, sentences = checked(pool, code)
-    assert done.returncode == 6
-    assert "for `pooled` the converter library returns 2x3x4x4, the shape rule 2x4x5x4" in sentences
-
-
-def test_a_rule_that_differs_from_the_reference_is_found(pool: Path) -> None:
-    rules = (
-        "def MaxPool(op):\n"
-        "    batch, rows, columns, channels = op.image.shape\n"
-        "    return {'pooled': [batch, max(rows // op.stride, 1), max(columns // op.stride, 1), channels]}\n"
-    )
-    done, sentences = checked(pool, RIGHT, rules=rules)
-    assert done.returncode == 6
-    assert "for `pooled` the shape rule returns 2x3x4x4, the reference 2x4x5x4" in sentences
-
-
-def test_code_that_is_not_written_is_reported(pool: Path) -> None:
-    done, sentences = checked(pool)
-    assert done.returncode == 6
-    assert sentences == {"the converter library has no result: MaxPoolShapeInference returned 1000"}
-
-
-def test_code_that_crashes_ends_its_process_alone(pool: Path) -> None:
-    done, _ = checked(pool, "*static_cast<volatile int*>(nullptr) = 1;")
-    errors = {case["error"]["message"] for case in json.loads(done.stdout)["cases"]}
-    assert done.returncode == 5
-    assert errors == {"libConverterOpPackage.so ended its process (-11) when it was called for op `MaxPool`"}
-
-
-def test_a_rule_that_raises_is_an_error_of_its_case(pool: Path) -> None:
-    done, _ = checked(pool, RIGHT, rules="def MaxPool(op):\n    return {'pooled': op.imag.shape}\n")
-    troubles = {case["error"]["message"] for case in json.loads(done.stdout)["cases"]}
-    assert done.returncode == 5
-    assert any("rules.py:2: AttributeError" in each and "did you mean `image`?" in each for each in troubles)
+    result = json.loads(done.stdout)
+    said = {each["message"] for case in result["cases"] for each in (*case["findings"], case["error"]) if each}
+    assert done.returncode == exit_code and (result["counts"]["passed"] == 12) is not bool(message), done.stdout
+    assert any(message in each for each in said) if message else said == set()
+    assert "rule that raises" not in name or any("rules.py:2: AttributeError" in each for each in said)
 
 
 def test_a_rule_with_nothing_to_compare_it_with_has_not_passed(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from udogen.runtime.built import Built, find_source
 from udogen.runtime.failures import OpFailed
 from udogen.runtime.hexagon.session import HexagonSession
 from udogen.runtime.op.watch import Watch
-from udogen.runtime.worker.guarded_buffers import _MOST, _pattern
+from udogen.runtime.worker.op_graph import _MOST, _pattern
 from udogen.verify.cases import Case
 from udogen.verify.options import SafetyOptions, TestOptions
 from udogen.verify.results import Outcome

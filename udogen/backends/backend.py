@@ -191,6 +191,7 @@ class Place:
     heading: str  # in reports
     twin: str = ""  # it also runs the cases of this place
     usual: bool = True  # used by default
+    compiles: bool = False  # its emulator may have to be compiled before it starts
     blind: Mapping[str, str] = field(default_factory=dict)  # safety check -> why it finds nothing, and an alternative
     program: Program | None = None  # of the kind `client`
     device: str = ""  # the device as `--on` names it; empty: this machine

@@ -121,9 +121,11 @@ def _shared_files(folder: BackendFolder, headers: Sequence[str]) -> list[Planned
     return files + [PlannedFile(f"include/QNN/{path}", copy=f"headers:{path}") for path in folder.headers]
 
 
-def _support_files(folder: BackendFolder, *, in_python: bool) -> list[PlannedFile]:
+def _support_files(folder: BackendFolder, ops: Sequence[op_tables.OpNames], *, in_python: bool) -> list[PlannedFile]:
     """The support library; `in_python`: the package has kernels in Python."""
     more = folder.for_python if in_python else ()
+    if any(table.type == "OnlyValue" for op in ops for table in op.tables):
+        more = ("shared/OnlyValues.cpp", *more)
     headers = (*folder.header, *(part for part in more if part.endswith(".hpp")))
     sources = (*folder.support, *(part for part in more if part.endswith(".cpp")))
     return [
@@ -171,7 +173,7 @@ def contents(package: OpPackage, source: Source, folder: BackendFolder, place: P
     finished = source.kernels.get(folder.backend, {})
     headers = source.headers.get(folder.backend, ())
     shared_files = _shared_files(folder, headers)
-    files += _support_files(folder, in_python=any(f"{op.name}.py" in finished for op in ops))
+    files += _support_files(folder, ops, in_python=any(f"{op.name}.py" in finished for op in ops))
     named = {file.path for file in files}
     files += [PlannedFile(path, copy="snpe/forwarding.hpp") for path in place.forwarding() if path not in named]
     everything["sources"] = sorted(file.path for file in (*files, *shared_files) if _is_compiled(file.path))

@@ -90,6 +90,7 @@ BACKEND = Backend(
             "auto",
             _RANKS,
             "GPU",
+            compiles=True,
             blind={"guard": _BLIND, "sanitize address": _BLIND},
         ),
     ),

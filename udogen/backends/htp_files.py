@@ -59,9 +59,8 @@ _FOLDER = common.BackendFolder(
         "shared/PackageTables.hpp",
         "htp/HtpBackendUtils.hpp",
         "htp/HtpParameters.hpp",
-        "htp/HtpGraph.hpp",
         "shared/Executions.hpp",
-        "htp/HtpHooks.hpp",
+        "htp/HtpKernels.hpp",
         "htp/HtpRegistration.hpp",
     ),
     support=(
@@ -70,11 +69,9 @@ _FOLDER = common.BackendFolder(
         "shared/Executions.cpp",
         "shared/Validation.cpp",
         "htp/HtpBackendUtils.cpp",
-        "htp/HtpGraph.cpp",
         "htp/HtpParameters.cpp",
         "htp/HtpRegistration.cpp",
     ),
-    hooks=True,
     api="qhpi",
     dialect=op_tables.Dialect(element=_element, key=lambda _param, index: str(index), default=_default, shift=_shift),
     view=_view,
@@ -93,13 +90,14 @@ _VENDOR_FOLDER = _FOLDER._replace(
         "include/HTP/core/qhpi.h": "include/HTP/core/qhpi.h.mako",
     },
     copies=tuple(f"include/HTP/core/{name}.h" for name in ("constraints", "intrinsics", "log")),
-    header=_FOLDER.header[: _FOLDER.header.index("htp/HtpGraph.hpp")],
+    header=_FOLDER.header[: _FOLDER.header.index("shared/Executions.hpp")],
     support=(
         "shared/Validation.hpp",
         "shared/BackendUtils.cpp",
         "shared/Validation.cpp",
         "htp/HtpBackendUtils.cpp",
         "htp/HtpParameters.cpp",
+        "htp/HtpOrder.cpp",
         "htp/HtpVendorOps.cpp",
     ),
     op_templates={},
@@ -117,7 +115,20 @@ def contents(package: OpPackage, source: Source, place: common.Placement = commo
         vendor.refuse_mixture("htp", package, source, complete=True)
         own = _VENDOR_FOLDER._replace(data={**_VENDOR_FOLDER.data, "registrations": source.registrations})
         return common.contents(package, source, own, place)
-    return common.contents(package, source, _FOLDER, place)
+    return common.contents(package, source, _folder(package, source), place)
+
+
+def _folder(package: OpPackage, source: Source) -> common.BackendFolder:
+    """The folder with the parts of the support library that this package needs.
+
+    The order of parameters matters if an op has several; hooks are needed if a kernel's file has the word `Hooks`.
+    """
+    several = any(len(op.params) > 1 for op in package.ops)
+    support = (*_FOLDER.support, "htp/HtpOrder.cpp" if several else "htp/HtpWithoutOrder.cpp")
+    if not source.hooks:
+        return _FOLDER._replace(support=support)
+    header = (*_FOLDER.header, "htp/HtpGraph.hpp", "htp/HtpHooks.hpp")
+    return _FOLDER._replace(header=header, support=(*support, "htp/HtpGraph.cpp"), hooks=True)
 
 
 def absent_at_end(op: Op) -> frozenset[str]:

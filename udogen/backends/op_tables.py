@@ -299,7 +299,7 @@ def _only(name: str, tensor: Tensor) -> Expression:
     numbers = [leaf for leaf in leaves if not isinstance(leaf, str)]
     columns = _only_columns(f"{name}_only", numbers, halves=any(each.kind == "float" for each in tensor.accepted))
     text = cpp_string(leaves[0]) if leaves and isinstance(leaves[0], str) else "nullptr"
-    row = Table("OnlyValue", f"{name}_only", ((*(each.code for each in columns), text),))
+    row = Table("OnlyValue", f"{name}_only", ((*(each.code for each in columns), text, "isOnly"),))
     return Expression(row.name, (*(table for each in columns for table in each.tables), row))
 
 

@@ -1,10 +1,14 @@
-"""A package folder as data: its files, their sources, and which of them belong to the user."""
+"""A package folder as data: its files, their sources and bytes, and which of them belong to the user."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any, NamedTuple
+
+from udogen import resources
 
 
 @dataclass(frozen=True)
@@ -44,6 +48,7 @@ class Source:
     restyled: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     # Backend -> udogen's versions of the Hexagon SDK's headers that its kernels include.
     headers: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    hooks: bool = False  # a kernel for HTP has hooks
     version_folders: bool = False  # layout snpe: a folder for each version of DSP
 
     @property
@@ -70,6 +75,48 @@ class PlannedFile(NamedTuple):
         """Whether the user's edits are merged with later versions: only in files generated from the config."""
         return bool(self.template) and not self.user_owned
 
+    def render(self) -> bytes:
+        """Its bytes."""
+        if self.content is not None:
+            return self.content
+        if self.copy:
+            return _static(self.copy)
+        if self.joined:
+            return _join(self.head, self.joined)
+        from udogen.mako_templates import render_template  # Mako is slow to import
+
+        return render_template(self.template, self.data).encode("utf-8")
+
+
+@cache
+def _static(name: str) -> bytes:
+    kind, _, path = name.rpartition(":")
+    return ((resources.qnn_headers() if kind == "headers" else resources.templates()) / path).read_bytes()
+
+
+_INCLUDE = re.compile(r'#include (?:<.*>|".*")\n')
+# A namespace that ends, and begins again after a comment.
+_AGAIN = re.compile(r"\n}  // namespace udo\n((?:\n|//.*\n)*)\nnamespace udo {\n")
+
+
+@cache
+def _join(head: str, parts: tuple[str, ...]) -> bytes:
+    """C++ files as one: their includes first, each once."""
+    includes: dict[str, None] = {}
+    bodies = []
+    for part in parts:
+        depth, body = 0, ""
+        for line in _static(part).decode("utf-8").splitlines(keepends=True):
+            depth += line.startswith("#if") - line.startswith("#endif")
+            if depth == 0 and _INCLUDE.fullmatch(line):
+                includes[line] = None
+            else:
+                body += line
+        bodies.append(body.strip("\n"))
+    ordered = sorted(includes, key=lambda line: (line.startswith('#include "'), line))
+    text = "\n".join([head, "".join(ordered), "\n\n".join(bodies), ""])
+    return re.sub(r"\n{3,}", "\n\n", _AGAIN.sub(r"\n\1", text)).encode("utf-8")
+
 
 @dataclass(frozen=True)
 class Plan:
@@ -87,3 +134,7 @@ class Plan:
     def part(self, backend: str) -> Part | None:
         """The library for a backend, or None."""
         return next((part for part in self.parts if part.backend == backend), None)
+
+    def render(self) -> dict[str, bytes]:
+        """Every file, by its path."""
+        return {file.path: file.render() for file in self.files}

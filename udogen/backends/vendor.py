@@ -6,7 +6,7 @@ The packages around them have support headers of udogen, with the names that suc
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from udogen.backends.plan import RegisterFunction, Source
@@ -98,6 +98,11 @@ def hexagon_headers(kernels: Iterable[bytes]) -> tuple[str, ...]:
     """The headers of the Hexagon SDK that these sources include and udogen has, as files of a package."""
     included = {name for text in kernels for name in re.findall(rb'#\s*include\s*[<"]([\w.]+)[>"]', text)}
     return tuple(f"makefiles/hexagon/include/{name}" for name in _HEXAGON_HEADERS if name.encode() in included)
+
+
+def have_hooks(kernels: Mapping[str, bytes]) -> bool:
+    """Whether one of these kernels for HTP has hooks: its text has the word `Hooks`, or it is in Python."""
+    return any(name.endswith(".py") or re.search(rb"\bHooks\b", text) for name, text in kernels.items())
 
 
 def refuse_mixture(backend: str, package: OpPackage, source: Source, *, complete: bool = False) -> None:

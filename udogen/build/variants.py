@@ -10,7 +10,7 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-from udogen import process
+from udogen import backends, process
 from udogen.build import make, tools
 from udogen.build.make import Step
 from udogen.build.package import PackageLibrary
@@ -123,7 +123,7 @@ def _varied(package: PackageLibrary, step: Step, variant: Variant, env: tools.En
         # Functions of a sanitizer remain undefined: its runtime is preloaded.
         **({"LINK_RULES": ""} if variant.sanitizers else {}),
     )
-    if variant.in_kernels and package.backend != "gpu":
+    if variant.in_kernels and not backends.KINDS[package.backend].opencl:
         values["KERNEL_OBJECTS"] = f"{step.choice.folder or step.target.folder}-{variant.in_kernels}"
     title = f"{_shown(cxx)}, {', '.join(variant.sanitizers) or 'with lines'}"
     choice = step.choice._replace(title=title, variables=tuple(values.items()))

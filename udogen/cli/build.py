@@ -21,7 +21,7 @@ from udogen.cli import output
 from udogen.cli.options import POSITIVE, argument, json_option, option, verb
 from udogen.configs.load import load
 from udogen.errors import UdogenError, UsageError
-from udogen.generate.pipeline import in_kernel_sources, kernels_not_used
+from udogen.generate.kernel_files import in_kernel_sources, kernels_not_used
 
 
 def _lines(names: Iterable[str]) -> str:

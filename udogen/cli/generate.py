@@ -24,7 +24,8 @@ from udogen.cli.options import (
 )
 from udogen.configs.load import load
 from udogen.generate import cmake, pipeline
-from udogen.generate.pipeline import Generated, GenerateOptions, kernels_not_used
+from udogen.generate.kernel_files import kernels_not_used
+from udogen.generate.pipeline import Generated, GenerateOptions
 from udogen.generate.write import diff
 
 

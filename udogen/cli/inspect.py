@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from udogen import backends
 from udogen.cli import output
 from udogen.cli.options import argument, given, json_option, option, verb
 from udogen.errors import UdogenError, UsageError, open_plain, reading
@@ -206,7 +207,9 @@ def _code_lines(codes: Iterable[FunctionCode], width: int) -> Iterator[str]:
         for code in functions:
             yield f"  {code.name}"
             if code.scalar:
-                yield from wrapped("    NO GPU: " if backend == "gpu" else "    SCALAR: ", code.scalar, width)
+                yield from wrapped(
+                    "    NO GPU: " if backends.KINDS[backend].opencl else "    SCALAR: ", code.scalar, width
+                )
             elif code.fills_table:
                 yield "    fills the table of 256 numbers, in preparation"
             elif not code.launches:

@@ -287,7 +287,7 @@ def _limit(text: str | None, sessions: int | None, device: int | None) -> int:
         return 0
     if sessions is not None and device is not None:
         raise UsageError("--device and --sessions both choose where contexts run", hint="leave one of them out")
-    from udogen.runtime.sessions.placement import DEFAULT_LIMIT, parse_size
+    from udogen.runtime.sessions import DEFAULT_LIMIT, parse_size
 
     if text is None:
         return DEFAULT_LIMIT
@@ -314,7 +314,7 @@ def write_plans(file: Path, plans: Sequence[BufferPlan]) -> None:
 def _print(done: _ContextResult, fault: UdogenError | None, options: RunContextOptions) -> bool:
     """Print each result; returns whether something failed."""
     from udogen.runtime.contexts import report
-    from udogen.runtime.contexts.profile import write_trace
+    from udogen.runtime.contexts.report import write_trace
 
     rows = [(job, done.results[job.index]) for job in done.jobs]
     if options.trace_file:

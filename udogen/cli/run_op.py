@@ -347,7 +347,7 @@ def _print_notes(done: _OpResult) -> None:
     if done.result.runtime.build_id:
         measured = f"median of {loops:,} executions" if loops > 1 else "first execution (--loops 100: median)"
         output.print_note(f"  time: {measured}, including the runtime's overhead")
-        if done.options.backend == "htp":
+        if (backend := backends.ALL.get(done.options.backend)) and backend.prepares_for_soc:
             output.print_note("  times in Qualcomm's emulator on a PC do not predict those on a device")
 
 
@@ -357,7 +357,7 @@ def _print_next(done: _OpResult) -> None:
     if done.options.hexagon or folder is None or folder.kind.registration:
         output.print_next(f"`udogen inspect {path}` checks what is built")
         return
-    client = "ort" if backend in ("cpu", "htp") and len(folder.ops) == 1 else "qnn-net-run"
+    client = "ort" if f"{backend}-ort" in backends.PLACES and len(folder.ops) == 1 else "qnn-net-run"
     output.print_next(f"`udogen register {path} --client {client} --target {backend}` prints what a program needs")
 
 

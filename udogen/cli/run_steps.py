@@ -88,7 +88,7 @@ def command(options: RunStepsOptions) -> int:
     --from-contexts DIR` writes model.toml with links, state, packages and sessions; without one they are proposed.
     The exit code is 6 if a tensor differs from --against.
     """
-    from udogen.runtime.contexts.profile import write_trace
+    from udogen.runtime.contexts.report import write_trace
     from udogen.runtime.execution_counts import summary, unproved
 
     if options.tolerance and not options.against:
@@ -108,7 +108,8 @@ def command(options: RunStepsOptions) -> int:
         _print(options, ran, runtime, counts)
         if fault:
             output.print_error(fault)
-    return fault.exit_code if fault else 0
+    is_compared = options.against and not options.dry_run
+    return fault.exit_code if fault else ran.verdict.exit_code if is_compared else 0
 
 
 def _run(options: RunStepsOptions) -> tuple[StepsRan, ContextsOpened]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,14 +25,14 @@ from udogen.cli.options import (
     split_names,
     verb,
 )
-from udogen.errors import BuildFailed, RunFailed, ToolMissing, UdogenError, UsageError, VerificationFailed, write_file
+from udogen.errors import UdogenError, UsageError, write_file
 from udogen.tables import many
 
 if TYPE_CHECKING:
     from udogen.verify.baseline import Baseline
     from udogen.verify.options import TestOptions
+    from udogen.verify.planning import Batch, TestPlan
     from udogen.verify.results import Outcome, TestRun
-    from udogen.verify.test_run import Batch, TestPlan
 
     Listeners = tuple[Callable[[Batch], None], Callable[[Outcome], None], Callable[[str], None]]
 
@@ -124,11 +124,11 @@ def command(arguments: TestArguments) -> int:
 
 def _test(arguments: TestArguments, options: TestOptions, before: Baseline | None) -> int:
     """Plan, run and report."""
-    from udogen.verify import baseline, test_run
+    from udogen.verify import baseline, planning, test_run
     from udogen.verify.test_files.read import load_test_files
 
     with _reported(arguments.junit):
-        plan = test_run.plan(load_test_files(arguments.paths[0] if arguments.paths else Path()), options)
+        plan = planning.plan(load_test_files(arguments.paths[0] if arguments.paths else Path()), options)
     for line in plan.unwritten:
         output.warn(line)
     with _progress(plan) as (on_batch, on_case, on_step):
@@ -137,10 +137,8 @@ def _test(arguments: TestArguments, options: TestOptions, before: Baseline | Non
         baseline.save(run, arguments.save)
     _report(run, arguments, before, costs=options.measure)
     if not arguments.as_json:
-        _print_next(run, arguments, plan.unwritten)
-    unbuilt = sum(each.error is not None and each.error.kind == BuildFailed.kind for each in run.outcomes)
-    counts = {"failed": run.count("failed"), "error": run.count("error") - unbuilt + len(run.unwritten)}
-    return _exit_code(counts, build_failed=run.build_failed, absent=run.absent > 0, ok=run.passed)
+        _print_next(run, arguments)
+    return run.verdict.exit_code
 
 
 @contextmanager
@@ -148,7 +146,7 @@ def _supervised(junit: Path | None) -> Iterator[None]:
     """End the programs that references and test files start; report an `exit` of the C library in them."""
     from udogen import process, python_files
 
-    def report(_place: str, fault: RunFailed) -> bool:
+    def report(_place: str, fault: UdogenError) -> bool:
         _write_error(junit, fault)
         output.print_error(fault)
         return True
@@ -178,32 +176,23 @@ def _write_error(junit: Path | None, fault: UdogenError) -> None:
         write_file(junit, machine.junit_of_error(fault))
 
 
-def _exit_code(counts: Mapping[str, int], *, build_failed: bool, absent: bool, ok: bool) -> int:
-    """The exit code of the worst result."""
-    if counts["failed"]:
-        return VerificationFailed.exit_code
-    if counts["error"]:
-        return RunFailed.exit_code
-    if build_failed:
-        return BuildFailed.exit_code
-    return 0 if ok else ToolMissing.exit_code if absent else UsageError.exit_code
-
-
-def _print_next(run: TestRun, arguments: TestArguments, unwritten: Sequence[str]) -> None:
+def _print_next(run: TestRun, arguments: TestArguments) -> None:
     """Print the next step after this result."""
+    verdict = run.verdict
     folder = arguments.paths[0] if arguments.paths else Path()
     command = shlex.join(["udogen", *sys.argv[1:]])  # repeats this run
-    if run.count("failed") and arguments.html:
+    if verdict.failed and arguments.html:
         output.print_next(f"open {arguments.html}")
-    elif run.count("failed"):
+    elif verdict.failed:
         output.print_next(f"`{command} --html report.html`")
-    elif run.build_failed or unwritten:
-        output.print_next(f"fix the {'errors of the compiler' if run.build_failed else 'warnings'}, then `{command}`")
+    elif verdict.build_failed or verdict.findings:
+        what = "errors of the compiler" if verdict.build_failed else "warnings"
+        output.print_next(f"fix the {what}, then `{command}`")
     elif broken := next((each for each in run.outcomes if each.status == "error"), None):
         only = "" if arguments.pattern else f" --case {shlex.quote(f'{broken.case.op}/{broken.case.name}')}"
         output.print_next(f"fix the first error, then `{command}{only}`")
-    elif not run.passed:
-        output.print_next("`udogen doctor` lists what is missing" if run.absent else "give the op a reference")
+    elif not verdict.ok:
+        output.print_next("`udogen doctor` lists what is missing" if verdict.absent else "give the op a reference")
     elif build := output.make_command("build", [folder]):
         output.print_next(f"`{build}` builds the packages; `{command} --cost` measures times")
     elif not arguments.cost:
@@ -233,7 +222,6 @@ def _report(run: TestRun, arguments: TestArguments, before: Baseline | None, *, 
 def _merge(arguments: TestArguments) -> int:
     """Merge several results into one report; returns the exit code."""
     from udogen.verify.report import machine, merge
-    from udogen.verify.results import ABSENT
 
     if arguments.html or arguments.save or arguments.compare:
         raise UsageError("--merge makes --json and --junit: results have no arrays", hint="leave the others out")
@@ -248,11 +236,7 @@ def _merge(arguments: TestArguments) -> int:
     else:
         for line in merge.lines(result):
             output.print_result(line)
-    build_failed = any(state["build_failed"] for state in result["backends"])
-    unbuilt = sum((case["error"] or {}).get("kind") == BuildFailed.kind for case in result["cases"])
-    counts = {**result["counts"], "error": result["counts"]["error"] - unbuilt + len(result["unwritten"])}
-    absent = any(state["state"] in ABSENT for state in result["backends"])
-    return _exit_code(counts, build_failed=build_failed, absent=absent, ok=result["ok"])
+    return int(result["exit_code"])
 
 
 @contextmanager

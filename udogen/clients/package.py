@@ -16,9 +16,8 @@ from udogen.build.package import PackageLibrary, open_packages, package_of
 from udogen.errors import UdogenError, UsageError
 from udogen.inspect import kinds
 from udogen.opdef.model import Op
-from udogen.runtime.built import Built, find_built
+from udogen.runtime.built import Built, find_built, op_libraries
 from udogen.runtime.op.session import OpSession
-from udogen.runtime.sessions.libraries import op_libraries
 from udogen.runtime.snpe.registration import is_registration
 
 PC, ANDROID, LINUX = "pc", "android", "linux"  # systems

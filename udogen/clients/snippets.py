@@ -14,7 +14,7 @@ from udogen.build.package import PackageLibrary, open_packages
 from udogen.clients.client import Snippet
 from udogen.clients.package import ANDROID, LINUX, Package
 from udogen.errors import UsageError
-from udogen.generate.render import render_template
+from udogen.mako_templates import render_template
 from udogen.opdef.names import cpp_string
 
 # --- literals: a path may contain any byte but zero ---------------------------------------------------------

@@ -53,12 +53,11 @@ def write(
     packages: Sequence[OpPackage], folder: Path, known: Mapping[str, KnownTests], *, log: Say = no_say
 ) -> list[Path]:
     """Write the files that do not exist yet; others are unchanged.  Returns what was written."""
-    from udogen.generate.render import render_file
 
     with opened(folder, log=log) as there, there.writing():
         missing = [file for file in files(packages, known) if not there.exists(file.path)]
         for file in missing:
-            there.put(file.path, render_file(file))
+            there.put(file.path, file.render())
     return [folder / file.path for file in missing]
 
 

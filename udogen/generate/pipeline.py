@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -12,11 +11,9 @@ from typing import NamedTuple
 
 from udogen import backends
 from udogen.backends import USUAL_LAYOUT, converter, htp, of_op, vendor
-from udogen.backends.plan import Plan, RegisterFunction, Source
+from udogen.backends.plan import Plan, Source
 from udogen.build import sdks, tools
 from udogen.build.package import (
-    MEMORY,
-    PackageLibrary,
     Say,
     no_say,
     open_packages,
@@ -25,20 +22,14 @@ from udogen.build.package import (
 )
 from udogen.configs import resolve
 from udogen.configs.load import load
-from udogen.errors import UdogenError, UsageError, read_plain
+from udogen.errors import UsageError
 from udogen.findings import Findings, Location
-from udogen.generate import cmake, layouts
+from udogen.generate import cmake, kernel_files, layouts
 from udogen.generate.folder import PackageFolder, free_backup_name, opened
-from udogen.generate.layouts.snpe import VERSION_FOLDER
 from udogen.generate.write import Change, Conflict, Memory, all_new, compare, write
 from udogen.opdef.model import OpPackage
 from udogen.opdef.names import make_path
-from udogen.resources import content_key
 from udogen.tables import many
-
-# The interfaces of HTP, the usual one first, with the folder of --kernels for each.
-HTP_APIS = htp.BACKEND.interfaces
-_KERNELS = f"{MEMORY}/kernels"  # contains the folder of the last --kernels, relative to the package
 
 
 class GenerateOptions(NamedTuple):
@@ -68,7 +59,7 @@ class GenerateOptions(NamedTuple):
         chosen: list[tuple[str, Sequence[str], Collection[str]]] = [
             ("backend", self.backends, backends.ALL),
             ("layout", [self.layout] if self.layout else [], layouts.ALL),
-            ("interface of HTP", [self.htp_api] if self.htp_api else [], HTP_APIS),
+            ("interface of HTP", [self.htp_api] if self.htp_api else [], kernel_files.HTP_APIS),
             *(("style of kernels", [api] if api else [], vendor.APIS) for api in self.styles.values()),
         ]
         for what, given, known in chosen:
@@ -84,7 +75,7 @@ class GenerateOptions(NamedTuple):
     @property
     def api(self) -> str:
         """The interface of HTP."""
-        return self.htp_api or next(iter(HTP_APIS))
+        return self.htp_api or next(iter(kernel_files.HTP_APIS))
 
 
 class Generated(NamedTuple):
@@ -139,7 +130,7 @@ def generate(
             write(folder, memory or Memory(folder), each.plan, each.rendered, each.changes)
             if options.kernels is not None:
                 below = os.path.relpath(os.path.realpath(options.kernels), os.path.realpath(each.folder))
-                folder.put(_KERNELS, os.fsencode(below))
+                folder.put(kernel_files.KERNELS, os.fsencode(below))
     return [each for each, _ in found]
 
 
@@ -158,10 +149,10 @@ def _plan(packages: Sequence[OpPackage], options: GenerateOptions, findings: Fin
         own = options._replace(htp_api=_interface(options, package, by_backend, log))
         if own.api == "core":
             _warn_of_needed_inputs(by_backend, findings)
-        kernels = _kernels(package, by_backend, own, searched)
+        given = kernel_files.given_kernels(package, by_backend, options.kernels, own.api, searched)
         source = Source(
             configs=_configs(package, findings),
-            kernels=kernels,
+            kernels=given,
             htp_api=own.api,
             version_folders=options.version_folders
             or _has_version_folders((options.out or Path(package.output_path or ".")) / package.name),
@@ -183,12 +174,13 @@ def _plan_package(
     """The folders of one package."""
     layout = layouts.ALL[options.layout or USUAL_LAYOUT[package.language]]
     out, alone = options.out or Path(package.output_path or "."), len(by_backend) == 1
-    plans = [*layout.plan(by_backend, source)]
+    plans = layout.plan(by_backend, source)
     folders = [] if options.force else [(_folder(out, plan, alone=alone), plan) for plan in plans]
-    old = _kernels_in_folders(folders)
-    styled = _styled(replace(source, kernels=_kernels_in_python(source, folders)), old, by_backend, options)
+    old = kernel_files.kernels_in_folders(folders)
+    source_in_python = replace(source, kernels=kernel_files.with_kernels_in_python(source, folders))
+    styled = kernel_files.styled(source_in_python, old, by_backend, options.styles, options.htp_api)
     if styled != source:
-        source, plans = styled, [*layout.plan(by_backend, styled)]
+        source, plans = styled, layout.plan(by_backend, styled)
     if options.converter:
         plans.append(converter.plan(package, source))
     return [
@@ -204,14 +196,12 @@ def _plan_package(
 
 def _compare(planned: _Planned, folder: PackageFolder, options: GenerateOptions) -> tuple[Generated, Memory | None]:
     """The effects of writing a folder, and the folder's memory (None for a folder that is moved aside)."""
-    from udogen.generate.render import render  # imports Mako, which is slow
-
     exists = os.path.lexists(planned.path) and not folder.is_new()
     backup = free_backup_name(planned.path) if options.force and exists else None
     memory = None if backup else Memory(folder)
     keeps_cmake = not options.force and memory is not None and cmake.LISTS in memory.checksums
     plan = cmake.add(planned.plan, planned.label) if options.cmake or keeps_cmake else planned.plan
-    rendered = render(plan)
+    rendered = plan.render()
     changes = all_new(rendered) if memory is None or folder.is_new() else compare(folder, memory, plan, rendered)
     return Generated(planned.path, plan, rendered, changes, backup, planned.vendor), memory
 
@@ -219,30 +209,30 @@ def _compare(planned: _Planned, folder: PackageFolder, options: GenerateOptions)
 @contextmanager
 def _opened(planned: Sequence[_Planned], *, force: bool, shared: bool, log: Say) -> Iterator[dict[Path, PackageFolder]]:
     """The folders, open and locked; in sorted order, which prevents deadlocks."""
-    found: dict[Path, tuple[PackageFolder, Plan]] = {}
+    folders: dict[Path, tuple[PackageFolder, Plan]] = {}
     with ExitStack() as stack:
-        for path, plan, *_ in sorted(planned, key=lambda each: os.path.realpath(each.path)):
-            for twin, other in found.values():
+        for path, plan, *_ in sorted(planned, key=lambda planned_folder: os.path.realpath(planned_folder.path)):
+            for twin, other in folders.values():
                 if twin.path == path or twin.same_as(path):
                     raise UsageError(
                         f"{other.package} for {other.backend} and {plan.package} for {plan.backend} "
                         f"would both go to {path}",
                         hint="rename one of the packages, or generate them one by one with --backend",
                     )
-            found[path] = stack.enter_context(opened(path, shared=shared, may_be_file=force, log=log)), plan
-        yield {path: folder for path, (folder, _) in found.items()}
+            folders[path] = stack.enter_context(opened(path, shared=shared, may_be_file=force, log=log)), plan
+        yield {path: folder for path, (folder, _) in folders.items()}
 
 
 def resolve_all(
     packages: Sequence[OpPackage], findings: Findings, options: GenerateOptions
 ) -> list[tuple[OpPackage, dict[str, OpPackage]]]:
     """Each package, resolved for each of its backends; `udogen check` uses it to find the same problems."""
-    found = [(package, _resolve(package, options, findings)) for package in packages]
-    for package, by_backend in found:
+    resolved_packages = [(package, _resolve(package, options, findings)) for package in packages]
+    for package, by_backend in resolved_packages:
         for wrong, message, hint in _doubts(package, by_backend, options.api):
             if wrong:
                 findings.warn(package.location, message, hint)
-    return found
+    return resolved_packages
 
 
 def _folder(out: Path, plan: Plan, *, alone: bool) -> Path:
@@ -282,7 +272,7 @@ def _interface(options: GenerateOptions, package: OpPackage, by_backend: Iterabl
 def _has_version_folders(folder: Path) -> bool:
     """Whether a UDO package has kernels in a folder for another version of DSP."""
     own = {Path(core.folder).name for each in backends.ALL.values() if (core := each.udo) is not None}
-    found = folder.glob(f"{VERSION_FOLDER}V*/src/ops") if os.path.isdir(folder) else ()
+    found = folder.glob(f"{layouts.VERSION_FOLDER}V*/src/ops") if os.path.isdir(folder) else ()
     return any(each.parent.parent.name not in own for each in found)
 
 
@@ -409,209 +399,18 @@ def _warn_of_output_path(package: OpPackage, findings: Findings) -> None:
 
 def _configs(package: OpPackage, findings: Findings) -> dict[str, bytes]:
     """The config files to be copied into config/; files of the same name get a number."""
-    found: dict[str, bytes] = {}
+    configs: dict[str, bytes] = {}
     for source in package.sources:
         path = Path(source)
         name = "".join(c if c.isascii() and (c.isalnum() or c in "._-") else "_" for c in path.name).lstrip(".")
         number = 1
         unique = name or "config"
-        while unique in found:
+        while unique in configs:
             number += 1
             unique = f"{number}_{name}"
         content = findings.contents.get(source)
-        found[unique] = path.read_bytes() if content is None else content
-    return found
-
-
-def _kernels(
-    package: OpPackage, by_backend: Mapping[str, OpPackage], options: GenerateOptions, searched: dict[str, bool]
-) -> dict[str, dict[str, bytes]]:
-    """The user's kernels by backend; adds the file names that were searched to `searched`."""
-    found = {}
-    for backend, resolved in by_backend.items():
-        below = backends.ALL[backend].kernels_folder(options.api)
-        found[backend] = _kernels_of(backend, options, package, alone=len(by_backend) == 1)
-        searched |= {f"{below}/{op.name}.cpp": bool(found[backend]) for op in resolved.ops}
-    return found
-
-
-def _kernels_in_python(source: Source, plans: Iterable[tuple[Path, Plan]]) -> dict[str, dict[str, bytes]]:
-    """The user's kernels, and the kernels in Python that the folders already have, unless others are given."""
-    found = {backend: dict(kernels) for backend, kernels in source.kernels.items()}
-    for folder, plan in plans:
-        for part in plan.parts:
-            given = found.setdefault(part.backend, {})
-            for path in (Path(each).with_suffix(".py") for each in part.sources):
-                if not given.keys() & {path.stem, path.name} and os.path.isfile(folder / path):
-                    given[path.name] = _kernel(folder / path)
-    return found
-
-
-def _kernels_in_folders(folders: Iterable[tuple[Path, Plan]]) -> dict[str, dict[str, bytes]]:
-    """Backend -> op -> the kernel that the folder already has."""
-    found: dict[str, dict[str, bytes]] = {}
-    for folder, plan in folders:
-        for part in plan.parts:
-            for path in (Path(each) for each in part.sources):
-                if path.parent.name == "ops" and os.path.isfile(folder / path):
-                    found.setdefault(part.backend, {})[path.stem] = _kernel(folder / path)
-    return found
-
-
-def _styled(
-    source: Source,
-    old: Mapping[str, Mapping[str, bytes]],
-    by_backend: Mapping[str, OpPackage],
-    options: GenerateOptions,
-) -> Source:
-    """The source with the styles of the given kernels, else of the kernels that the folder already has (`old`)."""
-    chosen: dict[str, tuple[str, ...]] = {}
-    restyled: dict[str, tuple[str, ...]] = {}
-    headers: dict[str, tuple[str, ...]] = {}
-    registrations: list[RegisterFunction] = []
-    api = source.htp_api
-    for backend, package in by_backend.items():
-        given, existing = source.kernels.get(backend, {}), old.get(backend, {})
-        styles = {op.name: _style(backend, op.name, given, existing, options) for op in package.ops}
-        meant = "vendor"
-        if backends.ALL[backend].interfaces:
-            meant = "core" if "core" in styles.values() and not options.htp_api else "qhpi"
-            api = meant if meant == "core" else api
-        chosen[backend] = tuple(op for op, style in styles.items() if style == meant)
-        for op in chosen[backend] if meant == "qhpi" else ():
-            registrations += vendor.registrations(given.get(op, existing.get(op, b"")))
-        restyled[backend] = _restyled(backend, package, given, existing)
-        kept = [text for op, text in existing.items() if op not in restyled[backend]]
-        headers[backend] = vendor.hexagon_headers([*given.values(), *kept])
-    return replace(
-        source,
-        vendor={backend: ops for backend, ops in chosen.items() if ops},
-        registrations=tuple(registrations),
-        restyled={backend: ops for backend, ops in restyled.items() if ops},
-        headers={backend: files for backend, files in headers.items() if files},
-        htp_api=api,
-    )
-
-
-def _restyled(
-    backend: str, package: OpPackage, given: Mapping[str, bytes], existing: Mapping[str, bytes]
-) -> tuple[str, ...]:
-    """The ops whose given kernel has another style than the one in the folder."""
-    both = [op.name for op in package.ops if op.name in given and op.name in existing]
-    return tuple(op for op in both if vendor.style(backend, existing[op]) != vendor.style(backend, given[op]))
-
-
-def _style(
-    backend: str, op: str, given: Mapping[str, bytes], existing: Mapping[str, bytes], options: GenerateOptions
-) -> str:
-    """The style of one kernel (`vendor.style`): the chosen one, or that of its text."""
-    chosen = options.styles.get(backend, "")
-    text = given.get(op, existing.get(op))
-    if chosen == "args" or f"{op}.py" in given or (backends.ALL[backend].interfaces and options.api == "core"):
-        return ""
-    return chosen if text is None else vendor.style(backend, text)
-
-
-def kernel_places(folder: Path, backend: str, api: str, name: str) -> list[Path]:
-    """The folders that are searched for a kernel file: those for the backend first, then the common one."""
-    row = backends.ALL[backend]
-    below = row.kernels_folder(api)
-    own = [folder / below, folder / below.upper()]  # the second is usual in Qualcomm's samples
-    return [*own, folder] if name.endswith(row.common_kernels) and below == row.id else own
-
-
-def _kernels_of(backend: str, options: GenerateOptions, package: OpPackage, *, alone: bool) -> dict[str, bytes]:
-    """The kernels for a backend: <folder>/<backend>/<Op>.cpp (gpu: and .cl), or <folder>/<Op>.cpp."""
-    folder = options.kernels
-    if folder is None:
-        return {}
-    if not folder.is_dir():
-        raise UsageError(f"--kernels {folder} is not a folder", hint="put an <Op>.cpp for each kernel into it")
-    has_folders = any((folder / each).is_dir() for each in (*backends.ALL, *HTP_APIS.values()))
-    usual = [folder] if alone and not has_folders else []
-    chosen: dict[str, Path] = {}
-    for name in (pattern.format(op.name) for op in package.ops for pattern in backends.ALL[backend].kernels):
-        places = [*kernel_places(folder, backend, options.api, name), *usual]
-        path = next((p for each in places if os.path.lexists(p := each / name)), None)
-        if path is not None:
-            chosen[name.removesuffix(".cpp")] = path  # other files keep their suffix
-    for op in package.ops:
-        _choose_language(op.name, chosen, folder)
-    return {key: _kernel(path) for key, path in chosen.items()}
-
-
-def _choose_language(name: str, chosen: dict[str, Path], common: Path) -> None:
-    """Choose between C++ or OpenCL and Python: the kernel for the backend has precedence, then C++ or OpenCL."""
-    in_python = chosen.get(f"{name}.py")
-    others = {each for each in (name, f"{name}.cl") if each in chosen}
-    if in_python is None or not others:
-        return
-    is_special = in_python.parent != common and all(chosen[each].parent == common for each in others)
-    for each in others if is_special else {f"{name}.py"}:
-        del chosen[each]
-
-
-def _kernel(path: Path) -> bytes:
-    """The user's source; raises if it cannot be read, instead of generating a skeleton."""
-    try:
-        return read_plain(path)
-    except OSError as fault:
-        hint = "give a file with C++ (or, for a GPU, OpenCL C)"
-        raise UsageError(f"the kernel {path} cannot be read: {fault.strerror}", hint=hint) from fault
-
-
-# --- kernels that were copied into packages ---------------------------------------------------------------------------
-
-
-def kernel_sources(package: PackageLibrary) -> dict[Path, Path]:
-    """The copies of kernels in a package, with the files of --kernels that they were copied from."""
-    if package.backend not in backends.ALL:  # a registration or converter library has no kernels
-        return {}
-    root = os.path.realpath(package.path)
-    try:
-        folder = Path(os.path.normpath(os.path.join(root, os.fsdecode(read_plain(package.path / _KERNELS)))))
-    except (OSError, ValueError):
-        return {}
-    if folder.is_relative_to(Path.cwd()):
-        folder = folder.relative_to(Path.cwd())
-    found = {}
-    own = {os.path.dirname(each) for each in package.sources}  # a folder may have the libraries of several backends
-    for path in (package.path / each for each in package.user_owned if os.path.dirname(each) in own):
-        places = (*kernel_places(folder, package.backend, package.api or next(iter(HTP_APIS)), path.name), folder)
-        if source := next((each / path.name for each in places if (each / path.name).is_file()), None):
-            found[path] = source
-    return found
-
-
-def in_kernel_sources(fault: UdogenError, package: PackageLibrary) -> UdogenError:
-    """The same error with the names of kernels instead of those of their copies, where both are equal."""
-    found = copy.copy(fault)
-    for path, source in kernel_sources(package).items():
-        if path.is_file() and path.read_bytes() == source.read_bytes():
-            for name in (os.path.abspath(path), str(path)):
-                found.message = found.message.replace(name, str(source))
-                found.details = tuple(line.replace(name, str(source)) for line in found.details)
-    return found
-
-
-def kernels_not_used(package: PackageLibrary) -> list[str]:
-    """A sentence with a remedy for each kernel of --kernels that differs from the package's copy."""
-    manifest = read_manifest(package.path) or {}
-    files = manifest.get("files")
-    found = []
-    for path, source in kernel_sources(package).items():
-        own = path.read_bytes() if path.is_file() else None
-        if own is None or own == source.read_bytes():
-            continue
-        generated = files.get(path.relative_to(package.path).as_posix()) if isinstance(files, dict) else None
-        if generated == content_key(own):
-            found.append(f"{path}, which is built, is an old copy of {source}: run `udogen generate` again")
-        else:
-            found.append(
-                f"{path} was edited; it is built, and {source} is not.  Copy your edit to {source}, or remove {path}; "
-                "then run `udogen generate` again"
-            )
-    return found
+        configs[unique] = path.read_bytes() if content is None else content
+    return configs
 
 
 def make_package(

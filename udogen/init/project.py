@@ -19,7 +19,6 @@ from udogen.errors import UdogenError, UsageError, read_plain, reading
 from udogen.findings import Finding
 from udogen.generate import op_tests
 from udogen.generate.pipeline import Generated, GenerateOptions, generate
-from udogen.generate.render import render_file
 from udogen.init import from_flags
 from udogen.init.draft import Draft, DraftCase, camel_case, case_lines, check_config, clean, config_text, save
 from udogen.opdef import names
@@ -140,7 +139,7 @@ def make(folder: Path, contents: ProjectFiles, *, kernel: str, model: Path | Non
         **contents.configs,
         **kernels,
         **contents.files,
-        **{each.path: render_file(each) for each in op_tests.files(packages, known)},
+        **{each.path: each.render() for each in op_tests.files(packages, known)},
     }
     commands = _model_commands(folder, model, folders) if model is not None else []
     files |= command_files(folder, packages, sorted(files), folders, cases=contents.cases, commands=commands)
@@ -264,7 +263,7 @@ def _own_kernel(path: str, op: Op, package: str, *, is_starter: bool) -> bytes:
             )
     template = "starter" if is_starter else "kernel"
     data = {"op": op.name, "package": package, "tensors": ", ".join(tensors), "output": op.outputs[0].name}
-    return render_file(PlannedFile(path, template=f"project/{template}{path[path.rindex('.') :]}.mako", data=data))
+    return PlannedFile(path, template=f"project/{template}{path[path.rindex('.') :]}.mako", data=data).render()
 
 
 def command_files(
@@ -303,7 +302,7 @@ def command_files(
         "files": [(path, _contents(path)) for path in files],
     }
     made = [PlannedFile(name, template=f"project/{name}.mako", data=data) for name in ("Makefile", "README.md")]
-    return {**{each.path: render_file(each) for each in made}, ".gitignore": f"{out or _BUILT}\nreport.html\n".encode()}
+    return {**{each.path: each.render() for each in made}, ".gitignore": f"{out or _BUILT}\nreport.html\n".encode()}
 
 
 def _register(folders: Sequence[Generated], out: str) -> str:

@@ -13,7 +13,7 @@ from udogen.findings import ConfigError, Finding, line_of, wrapped
 from udogen.inspect.inspection import NARROWEST
 from udogen.qnn import heads, quantization, socs
 from udogen.qnn.system import BinaryInfo, GraphInfo, TensorInfo
-from udogen.runtime.contexts import binary_info, context_json, manifest
+from udogen.runtime.contexts import binaries, context_json, manifest
 from udogen.runtime.contexts.binaries import StoredContext, json_of
 from udogen.runtime.contexts.context_json import ContextJson, Difference, compare, describe_quantization, too_small
 from udogen.runtime.contexts.json_values import write_quantization
@@ -61,7 +61,7 @@ def inspect_context(
 ) -> InspectedContext:
     """Inspect one context binary; raises only if nothing in it can be read."""
     faults: list[UdogenError] = []
-    head = binary_info.head_of(path)
+    head = binaries.head_of(path)
     verdict = manifest.check(path)
     try:
         verdict.refuse()

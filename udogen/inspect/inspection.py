@@ -25,7 +25,7 @@ from udogen.runtime.failures import OlderRecords, OpCrashed, OpTimedOut
 from udogen.runtime.op.session import OpSession
 from udogen.runtime.package_queries import read_records
 from udogen.runtime.snpe.registration import read_registration
-from udogen.runtime.worker import stub_library
+from udogen.runtime.worker.loaded_package import STUB_MACHINE
 from udogen.tables import many
 
 _SECONDS = 30.0  # for registering a package
@@ -47,8 +47,10 @@ class InspectedLibrary:
 
     @property
     def verdict(self) -> str:
-        """Whether it will register, as text."""
-        return verdict_of(self.findings)
+        """Whether it will register, as text; `should` unless a runtime has registered or read it."""
+        seen = self.evidence is not None and (self.evidence.registered or self.evidence.registration)
+        words = verdict_of(self.findings)
+        return words if seen else words.replace("will register", "should register")
 
 
 @dataclass(frozen=True)
@@ -129,7 +131,7 @@ def _read(evidence: LibraryEvidence) -> LibraryEvidence:
 def _record(evidence: LibraryEvidence) -> LibraryEvidence:
     """Read the kernel records, which may explain why the runtime refused or crashed."""
     crashed = isinstance(evidence.failure, (OpCrashed, OpTimedOut))
-    if evidence.facts.kind.id != "qhpi" or evidence.facts.elf.machine != stub_library.MACHINE:
+    if evidence.facts.kind.id != "qhpi" or evidence.facts.elf.machine != STUB_MACHINE:
         return evidence
     undefined = [symbol.name for symbol in evidence.facts.elf.imports if symbol.name.startswith("qhpi_")]
     try:

@@ -114,7 +114,7 @@ def _of_machine(kernels: PythonKernels, file: Path, machine: str) -> list[Functi
         for path in sorted(folder.glob("*.s")):
             statement = path.with_suffix(".stmt").read_text("utf-8", "replace")
             launches = _launches(statement, [each for each in report.launches if each.function == path.stem])
-            is_gpu = kernels.backend == "gpu"
+            is_gpu = backends.KINDS[kernels.backend].opencl
             codes.append(
                 FunctionCode(
                     name=path.stem,

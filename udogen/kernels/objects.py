@@ -62,7 +62,8 @@ def compile_kernels(kernels: PythonKernels, machines: Sequence[str], on_step: Ca
     rows = machines_of(kernels.backend)
     known = [machine for machine in dict.fromkeys(machines) if machine in rows]
     about = (kernels.package, kernels.backend, kernels.layout)
-    calls = [path.read_bytes() for path in (*kernels.configs, Path(glue.__file__))]
+    sources = (*kernels.configs, Path(glue.__file__), resources.templates() / glue.TEMPLATE)
+    calls = [path.read_bytes() for path in sources]
     version = _halide()
     missing: dict[str, list[Path]] = {}  # key -> folders; many machines use the same code
     kernel_of, machine_of = {}, {}
@@ -242,7 +243,7 @@ def _port(tensor: Tensor, backend: str) -> TensorPort:
 def _stored(datatype: DataType, backend: str) -> str:
     """The stored type in C++; empty if kernels in Python do not support it."""
     kind = _TYPES.get(datatype.kind, "")
-    if backend == "gpu" and (datatype.quantized or kind == "f"):
+    if backends.KINDS[backend].opencl and (datatype.quantized or kind == "f"):
         return "f32"  # the OpenCL text converts them
     if not kind or datatype.name in _NOT_TAKEN or (datatype.quantized and datatype.bits not in (8, 16)):
         return ""

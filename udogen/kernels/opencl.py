@@ -14,7 +14,6 @@ from udogen.kernels.request import Launch, TensorPort
 _KERNEL = re.compile(
     r"^__kernel void (?P<name>\w+)\(\n?(?P<parameters>[^)]*)\)\n\{\n(?P<body>.*?)^\} // kernel", re.M | re.S
 )
-_SPACE = re.compile(r"^(//|#(define|undef)) .*(Address spaces|__address_space_).*\n", re.M)
 _LETTERS = {
     "char": "c", "uchar": "C", "unsigned char": "C", "short": "s", "ushort": "S", "unsigned short": "S", "int": "i",
     "uint": "I", "unsigned int": "I", "long": "l", "ulong": "L", "unsigned long": "L", "float": "f",

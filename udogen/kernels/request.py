@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
+from udogen import backends
+
 TWINS = "twins"  # the folder of scalar twins, and of the file that lists the functions and their arguments
 FUNCTIONS = "functions.json"
 NO_FLOATS = "QEMU does not emulate HVX floating point"
@@ -184,4 +186,4 @@ GPU_MACHINES: Mapping[str, TargetMachine] = {
 
 def machines_of(backend: str) -> Mapping[str, TargetMachine]:
     """The machines of a backend, by the names of their libraries' folders."""
-    return GPU_MACHINES if backend == "gpu" else MACHINES
+    return GPU_MACHINES if backends.KINDS[backend].opencl else MACHINES

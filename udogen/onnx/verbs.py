@@ -14,7 +14,7 @@ import click
 from udogen.cli import output
 from udogen.cli.lazy import LazyGroup
 from udogen.cli.options import SECONDS, argument, json_option, option, pairs, same_options, sizes, verb
-from udogen.errors import UsageError, VerificationFailed, write_file
+from udogen.errors import UsageError, write_file
 
 if TYPE_CHECKING:
     from udogen.onnx.network.compare import NetworkResult
@@ -66,7 +66,7 @@ def run_model(options: RunModelOptions) -> int:
 
     Every tensor is compared with ONNX Runtime's CPU, where custom ops run their references.  The table lists for each
     layer its own error (with its actual inputs) and the accumulated error; the exit code is 6 if a layer is
-    wrong, or if no node ran on QNN.
+    wrong, and 2 if no node ran on QNN.
     """
     from udogen.runtime.contexts import arrays
 
@@ -80,7 +80,7 @@ def run_model(options: RunModelOptions) -> int:
             output.print_result(line)
         if not result.fault:
             _print_next(options)
-    return VerificationFailed.exit_code if result.fault else 0
+    return result.verdict.exit_code
 
 
 def _print_next(options: RunModelOptions) -> None:

@@ -1,7 +1,7 @@
 """Reads the description inside a context binary with libQnnSystem.so, without backend, op packages or copies.
 
 The library does not verify its input: a damaged file may crash it.  This module checks what it can; untrusted files are
-read in a worker (`udogen.runtime.contexts.binary_info`).
+read in a worker (`udogen.runtime.contexts.binaries`).
 """
 
 from __future__ import annotations

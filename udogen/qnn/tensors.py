@@ -127,18 +127,8 @@ class Scalar:
     value: Number | str
 
 
-@dataclass(frozen=True)
-class TensorParam:
-    """A param that is a tensor of the graph with another name.
-
-    `OpConfig("node", package="qti.aisw", op_type="Transpose", params=[TensorParam("perm", tensor)])`
-    """
-
-    name: str
-    tensor: QnnTensor
-
-
-Param = Scalar | QnnTensor | TensorParam
+# A param that is a tensor has the name of the tensor, or is a pair of its own name and the tensor.
+Param = Scalar | QnnTensor | tuple[str, QnnTensor]
 
 
 class OpConfig:
@@ -159,13 +149,14 @@ class OpConfig:
     ) -> None:
         ffi = abi.ffi()
         self.package, self.op_type = package, op_type
-        self.inputs, self.outputs, self.params = tuple(inputs), tuple(outputs), tuple(params)
+        self.inputs, self.outputs = tuple(inputs), tuple(outputs)
+        self.params = tuple(each if isinstance(each, tuple) else (each.name, each) for each in params)
         self._kept: list[Any] = []
         self.struct = ffi.new("Qnn_OpConfig_t *")
         self.struct.version = ffi.integer_const("QNN_OPCONFIG_VERSION_1")
         v1 = self.struct.v1
         v1.name, v1.packageName, v1.typeName = (self._text(text) for text in (name, package, op_type))
-        v1.numOfParams, v1.params = len(params), self._params(params)
+        v1.numOfParams, v1.params = len(params), self._params()
         v1.numOfInputs, v1.inputTensors = len(inputs), self._tensors(inputs)
         v1.numOfOutputs, v1.outputTensors = len(outputs), self._tensors(outputs)
 
@@ -173,7 +164,7 @@ class OpConfig:
         """Its tensors and parameters, a readable line for each."""
         sides = (("input", self.inputs), ("output", self.outputs))
         tensors = [f"{side} `{each.name}`: {each.dtype} {list(each.shape)}" for side, row in sides for each in row]
-        return [*tensors, *map(_param_line, self.params)]
+        return [*tensors, *(_param_line(*each) for each in self.params)]
 
     def by_value(self) -> Any:
         """The struct in the form that libffi can pass by value (see abi.py)."""
@@ -187,19 +178,18 @@ class OpConfig:
         self._kept.append(tensor_array(tensors))
         return self._kept[-1]
 
-    def _params(self, params: Sequence[Param]) -> Any:
+    def _params(self) -> Any:
         ffi = abi.ffi()
-        array = ffi.new("Qnn_Param_t[]", max(len(params), 1))
+        array = ffi.new("Qnn_Param_t[]", max(len(self.params), 1))
         self._kept.append(array)
-        for struct, param in zip(array, params, strict=False):
-            struct.name = self._text(param.name)
+        for struct, (name, param) in zip(array, self.params, strict=False):
+            struct.name = self._text(name)
             if isinstance(param, Scalar):
                 struct.paramType = ffi.integer_const("QNN_PARAMTYPE_SCALAR")
                 self._set_scalar(struct.scalarParam, param)
             else:
-                tensor = param.tensor if isinstance(param, TensorParam) else param
                 struct.paramType = ffi.integer_const("QNN_PARAMTYPE_TENSOR")
-                ffi.memmove(ffi.addressof(struct, "tensorParam"), tensor.struct, ffi.sizeof("Qnn_Tensor_t"))
+                ffi.memmove(ffi.addressof(struct, "tensorParam"), param.struct, ffi.sizeof("Qnn_Tensor_t"))
         return array
 
     def _set_scalar(self, struct: Any, param: Scalar) -> None:
@@ -230,11 +220,9 @@ class OpConfig:
             ) from problem
 
 
-def _param_line(param: Param) -> str:
-    if isinstance(param, Scalar):
-        return f"parameter `{param.name}`: {param.dtype} {param.value}"
-    tensor = param.tensor if isinstance(param, TensorParam) else param
-    return f"parameter `{param.name}`: {tensor.dtype} {list(tensor.shape)}"
+def _param_line(name: str, param: Scalar | QnnTensor) -> str:
+    value = param.value if isinstance(param, Scalar) else list(param.shape)
+    return f"parameter `{name}`: {param.dtype} {value}"
 
 
 def tensor_array(tensors: Sequence[QnnTensor]) -> Any:

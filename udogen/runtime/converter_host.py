@@ -11,7 +11,7 @@ from udogen.errors import RunFailed
 from udogen.opdef.datatypes import by_code
 from udogen.opdef.shape_rules import Given
 from udogen.qnn.abi import ffi
-from udogen.qnn.tensors import APP_READ, APP_WRITE, NULL, OpConfig, QnnTensor, Scalar, TensorParam
+from udogen.qnn.tensors import APP_READ, APP_WRITE, NULL, OpConfig, QnnTensor, Scalar
 from udogen.runtime.channel import Failed, Garbled
 from udogen.runtime.failures import error_of
 from udogen.runtime.library import check_loadable
@@ -108,10 +108,7 @@ def _call(
         op_type=call.op,
         inputs=[_tensor(f"input{number}", given) for number, given in enumerate(call.inputs)],
         outputs=outputs,
-        params=[
-            TensorParam(name, _tensor(name, value)) if isinstance(value, Given) else value
-            for name, value in call.params.items()
-        ],
+        params=[_tensor(name, value) if isinstance(value, Given) else value for name, value in call.params.items()],
     )
     address = ctypes.cast(getattr(library, call.op + function), ctypes.c_void_p).value
     status = int(ffi().cast("Qnn_ErrorHandle_t(*)(Qnn_OpConfig_t*)", address)(config.struct))

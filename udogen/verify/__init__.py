@@ -7,7 +7,8 @@ tolerances     how far a correct result may be from the reference
 places         where ops run: Qualcomm's runtimes, emulators, Hexagon code, ONNX Runtime
 packages       packages of a test file, generated and built
 runner         cases of one package in one place: run, compare, measure
-test_run       every case in every place
+planning       every case and network in every place where it can run
+test_run       runs what was planned
 results        the results of a test run, as data
 diagnosis/     why numbers are wrong
 safety/        safety of kernels: heap, bounds, sanitizers

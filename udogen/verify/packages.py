@@ -15,7 +15,8 @@ from udogen.build.package import PackageLibrary, open_packages
 from udogen.clients.scripts.device_session import probe
 from udogen.errors import RunFailed, UdogenError, UsageError, writing
 from udogen.findings import Findings
-from udogen.generate.pipeline import HTP_APIS, GenerateOptions, generate, in_kernel_sources, kernel_places
+from udogen.generate.kernel_files import HTP_APIS, in_kernel_sources, kernel_places
+from udogen.generate.pipeline import GenerateOptions, generate
 from udogen.opdef.model import OpPackage
 from udogen.runtime.built import Built
 from udogen.verify.options import TestOptions
@@ -94,10 +95,10 @@ def _locked(work: Path) -> Iterator[None]:
 
 def _existing(source: PackageSource, package: OpPackage, place: Place) -> PackageLibrary:
     """The folder of this package and backend."""
-    for each in source.folders:
-        if (each.name, each.backend) == (package.name, place.config):
-            return each
-    have = ", ".join(dict.fromkeys(each.backend for each in source.folders))
+    for folder in source.folders:
+        if (folder.name, folder.backend) == (package.name, place.config):
+            return folder
+    have = ", ".join(dict.fromkeys(folder.backend for folder in source.folders))
     raise RunFailed(
         f"there is no package {package.name} for {place.config} here",
         hint=f"`udogen generate --backend {place.config}` makes one (there is one for {have})",
@@ -112,7 +113,7 @@ def _generated(
     places = _kernel_places(source, backend)
     names = list(places)
     missing = [
-        op for op in ops if not any((each / name.format(op)).is_file() for name in names for each in places[name])
+        op for op in ops if not any((folder / name.format(op)).is_file() for name in names for folder in places[name])
     ]
     if missing:
         where = " or ".join(map(str, places[names[0]]))
@@ -123,10 +124,10 @@ def _generated(
     generate(
         [package], GenerateOptions(out, backends=(backend,), kernels=subject.kernels, htp_api=_api(source)), findings
     )
-    found = [each for each in open_packages(out) if (each.name, each.backend) == (package.name, backend)]
-    if not found:
+    made = [row for row in open_packages(out) if (row.name, row.backend) == (package.name, backend)]
+    if not made:
         raise UsageError(f"{subject.config} made no {backend} package", hint="see `udogen generate`")
-    return found[0]
+    return made[0]
 
 
 def _api(source: PackageSource) -> str:
@@ -137,13 +138,13 @@ def _kernel_places(source: PackageSource, backend: str) -> dict[str, list[Path]]
     """The folders of kernels, by pattern of the file names (`{}.cpp`, `{}.py`)."""
     assert source.subject.config is not None
     folder = source.subject.kernels or source.subject.config.parent / "kernels"
-    names = [each for each in backends.ALL[backend].kernels if not each.endswith(".cl")]
+    names = [name for name in backends.ALL[backend].kernels if not name.endswith(".cl")]
     return {name: kernel_places(folder, backend, _api(source), name) for name in names}
 
 
 def _work(options: TestOptions, name: str, *parts: object) -> Path:
     """The work folder for a package; always the same one, so that only changes are compiled."""
-    key = resources.content_key(*(str(each).encode("utf-8", "surrogateescape") for each in parts))
+    key = resources.content_key(*(str(part).encode("utf-8", "surrogateescape") for part in parts))
     return (options.work or resources.cache_dir("test")) / f"{name}-{key}"
 
 
@@ -155,4 +156,4 @@ def _with_ops(package: OpPackage, existing: PackageLibrary, work: Path) -> Packa
         shutil.copytree(existing.path, out, ignore=built, dirs_exist_ok=True)
     options = GenerateOptions(work, backends=(existing.backend,), layout=existing.layout, htp_api=existing.api)
     generate([package], options, Findings())
-    return next(each for each in open_packages(out) if each.backend == existing.backend)
+    return next(folder for folder in open_packages(out) if folder.backend == existing.backend)

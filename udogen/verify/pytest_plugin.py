@@ -14,11 +14,12 @@ import pytest
 if TYPE_CHECKING:
     from udogen.verify.cases import Case
     from udogen.verify.options import TestOptions
+    from udogen.verify.planning import Batch
     from udogen.verify.results import Outcome
     from udogen.verify.runner import CaseRunner
-    from udogen.verify.test_run import Batch
 
 _MOST_DETAILS = 40
+_PROPERTY = "udogen"  # of a test: the status of its case
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -33,6 +34,40 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="only on this backend, as in --backend of `udogen test`; may repeat",
     )
     group.addoption("--udogen-timeout", type=float, default=60.0, metavar="SECONDS", help="for each case")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Judge the cases of the session."""
+    if config.getoption("--udogen"):
+        config.pluginmanager.register(SessionVerdict(), "udogen-verdict")
+
+
+class SessionVerdict:
+    """Cases of which none was compared with anything are not green: the session ends as one without tests."""
+
+    def __init__(self) -> None:
+        self._statuses: list[Any] = []
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Count a case; with pytest-xdist, those of all workers."""
+        if report.when == "call":
+            self._statuses += [status for name, status in report.user_properties if name == _PROPERTY]
+
+    def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
+        """Change the exit code."""
+        if not exitstatus and self._reasons():
+            session.exitstatus = pytest.ExitCode.NO_TESTS_COLLECTED
+
+    def pytest_terminal_summary(self, terminalreporter: Any) -> None:
+        """Print why."""
+        for reason in self._reasons():
+            terminalreporter.write_line(f"udogen: {reason}", red=True)
+
+    def _reasons(self) -> tuple[str, ...]:
+        from udogen.verdict import Verdict
+
+        rows = [(status, "") for status in self._statuses]
+        return Verdict.of(rows, planned=len(rows)).reasons if rows else ()
 
 
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
@@ -51,8 +86,8 @@ class OpTestFile(pytest.File):
         """A collector for each package and backend."""
         from udogen.errors import UdogenError
         from udogen.verify.options import TestOptions
+        from udogen.verify.planning import plan
         from udogen.verify.test_files.read import load_test_files
-        from udogen.verify.test_run import plan
 
         options = TestOptions(
             backends=tuple(self.config.getoption("--udogen-backend")),
@@ -129,7 +164,9 @@ class OpTestCase(pytest.Item):
 
         place = self.parent
         assert isinstance(place, OpTestPlace)
+        self.user_properties[:] = [(_PROPERTY, "skipped")]
         outcome = place.run(self._case)
+        self.user_properties[:] = [(_PROPERTY, outcome.status)]
         if outcome.status in ("skipped", "ran"):
             pytest.skip(outcome.error.message if outcome.error else "there is no reference to compare with")
         if outcome.status in ("failed", "error"):

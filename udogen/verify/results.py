@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -13,18 +13,13 @@ import numpy as np
 from udogen.findings import Finding
 from udogen.opdef import datatypes
 from udogen.runtime.op.calls import RuntimeInfo
-from udogen.tables import many
+from udogen.verdict import Status, Verdict
 from udogen.verify.cases import Case, CaseError
+from udogen.verify.test_files.references import ReferenceUnwritten
 from udogen.verify.tolerances import Tolerance, judge
 
 if TYPE_CHECKING:
     from udogen.runtime.op.calls import Array
-
-# passed: within the tolerance.  failed: wrong numbers.  error: no numbers (refused, crashed, too slow, or the
-# reference failed).  skipped: not run.  ran: executed, but without a reference to compare with.
-# Neither of the last two is ever counted as passed.
-Status = Literal["passed", "failed", "error", "skipped", "ran"]
-STATUSES: tuple[Status, ...] = ("failed", "error", "skipped", "ran", "passed")  # most important first
 
 _FEW_NUMBERS = 4  # of an input that are shown with the first wrong element
 FEW_ELEMENTS = 8  # outputs with fewer elements are too small to show most causes
@@ -189,21 +184,21 @@ _WORSE: Sequence[State] = ("skipped", "ran", "missing", "unbuilt")
 
 def joined(states: Iterable[BackendState]) -> dict[str, BackendState]:
     """One state for each backend: the worst one, with the number of cases that ran or did not run."""
-    found: dict[str, BackendState] = {}
+    by_backend: dict[str, BackendState] = {}
     for after in states:
-        before = found.setdefault(after.backend, after)
+        before = by_backend.setdefault(after.backend, after)
         if before is after:
             continue
-        worse = max(before, after, key=lambda each: _WORSE.index(each.state))
-        counted = [each for each in (before, after) if (each.state in ABSENT) == (worse.state in ABSENT)]
-        found[after.backend] = replace(
+        worse = max(before, after, key=lambda state: _WORSE.index(state.state))
+        counted = [state for state in (before, after) if (state.state in ABSENT) == (worse.state in ABSENT)]
+        by_backend[after.backend] = replace(
             worse,
-            cases=sum(each.cases for each in counted),
+            cases=sum(state.cases for state in counted),
             runtime=before.runtime or after.runtime,
             real=before.real or after.real,
             build_failed=before.build_failed or after.build_failed,
         )
-    return found
+    return by_backend
 
 
 class NetworkReport(Protocol):
@@ -216,32 +211,6 @@ class NetworkReport(Protocol):
     @property
     def layers(self) -> Sequence[Any]:
         """One for each tensor: tensor, op, shape, own, error, steps, wrong, node."""
-
-    @property
-    def first_wrong(self) -> Any:
-        """The first layer that is wrong."""
-
-    @property
-    def random(self) -> Sequence[str]:
-        """The inputs that were not given."""
-
-    @property
-    def assumed(self) -> Sequence[str]:
-        """Open dimensions that were assumed to be 1."""
-
-    @property
-    def samples(self) -> int:
-        """The number of samples."""
-
-    @property
-    def runtime(self) -> str:
-        """The name of the runtime."""
-
-    def reasons(self) -> Iterable[tuple[str, str]]:
-        """The nodes that did not run on QNN, and the reason, for each reason."""
-
-    def verdict(self) -> str:
-        """Whether the tensors agree."""
 
     def lines(self) -> Iterable[str]:
         """A heading, a line for each layer, an empty line, and notes."""
@@ -269,13 +238,25 @@ class NetworkOutcome:
         return f"{self.name} on {self.backend}, {'float' if self.bits == 'float' else f'{self.bits} bits'}"
 
 
-def nothing_compared(counts: Mapping[str, int], absent: int) -> str:
-    """A sentence if no case was compared with anything and none failed; `absent` cases did not run."""
-    if counts["passed"] or counts["failed"] or counts["error"]:
-        return ""
-    found = {"without a reference": counts["ran"], "skipped": counts["skipped"], "not run": absent}
-    rows = [f"{many(count, 'case')} {why}" for why, count in found.items() if count]
-    return "nothing was compared: " + (", ".join(rows) or "no case")
+def verdict_of(
+    rows: Sequence[tuple[Status, str]],
+    states: Iterable[BackendState],
+    *,
+    planned: int | None,
+    unwritten: Iterable[str],
+    not_executed: tuple[str, ...],
+) -> Verdict:
+    """The verdict on rows (status, kind of error), on places that are missing, and on references without code."""
+    places = list(states)
+    absent = sum(state.cases for state in places if state.state in ABSENT)
+    return Verdict.of(
+        rows,
+        planned=len(rows) + absent if planned is None else planned,
+        absent=absent,
+        build_failed=any(state.build_failed for state in places),
+        findings=tuple(Finding(text, kind=ReferenceUnwritten.kind) for text in unwritten),
+        not_executed=not_executed,
+    )
 
 
 @dataclass(frozen=True)
@@ -285,7 +266,6 @@ class Selection:
     part: int
     parts: int
     tests: str  # a digest of the selected cases of all parts, the packages and the version of udogen
-    planned: int  # cases and networks of this part, in all places
 
 
 @dataclass(frozen=True)
@@ -303,6 +283,7 @@ class TestRun:
     networks: tuple[NetworkOutcome, ...] = ()
     unwritten: tuple[str, ...] = ()  # references that are not implemented yet; their cases did not run
     selection: Selection | None = None
+    planned: int | None = None  # cases and networks, in all places; None: what has a result, or a reason
     not_executed: tuple[str, ...] = ()  # vector functions for Hexagon that were built, but not executed
 
     @property
@@ -310,30 +291,21 @@ class TestRun:
         """The results of cases and networks; a network on one backend counts as one case."""
         return (*self.outcomes, *self.networks)
 
-    def count(self, status: Status) -> int:
-        """The number of cases and networks with this status."""
-        return sum(each.status == status for each in self.results)
-
-    @property
-    def passed(self) -> bool:
+    @cached_property
+    def verdict(self) -> Verdict:
         """Whether something was compared, nothing failed, all packages compile, and all references are implemented."""
-        is_bad = self.build_failed or self.unwritten or self.count("failed") + self.count("error")
-        return bool(self.count("passed")) and not is_bad
-
-    @property
-    def absent(self) -> int:
-        """The number of cases whose place or package is missing."""
-        return sum(state.cases for state in self.states if state.state in ABSENT)
-
-    @property
-    def build_failed(self) -> bool:
-        """Whether a package does not compile."""
-        return any(state.build_failed for state in self.states)
+        return verdict_of(
+            [(each.status, each.error.kind if each.error else "") for each in self.results],
+            self.states,
+            planned=self.planned,
+            unwritten=self.unwritten,
+            not_executed=self.not_executed,
+        )
 
     @property
     def bad(self) -> tuple[Outcome, ...]:
         """The cases with status `failed`, then those with `error`."""
-        return tuple(each for status in ("failed", "error") for each in self.outcomes if each.status == status)
+        return tuple(outcome for status in ("failed", "error") for outcome in self.outcomes if outcome.status == status)
 
     @cached_property
     def failure_groups(self) -> tuple[tuple[Outcome, ...], ...]:
@@ -344,20 +316,20 @@ class TestRun:
         """
         groups: dict[tuple[str, ...], list[Outcome]] = {}
         first: dict[tuple[str, ...], tuple[str, ...]] = {}
-        for each in self.bad:
-            if each.findings:
-                first.setdefault(self._kind(each), (self.op(each), each.status, each.findings[0].kind))
+        for outcome in self.bad:
+            if outcome.findings:
+                first.setdefault(self._kind(outcome), (self.op(outcome), outcome.status, outcome.findings[0].kind))
         passed = set[tuple[str, ...]]()  # kinds whose first cause was found
-        for each in self.bad:
-            kind = key = self._kind(each)
-            if each.findings:
-                key = (self.op(each), each.status, each.findings[0].kind)
+        for outcome in self.bad:
+            kind = key = self._kind(outcome)
+            if outcome.findings:
+                key = (self.op(outcome), outcome.status, outcome.findings[0].kind)
                 passed.add(kind)
-            elif each.error:
-                key = (self.op(each), each.status, each.error.kind, each.error.message[:60])
-            elif kind in passed or all(tensor.found.size < FEW_ELEMENTS for tensor in each.tensors):
+            elif outcome.error:
+                key = (self.op(outcome), outcome.status, outcome.error.kind, outcome.error.message[:60])
+            elif kind in passed or all(tensor.found.size < FEW_ELEMENTS for tensor in outcome.tensors):
                 key = first.get(kind, kind)
-            groups.setdefault(key, []).append(each)
+            groups.setdefault(key, []).append(outcome)
         return tuple(tuple(sorted(group, key=lambda each: not each.findings)) for group in groups.values())
 
     def _kind(self, outcome: Outcome) -> tuple[str, ...]:
@@ -370,24 +342,24 @@ class TestRun:
 
     @cached_property
     def _packages(self) -> dict[str, set[str]]:
-        found: dict[str, set[str]] = {}
-        for each in self.outcomes:
-            found.setdefault(each.case.op, set()).add(each.package)
-        return found
+        packages: dict[str, set[str]] = {}
+        for outcome in self.outcomes:
+            packages.setdefault(outcome.case.op, set()).add(outcome.package)
+        return packages
 
     def matrix(self) -> dict[tuple[str, str, str], tuple[Outcome, ...]]:
         """(op, backend, data type) -> its outcomes, in the order of the run."""
-        found: dict[tuple[str, str, str], list[Outcome]] = {}
-        for each in self.outcomes:
-            found.setdefault((self.op(each), each.backend, each.dtype), []).append(each)
-        return {key: tuple(outcomes) for key, outcomes in found.items()}
+        cells: dict[tuple[str, str, str], list[Outcome]] = {}
+        for outcome in self.outcomes:
+            cells.setdefault((self.op(outcome), outcome.backend, outcome.dtype), []).append(outcome)
+        return {key: tuple(outcomes) for key, outcomes in cells.items()}
 
     def rows(self) -> list[tuple[str, str]]:
         """The rows of the matrix: (op, data type), grouped by op."""
-        pairs = dict.fromkeys((self.op(each), each.dtype) for each in self.outcomes)
+        pairs = dict.fromkeys((self.op(outcome), outcome.dtype) for outcome in self.outcomes)
         ops = list(dict.fromkeys(op for op, _ in pairs))
         return sorted(pairs, key=lambda pair: ops.index(pair[0]))
 
     def backends(self) -> Sequence[str]:
         """The backends that ran, in their order."""
-        return [each.backend for each in self.states if each.state == "ran"]
+        return [state.backend for state in self.states if state.state == "ran"]

@@ -26,11 +26,12 @@ from udogen.runtime.failures import NotExpressible, OpFailed, OpRefused, OutOfBo
 from udogen.runtime.hexagon.session import HexagonSession
 from udogen.runtime.op.calls import POISON, OpCall, OpResult, ParamArg
 from udogen.runtime.op.session import OpSession
+from udogen.verdict import Status
 from udogen.verify.cases import Case, CaseError
 from udogen.verify.diagnosis.explain import Explainer
 from udogen.verify.options import TestOptions
 from udogen.verify.places import ProgramSession, Session, open_session, place_of
-from udogen.verify.results import Cost, Outcome, Spread, Status, TensorResult
+from udogen.verify.results import Cost, Outcome, Spread, TensorResult
 from udogen.verify.safety.checks import PageGuards, SafetyChecks, check_case
 from udogen.verify.test_files.model import Builtin
 

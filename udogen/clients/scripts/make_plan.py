@@ -33,9 +33,9 @@ from udogen.clients.snippets import DSP_FOLDER, snpe_files
 from udogen.errors import RunFailed, UsageError, open_plain, read_plain, reading
 from udogen.qnn import socs
 from udogen.qnn.system import GraphInfo
+from udogen.runtime import built as device_libraries
 from udogen.runtime.contexts.binaries import StoredContext
 from udogen.runtime.execution_counts import VARIABLE
-from udogen.runtime.sessions import libraries as device_libraries
 
 _LINUX_FOLDER = "/var/tmp/udogen"  # every user may write and execute files there
 REMOTE = {ANDROID: DEVICE_FOLDER, LINUX: _LINUX_FOLDER, PC: ""}

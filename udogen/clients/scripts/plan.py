@@ -17,7 +17,6 @@ from udogen.backends.plan import PlannedFile
 from udogen.clients.scripts.tensors import TensorData
 from udogen.clients.snippets import dsp_path
 from udogen.errors import UsageError, read_plain, writing
-from udogen.generate.render import render_file
 
 FORMAT = 1
 
@@ -156,7 +155,7 @@ _FOREIGN = "choose an empty folder, or one that `udogen script` wrote"
 
 def script_files(plan: ScriptPlan, references: Sequence[TensorData] = ()) -> dict[str, bytes | Path]:
     """Path in the folder -> content, for all files of the script."""
-    device_sh = render_file(PlannedFile("device.sh", template="scripts/device.sh.mako", data=_template_data(plan)))
+    device_sh = PlannedFile("device.sh", template="scripts/device.sh.mako", data=_template_data(plan)).render()
     manifest = json.dumps(plan.as_json(), indent=2, ensure_ascii=False) + "\n"
     return {
         **{file.source: file.content for file in plan.files},

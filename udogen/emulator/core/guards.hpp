@@ -4,7 +4,7 @@
 // 0xc1 and 0xde from the second on; all others are between 0x41 and 0xbe, without 0x7f and 0x80, and stay.  So what a
 // kernel copies from guard to guard, its minimum and maximum, and what saturates, is seen at once; any other byte may be
 // the one that was there in one execution, and is not in the next.  udogen/emulator/hexagon/guards.c and
-// udogen/runtime/worker/guarded_buffers.py have the same pattern.
+// udogen/runtime/worker/op_graph.py have the same pattern.
 #pragma once
 
 #include <cstddef>

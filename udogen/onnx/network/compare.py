@@ -13,6 +13,7 @@ import numpy as np
 
 from udogen.build.package import open_packages
 from udogen.configs.load import load
+from udogen.errors import UsageError
 from udogen.onnx.models.reading import onnx_module
 from udogen.onnx.network.execute import (
     STORED,
@@ -26,6 +27,7 @@ from udogen.onnx.network.execute import (
 )
 from udogen.onnx.network.model import BITS_8, DEQUANTIZE, QUANTIZE, Evaluator, Network, first_output, is_fused, title
 from udogen.tables import columns, many
+from udogen.verdict import Verdict
 
 if TYPE_CHECKING:
     from udogen.runtime.op.calls import Array
@@ -58,6 +60,7 @@ def run_network(options: NetworkOptions) -> NetworkResult:
     """Run a network on QNN and compare it; raises if it cannot run."""
     least_opset = _OPSET_8_BITS if options.bits == BITS_8 else 0
     network = Network(onnx_module(), options.model, until=options.until, least_opset=least_opset)
+    _check_packages(network, options.packages)
     samples, random, assumed = network.samples(options.inputs or {})
     evaluator = Evaluator(network, options.references or {}, defaults=_defaults(options.packages))
     expected = [evaluator.run(sample) for sample in samples]
@@ -80,6 +83,19 @@ def run_network(options: NetworkOptions) -> NetworkResult:
         assumed=assumed,
         outputs={name: made.values[-1][name] for name in network.outputs if name in made.values[-1]},
     )
+
+
+def _check_packages(network: Network, packages: Sequence[Path]) -> None:
+    """Raise if a custom op is in none of the packages; the ops of a library without its folder are unknown."""
+    if not all(path.is_dir() for path in packages):
+        return
+    known = {op for path in packages for each in open_packages(path) for op in each.ops}
+    used = {node.op_type: title(node) for node in network.nodes if network.is_custom(node)}
+    faults = [f"op {op} (node `{node}`) is in no package that is given" for op, node in used.items() if op not in known]
+    if faults:
+        raise UsageError(
+            f"{network.path}: {faults[0]}", details=faults[1:], hint="--package DIR, a built package with it"
+        )
 
 
 def _is_on_qnn(node: Any, names: Collection[str]) -> bool:
@@ -261,11 +277,17 @@ class NetworkResult:
         return sum(each.on == QNN for each in self.layers)
 
     @property
+    def verdict(self) -> Verdict:
+        """The verdict on all tensors; those that QNN did not compute are skipped."""
+        wrong, skipped = sum(each.wrong for each in self.layers), len(self.layers) - self.on_qnn
+        return Verdict(len(self.layers), passed=self.on_qnn - wrong, failed=wrong, skipped=skipped, unit="tensor")
+
+    @property
     def fault(self) -> str:
         """Why the network is not right; empty if it is."""
         if self.first_wrong is not None:
             return f"the first wrong layer is {self.first_wrong.tensor}"
-        return "" if self.on_qnn else "no node ran on QNN, so nothing was compared"
+        return "" if self.verdict.ok else "no node ran on QNN, so nothing was compared"
 
     def lines(self) -> Iterator[str]:
         """The table of layers, and what follows from it."""
@@ -284,7 +306,7 @@ class NetworkResult:
             yield f"open dimensions taken as 1: {each}"
         for nodes, reason in self.reasons():
             yield f"not on QNN: {nodes}: {reason}"
-        yield self.verdict()
+        yield self.sentence()
         bits = self.bits if self.bits != BITS_8 else "8 bits"
         yield f"{many(self.samples, 'sample')}, {bits} on {self.runtime}"
 
@@ -296,15 +318,14 @@ class NetworkResult:
         for reason, nodes in by_reason.items():
             yield ", ".join(nodes), reason.rstrip(".")
 
-    def verdict(self) -> str:
+    def sentence(self) -> str:
         """Whether the tensors that QNN computed agree."""
         first, count, on_qnn = self.first_wrong, len(self.layers), self.on_qnn
         if first is not None:
-            wrong = sum(each.wrong for each in self.layers)
             steps = "" if first.steps is None else f" ({first.steps:.2f} steps of 8 bits)"
             return (
-                f"wrong: {wrong} of {count} tensors; the first is `{first.tensor}` of node `{first.node}` "
-                f"({first.op}): {first.own:.2g} of its range{steps} off from its own inputs"
+                f"wrong: {self.verdict.failed} of {count} tensors; the first is `{first.tensor}` of node "
+                f"`{first.node}` ({first.op}): {first.own:.2g} of its range{steps} off from its own inputs"
             )
         if self.fault:
             return self.fault
@@ -315,7 +336,7 @@ class NetworkResult:
         """The result as `--json` prints it."""
         first = self.first_wrong
         return {
-            "ok": not self.fault,
+            **self.verdict.as_json(),
             "fault": self.fault,
             "runtime": self.runtime,
             "backend": self.backend,

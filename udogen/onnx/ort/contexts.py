@@ -29,7 +29,7 @@ from udogen.onnx.models.model import ValueType
 from udogen.onnx.models.reading import freeze
 from udogen.opdef import datatypes
 from udogen.qnn.system import BinaryInfo, GraphInfo, TensorInfo
-from udogen.runtime.contexts import binary_info, manifest
+from udogen.runtime.contexts import binaries, manifest
 from udogen.runtime.contexts.binaries import system_library_of
 from udogen.runtime.contexts.manifest import mapped_file
 
@@ -106,14 +106,14 @@ def describe(file: Path) -> BinaryInfo:
     A worker reads it, because libQnnSystem.so has its own unwinder: if it is loaded before onnxruntime, every C++
     exception of onnxruntime ends the process (measured: wheel 2.3.0 with onnxruntime 1.27.0).
     """
-    head = binary_info.head_of(file)
+    head = binaries.head_of(file)
     if head.emulator:
         raise RunFailed(
             f"{file} was made by udogen's emulator, and no backend of ONNX Runtime restores it",
             hint="make it with Qualcomm's libraries: --runtime real",
         )
     manifest.check(file).refuse()
-    return binary_info.file_info(system_library_of(head), file)
+    return binaries.file_info(system_library_of(head), file)
 
 
 def stored_type(dtype: str) -> str:

@@ -4,6 +4,23 @@
 
 #include "QnnTypes.h"
 
+typedef struct {
+  uint32_t numInputs;
+  Qnn_Tensor_t *inputs;
+  uint32_t numOutputs;
+  Qnn_Tensor_t *outputs;
+} Qnn_TensorSetV1_t;
+
+typedef enum {
+  QNN_TENSOR_SET_VERSION_1 = 1,
+  QNN_TENSOR_SET_VERSION_UNDEFINED = 0x7FFFFFFF
+} Qnn_TensorSetVersion_t;
+
+typedef struct {
+  Qnn_TensorSetVersion_t version;
+  union { Qnn_TensorSetV1_t v1; };
+} Qnn_TensorSet_t;
+
 typedef enum {
   QNN_GRAPH_NO_ERROR = 0,
   QNN_GRAPH_ERROR_UNSUPPORTED_FEATURE = 1000,

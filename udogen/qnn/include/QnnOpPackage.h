@@ -32,7 +32,6 @@ typedef struct _QnnOpPackage_OpImpl_t *QnnOpPackage_OpImpl_t;
 typedef struct _QnnOpPackage_OperationInfo_t *QnnOpPackage_OperationInfo_t;
 typedef struct _QnnOpPackage_Optimization_t *QnnOpPackage_Optimization_t;
 typedef struct _QnnOpPackage_PackageInfo_t QnnOpPackage_PackageInfo_t;
-typedef Qnn_Handle_t Qnn_OpPackageHandle_t;
 
 #define QNN_OP_PACKAGE_RESERVED_INFO_SIZE 12
 typedef struct {
@@ -73,37 +72,9 @@ typedef struct {
   QnnOpPackage_LogTerminateFn_t logTerminate;
 } QnnOpPackage_ImplementationV1_4_t;
 
-// Version 2.0 is declared for completeness; the runtimes at hand refuse it (4008).
-typedef Qnn_ErrorHandle_t (*QnnOpPackage_CreateFn_t)(
-    QnnOpPackage_GlobalInfrastructure_t infrastructure, QnnLog_Callback_t callback,
-    QnnLog_Level_t maxLogLevel, Qnn_OpPackageHandle_t *opPackage);
-typedef Qnn_ErrorHandle_t (*QnnOpPackage_ValidateOpConfigHandleFn_t)(
-    Qnn_OpPackageHandle_t opPackage, Qnn_OpConfig_t opConfig);
-typedef Qnn_ErrorHandle_t (*QnnOpPackage_CreateOpImplHandleFn_t)(
-    Qnn_OpPackageHandle_t opPackage, QnnOpPackage_GraphInfrastructure_t graphInfrastructure,
-    QnnOpPackage_Node_t node, QnnOpPackage_OpImpl_t *opImpl);
-typedef Qnn_ErrorHandle_t (*QnnOpPackage_FreeOpImplHandleFn_t)(
-    Qnn_OpPackageHandle_t opPackage, QnnOpPackage_OpImpl_t opImpl);
-typedef Qnn_ErrorHandle_t (*QnnOpPackage_LogSetLevelHandleFn_t)(
-    Qnn_OpPackageHandle_t opPackage, QnnLog_Level_t maxLogLevel);
-typedef Qnn_ErrorHandle_t (*QnnOpPackage_FreeFn_t)(Qnn_OpPackageHandle_t opPackage);
-
-typedef struct {
-  QnnOpPackage_CreateFn_t create;
-  QnnOpPackage_GetInfoFn_t getInfo;
-  QnnOpPackage_ValidateOpConfigHandleFn_t validateOpConfig;
-  QnnOpPackage_CreateOpImplHandleFn_t createOpImpl;
-  QnnOpPackage_FreeOpImplHandleFn_t freeOpImpl;
-  QnnOpPackage_LogSetLevelHandleFn_t logSetLevel;
-  QnnOpPackage_FreeFn_t free;
-} QnnOpPackage_ImplementationV2_0_t;
-
 typedef struct {
   Qnn_Version_t interfaceVersion;
-  union {
-    QnnOpPackage_ImplementationV1_4_t v1_4;
-    QnnOpPackage_ImplementationV2_0_t v2_0;
-  };
+  union { QnnOpPackage_ImplementationV1_4_t v1_4; };
 } QnnOpPackage_Interface_t;
 
 typedef Qnn_ErrorHandle_t (*QnnOpPackage_InterfaceProvider_t)(QnnOpPackage_Interface_t *interface_);

@@ -39,12 +39,6 @@ typedef enum {
 } Qnn_DataType_t;
 
 typedef enum {
-  QNN_PRECISION_FLOAT32 = 0,
-  QNN_PRECISION_FLOAT16 = 1,
-  QNN_PRECISION_UNDEFINED = 0x7FFFFFFF
-} Qnn_Precision_t;
-
-typedef enum {
   QNN_PRIORITY_LOW = 0,
   QNN_PRIORITY_NORMAL = 100,
   QNN_PRIORITY_DEFAULT = 100,
@@ -322,23 +316,6 @@ typedef struct {
 } Qnn_Tensor_t;
 
 #define QNN_TENSOR_INIT {QNN_TENSOR_VERSION_1, {QNN_TENSOR_V1_INIT}}
-
-typedef struct {
-  uint32_t numInputs;
-  Qnn_Tensor_t *inputs;
-  uint32_t numOutputs;
-  Qnn_Tensor_t *outputs;
-} Qnn_TensorSetV1_t;
-
-typedef enum {
-  QNN_TENSOR_SET_VERSION_1 = 1,
-  QNN_TENSOR_SET_VERSION_UNDEFINED = 0x7FFFFFFF
-} Qnn_TensorSetVersion_t;
-
-typedef struct {
-  Qnn_TensorSetVersion_t version;
-  union { Qnn_TensorSetV1_t v1; };
-} Qnn_TensorSet_t;
 
 // ---- parameters and op configs --------------------------------------------------------------------------
 

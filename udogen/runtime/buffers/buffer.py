@@ -12,7 +12,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from types import TracebackType
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from udogen.errors import RunFailed, UsageError
 from udogen.qnn import abi
@@ -22,30 +22,13 @@ from udogen.qnn.system import TensorInfo
 from udogen.qnn.tensors import APP_READ, byte_size
 from udogen.runtime import arguments
 
+if TYPE_CHECKING:
+    from udogen.runtime.buffers.domains import Access
+
 # How a tensor is bound: as client memory, or registered as a buffer of its own (ION, DMA_BUF) or part of a shared one.
 RAW, SHARED_BUFFER = "RAW", "SHARED_BUFFER"
 ANY = 2**80  # beyond each offset and size
 TENSORS, WEIGHTS_SIZE, SPILL_SIZE = "tensors", "weights", "spill_fill"  # the kinds of memory that a session counts
-
-
-class Access(Protocol):
-    """Memory that takes part in the executions of the graph it is bound to."""
-
-    def begin(self) -> None:
-        """Called before an execution; may raise."""
-        ...
-
-    def end(self, codes: Sequence[int]) -> None:
-        """Called after an execution that returned these codes: none if it did not start, 0 if it succeeded."""
-        ...
-
-    def shape(self) -> tuple[int, ...] | None:
-        """The shape of an input with dynamic dimensions."""
-        ...
-
-    def announce(self, shape: tuple[int, ...]) -> None:
-        """Called with that of an output with dynamic dimensions, before `end`."""
-        ...
 
 
 @dataclass(eq=False)
@@ -59,7 +42,7 @@ class Attachment:
     data: Any = None
     handle: Any = None
     view: memoryview | None = None  # its bytes, if the client may access them
-    access: Access | None = None
+    access: Access | None = None  # if its memory takes part in the executions of its graph
     unused: Callable[[], None] | None = None
     unbind: Callable[[], None] | None = None  # set while a tensor is bound to it; waits for a running execution
     ended: str = ""  # why it can no longer be used
@@ -255,15 +238,16 @@ class Buffer:
             self._attached.add(attachment)
         return attachment
 
-    def part(self, offset: int = 0, nbytes: int | None = None) -> BufferPart:
+    def part(self, offset: int = 0, nbytes: int | None = None, *, how: str = "") -> BufferPart:
         """A range of it, for one of several tensors: `graph.bind({"x": buffer.part(0, 256)})`.
 
-        If the memory has a descriptor, it is registered as part of a shared buffer.
+        `how` is RAW (client memory), ION, DMA_BUF or SHARED_BUFFER (registered memory).  By default memory that has a
+        descriptor is registered as part of a shared buffer.
         """
         arguments.expect(nbytes, (int, type(None)), "the number of bytes", "an integer, or None")
         begin = arguments.whole(offset, f"the offset in buffer `{self.name}`", least=-ANY, most=ANY)
         length = self.size - begin if nbytes is None else nbytes
-        return BufferPart(self, begin, length, SHARED_BUFFER if self.fd is not None else RAW)
+        return BufferPart(self, begin, length, how or (SHARED_BUFFER if self.fd is not None else RAW))
 
     def close(self) -> None:
         """Wait for running executions, unbind, deregister and free it; a second call does nothing."""
@@ -624,6 +608,6 @@ def _no_shared_memory(context: Any) -> NoSharedMemory:
     return NoSharedMemory(
         f"{runtime.path.name} registers no shared memory on this machine: it returned {_NOT_SUPPORTED} (not supported)",
         hint="on a PC no library of Qualcomm does: use memory of this process (no --shared; in Python arrays, or "
-        "BufferPart(buffer, offset, size, RAW)), "
+        'buffer.part(offset, size, how="RAW")), '
         'or udogen\'s emulator (--runtime emulator; kind="emulator")',
     )

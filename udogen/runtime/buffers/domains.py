@@ -14,7 +14,7 @@ from __future__ import annotations
 import itertools
 import os
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -34,19 +34,19 @@ if TYPE_CHECKING:
     import numpy as np
 
     from udogen.runtime.contexts.runtime import Runtime
-    from udogen.runtime.sessions.session import Session, Sessions
+    from udogen.runtime.sessions import Session, Sessions
 
 INPUT, OUTPUT = "input", "output"
 _USAGES = {APP_WRITE: INPUT, APP_READ: OUTPUT}
 _REFUSED = 8000  # the error code of some backends that register no memory
-_PAIR = "a graph that reads and writes one state needs a BufferPair"
+_PAIR = "wait for that execution; a graph that reads and writes one state needs a BufferPair"
 
 
 @dataclass(frozen=True)
 class BufferDesc:
     """Type and shape of a managed buffer; what is left open follows from its roles.
 
-    `domain.allocate([Role(graph, "key", OUTPUT)], BufferDesc((1, 64), "FLOAT_32"))`
+    `domain.allocate([Role(graph, "key", "output")], BufferDesc((1, 64), "FLOAT_32"))`
     """
 
     dimensions: tuple[int, ...] | None = None  # 0: unknown size; None: unknown rank
@@ -55,7 +55,7 @@ class BufferDesc:
 
 @dataclass(frozen=True)
 class Role:
-    """One tensor that a managed buffer is used as: `Role(graph, "key", OUTPUT)`."""
+    """One tensor that a managed buffer is used as, an input or an output: `Role(graph, "key", "output")`."""
 
     graph: Any  # a Graph of an open context
     tensor: str
@@ -65,14 +65,10 @@ class Role:
         return f"{self.usage} `{self.tensor}` of graph `{self.graph.name}` in {self.graph.context.name}"
 
     @property
-    def side(self) -> tuple[TensorInfo, ...]:
-        """The tensors of its graph that have this usage."""
-        side: tuple[TensorInfo, ...] = self.graph.inputs if self.usage == INPUT else self.graph.outputs
-        return side
-
-    def info(self) -> TensorInfo | None:
-        """The tensor; None if the graph has no such input or output."""
-        return next((tensor for tensor in self.side if tensor.name == self.tensor), None)
+    def side(self) -> dict[str, TensorInfo]:
+        """The tensors of its graph that have this usage, by name."""
+        tensors = self.graph.inputs if self.usage == INPUT else self.graph.outputs
+        return {tensor.name: tensor for tensor in tensors}
 
 
 # --- type and shape -----------------------------------------------------------------------------------------------
@@ -84,11 +80,11 @@ def resolve_type(name: str, desc: BufferDesc, roles: Sequence[Role]) -> TensorIn
     Without a name it has that of the first role's tensor.  Dimensions that stay open until it is written are dynamic.
     """
     _check_roles(roles)
-    infos = [(str(role), info) for role in roles if (info := role.info()) is not None]
-    model, axes = infos[0][1], list[tuple[int | None, int]]()
-    faults = _differences(desc, infos)
+    tensors = [(str(role), role.side[role.tensor]) for role in roles]
+    model, axes = tensors[0][1], list[tuple[int | None, int]]()
+    faults = _differences(desc, tensors)
     if not faults:
-        axes = [_axis(axis, desc, infos, faults) for axis in range(len(model.shape))]
+        axes = [_axis(axis, desc, tensors, faults) for axis in range(len(model.shape))]
     if faults:
         hint = "a buffer has one type, one quantization and one shape for all its roles; use two buffers and copy"
         raise _contradiction(faults, hint)
@@ -102,8 +98,13 @@ def _contradiction(faults: Sequence[str], hint: str) -> UsageError:
     return arguments.faulty(faults, "things contradict each other", before=before, hint=hint)
 
 
-def _check_roles(roles: Sequence[Role]) -> None:
-    hint = "a role is a tensor of a graph and its usage: INPUT or OUTPUT"
+def _check_roles(roles: Any) -> None:
+    hint = 'give roles in a list: [Role(graph, "tensor", "input")]'
+    if isinstance(roles, str) or not isinstance(roles, Sequence):
+        raise UsageError(f"the roles of a buffer are {kind_of(roles)}", hint=hint)
+    for role in roles:
+        arguments.expect(role, Role, "a role of a buffer", "a Role", hint=hint)
+    hint = "a role is a tensor of a graph and its usage: input or output"
     faults = [] if roles else ["it has no role: name the inputs and outputs it will be used as"]
     for index, role in enumerate(roles):
         if not hasattr(role.graph, "inputs") or isinstance(role.graph, type):
@@ -114,20 +115,19 @@ def _check_roles(roles: Sequence[Role]) -> None:
             hint = suggestion(str(role.usage), (INPUT, OUTPUT), hint)
         elif role in roles[:index]:
             faults.append(f"{role} is named twice")
-        elif role.info() is None:
-            names = [tensor.name for tensor in role.side]
-            listed = ", ".join(f"`{name}`" for name in names) or "none"
+        elif role.tensor not in role.side:
+            listed = ", ".join(f"`{name}`" for name in role.side) or "none"
             faults.append(f"there is no {role}: its {role.usage}s are {listed}")
-            hint = suggestion(str(role.tensor), names, hint)
+            hint = suggestion(str(role.tensor), role.side, hint)
     if faults:
         raise _contradiction(faults, hint)
 
 
-def _differences(desc: BufferDesc, infos: Sequence[tuple[str, TensorInfo]]) -> list[str]:
+def _differences(desc: BufferDesc, tensors: Sequence[tuple[str, TensorInfo]]) -> list[str]:
     """The contradictions in type and number of dimensions between the tensors of the roles and the description."""
     faults: list[str] = []
-    first, model = infos[0]
-    for name, info in infos[1:]:
+    first, model = tensors[0]
+    for name, info in tensors[1:]:
         if info.dtype != model.dtype:
             faults.append(f"{first} is {model.dtype}, {name} is {info.dtype}")
         elif info.quant != model.quant:
@@ -142,12 +142,12 @@ def _differences(desc: BufferDesc, infos: Sequence[tuple[str, TensorInfo]]) -> l
 
 
 def _axis(
-    axis: int, desc: BufferDesc, infos: Sequence[tuple[str, TensorInfo]], faults: list[str]
+    axis: int, desc: BufferDesc, tensors: Sequence[tuple[str, TensorInfo]], faults: list[str]
 ) -> tuple[int | None, int]:
     """The size of an axis, None if open, and its maximum."""
     known = [("the description", desc.dimensions[axis])] if desc.dimensions and desc.dimensions[axis] else []
-    known += [(name, size) for name, info in infos if (size := info.dims[axis]) is not None]
-    limits = [(name, info.shape[axis]) for name, info in infos if info.dims[axis] is None]
+    known += [(name, size) for name, info in tensors if (size := info.dims[axis]) is not None]
+    limits = [(name, info.shape[axis]) for name, info in tensors if info.dims[axis] is None]
     if not known:
         return None, max(most for _, most in limits)
     first, size = known[0]
@@ -181,11 +181,9 @@ class ManagedBuffer(Buffer):
         self.shape: tuple[int, ...] | None = None if None in self.dims else info.shape  # None: still open
         self.copied = 0  # bytes copied by copy_from and copy_to
         self.written = False  # whether it has contents
-        self._process = os.getpid()
-        self._before = (self.shape, self.written)  # before the current write
-        self._access = threading.Lock()  # held while the next two are read or changed
-        self._readers: list[str] = []
-        self._writer = ""
+        self.access_lock = threading.Lock()  # held while `shape`, `written` and the next two are changed
+        self.readers: list[str] = []
+        self.writer = ""
         self._attachments: dict[Role, Attachment] = {}
 
     def __repr__(self) -> str:
@@ -219,8 +217,9 @@ class ManagedBuffer(Buffer):
             )
         handle = self._register(graph.context)
         data = self._bytes() if handle is None else None
-        made = Attachment(data=data, handle=handle, access=_Access(self, wanted, info.dims))
-        return self._attachments.setdefault(wanted, self.attached(made))
+        access = Access(self, str(wanted), writes=wanted.usage == OUTPUT, dims=info.dims)
+        attachment = self.attached(Attachment(data=data, handle=handle, access=access))
+        return self._attachments.setdefault(wanted, attachment)
 
     def _register(self, context: Any) -> Any:
         """The handle of its memory in a context; None if the backend registers no memory."""
@@ -237,68 +236,13 @@ class ManagedBuffer(Buffer):
         self.domain.registers = False  # tried once: libQnnHtp of a PC prints a line each time
         return None
 
-    # --- around executions and copies -------------------------------------------------------------------------------
-
-    def begin_reading(self, who: str, dims: Sequence[int | None] | None = None) -> None:
-        """Start reading it as a tensor of these dimensions; raises while it is written, or if it does not fit."""
-        with self._access:
-            self.check_usable()
-            if self._writer:
-                raise self._refused(f"read as {who}: {self._writer} is writing it", f"wait for that execution; {_PAIR}")
-            if not self.written or self.shape is None:
-                raise self._refused(
-                    f"read as {who}: it was never written",
-                    "write it with `copy_from`, or execute a graph that writes it",
-                )
-            if dims is not None and any(size not in (None, mine) for size, mine in zip(dims, self.shape, strict=True)):
-                raise self._refused(
-                    f"read as {who}: it holds {list(self.shape)}, the tensor is {_text_of(dims)}",
-                    "write it by an output of that shape first",
-                )
-            self._readers.append(who)
-
-    def end_reading(self, who: str) -> None:
-        """End reading."""
-        with self._access:
-            self._readers.remove(who)
-
-    def begin_writing(self, who: str) -> None:
-        """Start writing it; raises while it is read or written."""
-        with self._access:
-            self.check_usable()
-            if self._writer:
-                raise self._refused(
-                    f"written as {who}: {self._writer} is writing it",
-                    "wait for that execution, or give each a buffer of its own",
-                )
-            if self._readers:
-                raise self._refused(
-                    f"written as {who}: {self._readers[0]} is reading it", f"wait for that execution; {_PAIR}"
-                )
-            self._writer = who
-            self._before, self.written = (self.shape, self.written), False
-            if None in self.dims:
-                self.shape = None
-
-    def end_writing(self, *, began: bool = True, shape: tuple[int, ...] | None = None) -> None:
-        """End writing: its contents have this shape, are undefined (None), or as before if writing never began."""
-        with self._access:
-            self._writer = ""
-            if not began:
-                self.shape, self.written = self._before
-            elif shape is not None:
-                self.shape, self.written = shape, True
-
-    def _refused(self, what: str, hint: str) -> RunFailed:
-        return RunFailed(f"buffer `{self.name}` cannot be {what}", hint=hint)
-
     # --- copied in and out ------------------------------------------------------------------------------------------
 
     def copy_from(self, source: Any, dimensions: Sequence[int] | None = None) -> None:
         """Fill it with an array of its type, or with the bytes of a pool or buffer of shape `dimensions`."""
         self._check_type(source)
         with bytes_of(source, self.name) as data:
-            shape = self._fitting(self._shape_given(source, dimensions), "what is copied into it")
+            shape = self._shape_of(source, dimensions)
             need = byte_size(self.dtype, shape)
             if len(data) != need:
                 raise UsageError(
@@ -306,18 +250,20 @@ class ManagedBuffer(Buffer):
                     f"{self.dtype} {list(shape)} takes {need}",
                     hint="give memory of exactly the size of the tensor",
                 )
-            self.begin_writing("copy_from")
-            done = None
+            access, codes = Access(self, "copy_from", writes=True), [1]
+            access.begin()
             try:
                 self._bytes()[:need] = data
                 self.copied += need
-                done = shape
+                access.announce(shape)
+                codes = [0]
             finally:
-                self.end_writing(shape=done)
+                access.end(codes)
 
     def copy_to(self, target: Any = None) -> Any:
         """Its contents, in a new array or in an array, pool or buffer of the same size."""
-        self.begin_reading("copy_to")
+        access = Access(self, "copy_to", writes=False)
+        access.begin()
         try:
             assert self.shape is not None  # it was written
             if target is None:
@@ -335,7 +281,7 @@ class ManagedBuffer(Buffer):
                 self.copied += self.nbytes
             return target
         finally:
-            self.end_reading("copy_to")
+            access.end([0])
 
     def _layout(self, shape: tuple[int, ...]) -> tuple[tuple[int, ...], np.dtype[Any]]:
         from udogen.runtime.contexts.arrays import layout  # loads numpy, which programs that copy nothing do not need
@@ -350,35 +296,31 @@ class ManagedBuffer(Buffer):
                 hint=f"give an array of {wanted}",
             )
 
-    def _shape_given(self, source: Any, dimensions: Sequence[int] | None) -> tuple[int, ...]:
+    def _shape_of(self, source: Any, dimensions: Sequence[int] | None) -> tuple[int, ...]:
+        """The shape of what is copied into it; raises unless it fits."""
         if dimensions is not None:
-            return arguments.wholes(dimensions, f"the dimensions of what is copied into buffer `{self.name}`")
-        if hasattr(source, "dtype") and byte_size(self.dtype, (8,)) >= 8:  # packed bytes have no tensor shape
-            return tuple(source.shape)
-        if None in self.dims:
+            shape = arguments.wholes(dimensions, f"the dimensions of what is copied into buffer `{self.name}`")
+        elif hasattr(source, "dtype") and byte_size(self.dtype, (8,)) >= 8:  # packed bytes have no tensor shape
+            shape = tuple(source.shape)
+        elif None in self.dims:
             raise UsageError(
                 f"the shape of buffer `{self.name}` is {_text_of(self.dims)}: bytes have no shape",
                 hint="give dimensions, or an array",
             )
-        return self.info.shape
-
-    def _fitting(self, shape: tuple[int, ...], what: str) -> tuple[int, ...]:
-        """Return a shape; raise unless it fits the buffer."""
+        else:
+            shape = self.info.shape
         if not self.info.takes(shape):
             most = f", at most {list(self.info.shape)}" if None in self.dims else ""
             raise UsageError(
-                f"{what} has the shape {list(shape)}, buffer `{self.name}` is {_text_of(self.dims)}{most}",
+                f"what is copied into it has the shape {list(shape)}, buffer `{self.name}` is "
+                f"{_text_of(self.dims)}{most}",
                 hint="its shape is that of its roles and its description",
             )
         return shape
 
     def check_usable(self) -> None:
         """Raise in another process, and after it or its domain was closed."""
-        if self._process != os.getpid():
-            raise RunFailed(
-                f"buffer `{self.name}` was allocated in process {self._process}, this is {os.getpid()}",
-                hint="allocate it in the process that executes: managed buffers cannot be used after a fork",
-            )
+        self.domain.check_process()
         self.check_open()
 
     def close(self) -> None:
@@ -388,34 +330,66 @@ class ManagedBuffer(Buffer):
         self.domain.forget(self)
 
 
-class _Access:
-    """The use of a managed buffer as one tensor, around each execution of its graph."""
+class Access:
+    """One use of a managed buffer: as a tensor, around each execution of its graph, or by a copy."""
 
-    def __init__(self, buffer: ManagedBuffer, role: Role, dims: Sequence[int | None]) -> None:
-        self._buffer, self._role, self._dims, self._reads = buffer, str(role), dims, role.usage == INPUT
+    def __init__(self, buffer: ManagedBuffer, who: str, *, writes: bool, dims: Sequence[int | None] = ()) -> None:
+        self._buffer, self._who, self._writes, self._dims = buffer, who, writes, dims
+        self._before = (buffer.shape, buffer.written)  # before it is written
 
     def begin(self) -> None:
-        if self._reads:
-            self._buffer.begin_reading(self._role, self._dims)
-        else:
-            self._buffer.begin_writing(self._role)
+        """Start; raises while a writer uses the buffer or, for a writer, anybody does, and if it cannot be read."""
+        buffer = self._buffer
+        with buffer.access_lock:
+            buffer.check_usable()
+            if reason := self._refusal():
+                doing = "written" if self._writes else "read"
+                raise RunFailed(f"buffer `{buffer.name}` cannot be {doing} as {self._who}: {reason[0]}", hint=reason[1])
+            if not self._writes:
+                buffer.readers.append(self._who)
+                return
+            buffer.writer = self._who
+            self._before, buffer.written = (buffer.shape, buffer.written), False
+            if None in buffer.dims:
+                buffer.shape = None
+
+    def _refusal(self) -> tuple[str, str] | None:
+        """The reason why it cannot be used now, and a hint."""
+        buffer = self._buffer
+        if buffer.writer:
+            hint = "wait for that execution, or give each a buffer of its own" if self._writes else _PAIR
+            return f"{buffer.writer} is writing it", hint
+        if self._writes:
+            return (f"{buffer.readers[0]} is reading it", _PAIR) if buffer.readers else None
+        if not buffer.written or buffer.shape is None:
+            return "it was never written", "write it with `copy_from`, or execute a graph that writes it"
+        if self._dims and any(size not in (None, mine) for size, mine in zip(self._dims, buffer.shape, strict=True)):
+            shapes = f"it holds {list(buffer.shape)}, the tensor is {_text_of(self._dims)}"
+            return shapes, "write it by an output of that shape first"
+        return None
 
     def end(self, codes: Sequence[int]) -> None:
-        if self._reads:
-            self._buffer.end_reading(self._role)
-        else:
-            self._buffer.end_writing(began=bool(codes), shape=self._written() if list(codes) == [0] else None)
+        """End, after an execution that returned these codes: none if it did not start, 0 if it succeeded."""
+        buffer = self._buffer
+        with buffer.access_lock:
+            if not self._writes:
+                buffer.readers.remove(self._who)
+                return
+            buffer.writer = ""
+            if not codes:
+                buffer.shape, buffer.written = self._before
+            elif list(codes) == [0]:  # open axes that were not announced have their maximum
+                known = zip(self._dims, buffer.dims, buffer.info.shape, strict=False)
+                buffer.shape = buffer.shape or tuple(size or fixed or most for size, fixed, most in known)
+                buffer.written = True
 
     def shape(self) -> tuple[int, ...] | None:
-        return self._buffer.shape if self._reads else None
+        """The shape of an input with dynamic dimensions."""
+        return None if self._writes else self._buffer.shape
 
     def announce(self, shape: tuple[int, ...]) -> None:
+        """Set the shape of what is written, before `end`."""
         self._buffer.shape = shape
-
-    def _written(self) -> tuple[int, ...]:
-        """The shape after an execution: announced, or the tensor's, with open axes at their maximum."""
-        known = zip(self._dims, self._buffer.dims, self._buffer.info.shape, strict=True)
-        return self._buffer.shape or tuple(size or fixed or most for size, fixed, most in known)
 
 
 @contextmanager
@@ -488,14 +462,13 @@ class MemoryDomain(Closing):
         return sum(buffer.size for buffer in self.buffers)
 
     def allocate(self, roles: Sequence[Role], desc: BufferDesc | None = None, *, name: str = "") -> ManagedBuffer:
-        """Allocate a buffer for these roles: `domain.allocate([Role(one, "y", OUTPUT), Role(two, "x", INPUT)])`.
+        """Allocate a buffer for these roles: `domain.allocate([Role(one, "y", "output"), Role(two, "x", "input")])`.
 
         Raises if they contradict each other or the description.
         """
         self.check_open()
         arguments.expect(name, str, "the name of a buffer", "a str")
         arguments.expect(desc, (BufferDesc, type(None)), "the description of a buffer", "a BufferDesc")
-        roles = _roles(roles)
         info = resolve_type(name, desc or BufferDesc(), roles)
         for context in (role.graph.context for role in roles):
             if context not in self.owner.contexts:
@@ -513,7 +486,7 @@ class MemoryDomain(Closing):
         return buffer
 
     def pair(self, roles: Sequence[Role], desc: BufferDesc | None = None, *, name: str = "") -> BufferPair:
-        """Two buffers for a state: `pair = domain.pair([Role(g, "past", INPUT), Role(g, "next", OUTPUT)])`.
+        """Two buffers for a state: `pair = domain.pair([Role(g, "past", "input"), Role(g, "next", "output")])`.
 
         `pair.bind(g, reads="past", writes="next")` binds them, `pair.swap()` makes what was written the state.
         """
@@ -545,6 +518,10 @@ class MemoryDomain(Closing):
         """Raise after it was closed, and in another process."""
         if self.closed:
             raise RunFailed(f"memory domain `{self.name}` is closed", hint="use it inside its `with` block")
+        self.check_process()
+
+    def check_process(self) -> None:
+        """Raise in another process."""
         if self._process != os.getpid():
             raise RunFailed(
                 f"memory domain `{self.name}` was made in process {self._process}, this is {os.getpid()}",
@@ -555,7 +532,7 @@ class MemoryDomain(Closing):
 class BufferPair:
     """Two managed buffers for a state: graphs read one and write the other, `swap` exchanges them.
 
-    `pair = domain.pair([Role(graph, "past_key", INPUT), Role(graph, "key", OUTPUT)])`
+    `pair = domain.pair([Role(graph, "past_key", "input"), Role(graph, "key", "output")])`
     """
 
     def __init__(self, name: str, first: ManagedBuffer, second: ManagedBuffer) -> None:
@@ -595,13 +572,3 @@ class BufferPair:
     def close(self) -> None:
         """Free both."""
         run_all((self.reading.close, self.writing.close))
-
-
-def _roles(roles: Any) -> tuple[Role, ...]:
-    hint = 'give roles in a list: [Role(graph, "tensor", INPUT)]'
-    if isinstance(roles, (Role, str, bytes)) or not isinstance(roles, Iterable):
-        raise UsageError(f"the roles of a buffer are {kind_of(roles)}", hint=hint)
-    found = tuple(roles)
-    for role in found:
-        arguments.expect(role, Role, "a role of a buffer", "a Role", hint=hint)
-    return found

@@ -1,7 +1,7 @@
 """External buffers of HTP contexts: weights and spill-fill.  The rules of Qualcomm's shared-buffer tutorial are checked
 here, because the runtime reports most violations only as an error code, and some not at all.
 
-Order: restore with `deferred`, `external_sizes`, `allocate_external`, `register_...`, `Context.finalize`.
+Order: restore with `deferred`, `Context.needs`, `allocate_weights`, `give_weights`, `finalize`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from udogen.runtime.buffers.buffer import (
     is_registered,
     record_registration,
 )
-from udogen.runtime.buffers.memory import allocate, shared_allocator
+from udogen.runtime.buffers.memory import allocate
 
 if TYPE_CHECKING:
     from udogen.qnn.handles import ContextOptions
@@ -131,24 +131,13 @@ def external_sizes(context: Context, *, features: Iterable[str] = ()) -> Externa
     return ExternalSizes(*(context.handle.property(name) for name in names))
 
 
-def allocate_external(
-    contexts: Sequence[Context], kind: str, *, memory: str = "", features: Iterable[str] = (), name: str = ""
-) -> Buffer | None:
-    """A buffer for the weights of one context or the spills of several: `allocate_external([context], WEIGHTS)`.
-
-    None if no buffer is needed.
-    """
-    if kind == WEIGHTS and len(contexts) != 1:
-        raise RunFailed(
-            f"{len(contexts)} contexts cannot share an external weights buffer: each context needs its own",
-            hint="allocate one for each context",
-        )
-    wanted = [external_sizes(context, features=features) for context in contexts]
+def allocate_external(contexts: Sequence[Context], kind: str, *, memory: str = "") -> Buffer | None:
+    """A buffer for the weights of one context or the spills of several; None if no buffer is needed."""
+    wanted = [external_sizes(context) for context in contexts]
     size = max((needs.of(kind) for needs in wanted), default=0)
     # Offsets in the descriptor may have any alignment; the address is page-aligned, as every allocator guarantees.
-    chosen = memory or shared_allocator().allocator
-    name = name or f"{'weights' if kind == WEIGHTS else 'spill-fill'} of {', '.join(each.name for each in contexts)}"
-    return allocate(chosen, size, alignment=64, name=name) if size else None
+    name = f"{'weights' if kind == WEIGHTS else 'spill-fill'} of {', '.join(each.name for each in contexts)}"
+    return allocate(memory or "shared", size, alignment=64, name=name) if size else None
 
 
 def register(kind: str, context: Context, buffer: Buffer, offset: int, features: Iterable[str]) -> ExternalBuffer:

@@ -278,14 +278,17 @@ def shared_allocator() -> AllocatorChoice:
 def allocate(kind: str, size: int, *, alignment: int = 64, name: str = "buffer") -> Buffer:
     """Allocate a buffer of `size` bytes: `with allocate("client", 4096, alignment=128) as buffer:`.
 
-    The memory is zeroed if the system zeroes it.
+    The memory is zeroed if the system zeroes it.  `kind` is client, memfd, rpcmem or shared: rpcmem where the machine
+    has it, else memfd.
 
-    `buffer = allocate("memfd", 4096)`
+    `buffer = allocate("shared", 4096)`
     """
-    arguments.expect(kind, str, "the allocator", f"one of: {', '.join(ALLOCATORS)}")
+    arguments.expect(kind, str, "the allocator", f"one of: shared, {', '.join(ALLOCATORS)}")
     abi.text_bytes(name, "the name of a buffer")
+    if kind == "shared":
+        kind = shared_allocator().allocator
     if kind not in ALLOCATORS:
-        raise UsageError(f"unknown allocator `{kind}`", hint=f"one of: {', '.join(ALLOCATORS)}")
+        raise UsageError(f"unknown allocator `{kind}`", hint=f"one of: shared, {', '.join(ALLOCATORS)}")
     size = arguments.whole(size, f"the size of buffer `{name}`", least=-ANY, most=ANY)
     check_alignment(arguments.whole(alignment, "the alignment", least=-ANY, most=ANY))
     if size <= 0:

@@ -69,6 +69,10 @@ class BufferPlan:
         """The tensors of a graph."""
         return tuple(row for row in self.tensors if (row.shard, row.graph) == (shard, graph))
 
+    def allocate(self) -> PlannedBuffers:
+        """Its buffers: `with plan.allocate() as buffers: buffers.bind(graph)`."""
+        return PlannedBuffers(self)
+
     def as_json(self) -> Mapping[str, object]:
         """The plan as `--bind-plan-out` writes it."""
         return {
@@ -156,7 +160,7 @@ class PlannedBuffers(Closing):
     `close` unbinds and deregisters the tensors, last to first, and frees the memory; contexts may be closed before or
     after it.
 
-    `PlannedBuffers(plan).bind(graph)`
+    `plan.allocate().bind(graph)`
     """
 
     def __init__(self, plan: BufferPlan) -> None:

@@ -15,11 +15,12 @@ from udogen.qnn import abi
 from udogen.qnn.system import TensorInfo
 from udogen.qnn.tensors import APP_READ, APP_WRITE, MOST_BYTES, QnnTensor, byte_size
 from udogen.runtime.arguments import kind_of
-from udogen.runtime.buffers.buffer import Access, Attachment
+from udogen.runtime.buffers.buffer import Attachment
 
 if TYPE_CHECKING:
     import numpy as np
 
+    from udogen.runtime.buffers.domains import Access
     from udogen.runtime.contexts.graph import Graph
     from udogen.runtime.op.calls import Array
 

@@ -18,7 +18,7 @@ from udogen.opdef.model import Op
 from udogen.qnn.handles import Closing
 from udogen.qnn.interface import LogSink, QnnError
 from udogen.qnn.quantization import Quantization
-from udogen.qnn.tensors import APP_READ, APP_WRITE, NATIVE, STATIC, OpConfig, Param, QnnTensor, Scalar, TensorParam
+from udogen.qnn.tensors import APP_READ, APP_WRITE, NATIVE, STATIC, OpConfig, Param, QnnTensor, Scalar
 from udogen.runtime import arguments, log_messages
 from udogen.runtime.arguments import PathArgument
 from udogen.runtime.built import Built, find_built
@@ -191,7 +191,7 @@ class GraphDraft:
 
     def _param(self, name: str, value: Any) -> Param:
         """A parameter of an op without a config, typed by its value."""
-        if isinstance(value, (Scalar, QnnTensor, TensorParam)):
+        if isinstance(value, (Scalar, QnnTensor)):
             return value
         if isinstance(value, (list, tuple)) and all(isinstance(each, int) for each in value):
             value = np.array(value, np.uint32)
@@ -210,7 +210,7 @@ class GraphDraft:
             )
         return Scalar(name, kinds[type(value)], value)
 
-    def _constant(self, name: str, dtype: str, array: Array) -> TensorParam:
+    def _constant(self, name: str, dtype: str, array: Array) -> Param:
         """A parameter that is an array; equal arrays share one tensor."""
         key = (dtype, array.shape, array.tobytes())
         if key not in self._constants:
@@ -218,7 +218,7 @@ class GraphDraft:
             while unique in self._names:
                 unique += "_"
             self._constants[key] = self._add(TensorSpec(unique, dtype, array.shape), STATIC, array)
-        return TensorParam(name, self._constants[key])
+        return name, self._constants[key]
 
     def _add(self, spec: TensorSpec, role: str, array: Array | None = None) -> QnnTensor:
         arguments.expect(spec.name, str, f"the name of a tensor of graph `{self.name}`", "its name")
@@ -347,7 +347,7 @@ class GraphBuilder(Closing):
                 return UsageError(f"{what}: there is no such op", hint=suggestion(node.op_type, names, has))
         reason = log_messages.refusal(fault.logged) or fault.row.meaning
         known = str(resources.facts("built_in_params").get(node.op_type, "?")).split()
-        strange = [each.name for each in node.params if each.name not in known]
+        strange = [name for name, _ in node.params if name not in known]
         if node.package == BUILT_IN and known != ["?"] and strange and "param" in reason.lower():
             return UsageError(
                 f"{what} has no parameter `{strange[0]}`",

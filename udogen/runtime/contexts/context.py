@@ -1,11 +1,15 @@
-"""The graphs of one context binary, or of a new context, and their cleanup."""
+"""The graphs of one context binary, or of a new context, and their cleanup, also at the end of the process."""
 
 from __future__ import annotations
 
+import atexit
+import ctypes
 import os
 import threading
+import weakref
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from udogen.errors import RunFailed, UsageError
@@ -23,7 +27,7 @@ if TYPE_CHECKING:
     from udogen.runtime.buffers.buffer import Buffer
     from udogen.runtime.buffers.external import ExternalBuffer, ExternalSizes
     from udogen.runtime.contexts.runtime import Runtime
-    from udogen.runtime.sessions.session import Session
+    from udogen.runtime.sessions import Session
 
 
 class ContextCleanup:
@@ -180,6 +184,18 @@ class Context(Closing):
 
         return external.external_sizes(self)
 
+    def allocate_weights(self, *, memory: str = "") -> Buffer | None:
+        """A buffer for `give_weights`; None if it needs none.  `memory` is a kind of `allocate`."""
+        from udogen.runtime.buffers import external
+
+        return external.allocate_external([self], WEIGHTS, memory=memory)
+
+    def allocate_spill_fill(self, *others: Context, memory: str = "") -> Buffer | None:
+        """A buffer for `give_spill_fill`, which other contexts may share; None if none is needed."""
+        from udogen.runtime.buffers import external
+
+        return external.allocate_external([self, *others], SPILL_FILL, memory=memory)
+
     def give_weights(self, buffer: Buffer, *, offset: int = 0, features: Iterable[str] = ()) -> ExternalBuffer:
         """Place its weights in a buffer, in which QNN writes them in `finalize`: `context.give_weights(buffer)`.
 
@@ -282,3 +298,57 @@ class Context(Closing):
         self._is_ending = True
         for graph in self._graphs.values():
             graph.disown()
+
+
+# --- the ends of the process: open runtimes are closed at exit, and disowned in a forked child --------------------
+
+_LAST_WAIT = 5.0  # seconds to wait at exit for executions that are still running in other threads
+
+open_runtimes: weakref.WeakKeyDictionary[Runtime, None] = (  # in the order of opening
+    weakref.WeakKeyDictionary()
+)
+lost_libraries: dict[Path, int] = {}  # unusable libraries: in use when this process was forked (path -> parent)
+
+
+def close_at_exit(runtime: Runtime) -> None:
+    """Close it at exit, before what was registered with `atexit` earlier."""
+    open_runtimes[runtime] = None
+    atexit.unregister(_close_all)
+    atexit.register(_close_all)
+
+
+def _close_all() -> None:
+    """Close open runtimes at exit, last to first, before the destructors of libraries run.
+
+    libQnnHtp aborts in its destructors if an op package is still registered.
+    """
+    for runtime in reversed(list(open_runtimes)):
+        try:
+            if runtime.process != os.getpid():
+                continue
+            if all(each.idle(_LAST_WAIT) for each in runtime.contexts):
+                runtime.close()
+            else:  # a thread executes a graph that has not ended
+                _skip_destructors()
+        except RunFailed:
+            pass  # too late to handle it
+
+
+def _after_fork() -> None:
+    """Disown the runtimes of the parent in a forked child, which must not use or free them."""
+    for runtime in list(open_runtimes):
+        runtime.disown()
+    open_runtimes.clear()
+    if lost_libraries:
+        _skip_destructors()
+
+
+def _skip_destructors() -> None:
+    """End the process, with its exit code, before the destructors of the loaded libraries run."""
+    libc = ctypes.CDLL(None)
+    if hasattr(libc, "on_exit"):  # glibc; handlers are called last to first
+        libc.on_exit(libc._exit, None)
+        libc["__cxa_atexit"](libc.fflush, None, None)
+
+
+os.register_at_fork(after_in_child=_after_fork)

@@ -110,8 +110,7 @@ def _read_binary(document: Document) -> BinaryInfo | None:
         top.error("this is not a description of a context binary: it has no `graphs`", _MAKE)
         return None
     graphs = _read_graphs(top)
-    context_tensors = top.get("contextTensors")
-    tensors = _read_rows(context_tensors, "contextTensors") if context_tensors is not None else []
+    tensors = _read_rows(top.get("contextTensors"), "contextTensors")
     arch = top.get("contextMetadata")
     arch = arch.get("dspArch") if arch is not None and arch.is_object else None
     return BinaryInfo(
@@ -151,7 +150,9 @@ def _read_devices(top: JsonNode) -> tuple[HardwareDevice, ...]:
     return tuple(HardwareDevice(*(row.whole(key, 0) for key in _DEVICE)) for row in rows)
 
 
-def _read_rows(node: JsonNode, what: str) -> list[JsonNode]:
+def _read_rows(node: JsonNode | None, what: str) -> list[JsonNode]:
+    if node is None:
+        return []
     if not isinstance(node.value, list):
         node.error(f"`{what}` is not a list", _MAKE)
         return []
@@ -174,7 +175,7 @@ def _read_graph(row: JsonNode) -> GraphInfo | None:
         listed = row.get(*keys)
         if listed is None and role:
             row.error(f"graph `{name}` has no `{keys[0]}`", _MAKE)
-        rows = _read_rows(listed, keys[0]) if listed is not None else []
+        rows = _read_rows(listed, keys[0])
         _counted(row, count, rows, f"{keys[0]} of graph `{name}`")
         found = [_read_tensor(each, role, name) for each in rows]
         for what, of in (("the name", [t.name for t in found]), ("the id", [str(t.id) for t in found])):
@@ -284,7 +285,7 @@ def _read_dtype(row: JsonNode, what: str) -> str:
         taken = of_width(found, width * 8)
         why = f"`bytesPerElement` is {width}, but an element of {found.name} takes {_bits(found.bits)}"
         if not taken:
-            row.document.error(row.path_of("bytesPerElement"), f"{what}: {why}", _MAKE)
+            (row.get("bytesPerElement") or row).error(f"{what}: {why}", _MAKE)
             return found.name
     node.warn(f"{what}: {why}; treated as {taken}", "`bytesPerElement` counts")
     return taken
@@ -328,8 +329,7 @@ def _check_size(row: JsonNode, info: TensorInfo, what: str) -> None:
     size = info.nbytes
     shape = " x ".join(map(str, info.shape))
     if size > MOST_BYTES:
-        row.document.error(
-            row.path_of("currentDimensions", "dimensions", "dims"),
+        (row.get("currentDimensions", "dimensions", "dims") or row).error(
             f"{what}: {shape} elements of {info.dtype} are {size} bytes; a client buffer holds at most {MOST_BYTES}",
             "are these its dimensions?",
         )
@@ -457,30 +457,25 @@ def compare(described: ContextJson, binary: BinaryInfo) -> tuple[Difference, ...
 
 def too_small(described: ContextJson, binary: BinaryInfo, path: Path) -> None:
     """Raise if buffers made from the JSON would be too small for the binary."""
-    faults = []
-    for graph, side, tensor in _edges(binary):
-        other = next((each for each in _side(described.info, graph, side) if each.name == tensor.name), None)
-        if other is not None and other.nbytes < tensor.nbytes:
+    faults, in_json = [], _edges(described.info)
+    for (graph, side, name), tensor in _edges(binary).items():
+        other = in_json.get((graph, side, name), tensor)
+        if other.nbytes < tensor.nbytes:
             faults.append(
-                f"tensor `{tensor.name}` of graph `{graph}` takes {tensor.nbytes} bytes ({_shown(tensor)}), "
+                f"tensor `{name}` of graph `{graph}` takes {tensor.nbytes} bytes ({_shown(tensor)}), "
                 f"by the JSON {other.nbytes} ({_shown(other)})"
             )
-    unrelated = not _common(described.info, binary)
+    unrelated = bool(binary.graphs) and not {each.name for each in described.info.graphs} & {
+        each.name for each in binary.graphs
+    }
     if faults or unrelated:
-        name = described.path.name
+        why = "it has none of its graphs" if unrelated else "buffers made by it would be too small"
         raise RunFailed(
-            f"{name} does not describe {path.name}: it has none of its graphs"
-            if unrelated
-            else f"{name} does not describe {path.name}: buffers made by it would be too small",
+            f"{described.path.name} does not describe {path.name}: {why}",
             details=faults,
             hint="is it the JSON of another shard? write it again with qnn-context-binary-utility, or remove it: "
             "the binary describes itself",
         )
-
-
-def _common(one: BinaryInfo, other: BinaryInfo) -> bool:
-    names = {graph.name for graph in one.graphs} & {graph.name for graph in other.graphs}
-    return bool(names) or not other.graphs
 
 
 def _compare(json: BinaryInfo, binary: BinaryInfo) -> Iterator[Difference]:
@@ -586,12 +581,11 @@ def _shown(tensor: TensorInfo) -> str:
     return f"{tensor.dtype} {list(tensor.shape)}"
 
 
-def _edges(info: BinaryInfo) -> Iterator[tuple[str, str, TensorInfo]]:
-    for graph in info.graphs:
-        yield from ((graph.name, "inputs", each) for each in graph.inputs)
-        yield from ((graph.name, "outputs", each) for each in graph.outputs)
-
-
-def _side(info: BinaryInfo, graph: str, side: str) -> tuple[TensorInfo, ...]:
-    found = next((each for each in info.graphs if each.name == graph), None)
-    return () if found is None else found.inputs if side == "inputs" else found.outputs
+def _edges(info: BinaryInfo) -> dict[tuple[str, str, str], TensorInfo]:
+    """The inputs and outputs of all graphs, by graph, side and name."""
+    return {
+        (graph.name, side, tensor.name): tensor
+        for graph in info.graphs
+        for side, tensors in (("inputs", graph.inputs), ("outputs", graph.outputs))
+        for tensor in tensors
+    }

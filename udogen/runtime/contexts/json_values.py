@@ -48,11 +48,6 @@ class JsonNode(Node):
                     return JsonNode(value, (*path, key), self.document)
         return None
 
-    def path_of(self, *keys: str) -> Path:
-        """The path of the first of these keys that exists; else its own path."""
-        node = self.get(*keys)
-        return self.path if node is None else node.path
-
     def at(self, key: str | int) -> JsonNode:
         """The value of a key or an index that exists."""
         return JsonNode(self.value[key], (*self.path, key), self.document)
@@ -234,7 +229,7 @@ def _encoding(row: Encoding, node: JsonNode, what: str) -> Any:
         elif each.is_list:
             found[name] = tuple(_numbers(node, each.key, what, whole=each.type != "float[]"))
         else:
-            found[name] = (_number if each.type == "float" else _integer)(node, each.key, what)
+            found[name] = _number(node, each.key, what, whole=each.type != "float")
     if row is quantization.OF_CODEBOOK and found["offsets"]:
         _same_length(node, len(found["scales"]), len(found["offsets"]), what)
     if row.entries:
@@ -258,22 +253,16 @@ def _written(quant: Any) -> dict[str, Any]:
     return made
 
 
-def _number(node: JsonNode, key: str, what: str) -> float:
+def _number(node: JsonNode, key: str, what: str, *, whole: bool = False) -> Any:
+    """A number or, with `whole`, an integer of 32 bits."""
     found = node.get(key)
-    if found is None or not found.is_number or not math.isfinite(found.value):
-        shown = "missing" if found is None else found.shown
-        node.document.error(node.path_of(key), f"{what}: `{key}` of its quantization is {shown}, not a number", _HINT)
-        return 1.0
-    return float(found.value)
-
-
-def _integer(node: JsonNode, key: str, what: str) -> int:
-    found = node.get(key)
-    if found is None or not found.is_whole or not -(1 << 31) <= found.value < 1 << 32:
-        shown = "missing" if found is None else found.shown
-        node.document.error(node.path_of(key), f"{what}: `{key}` of its quantization is {shown}, not an integer", _HINT)
-        return 0
-    return int(found.value)
+    if found is not None and whole and found.is_whole and -(1 << 31) <= found.value < 1 << 32:
+        return int(found.value)
+    if found is not None and not whole and found.is_number and math.isfinite(found.value):
+        return float(found.value)
+    shown, kind = "missing" if found is None else found.shown, "an integer" if whole else "a number"
+    (found or node).error(f"{what}: `{key}` of its quantization is {shown}, not {kind}", _HINT)
+    return 0 if whole else 1.0
 
 
 def _numbers(node: JsonNode, key: str, what: str, *, whole: bool = False) -> list[Any]:
@@ -282,13 +271,11 @@ def _numbers(node: JsonNode, key: str, what: str, *, whole: bool = False) -> lis
     if found is None:
         return []
     if not isinstance(found.value, list):
-        node.document.error(found.path, f"{what}: `{key}` of its quantization is {found.shown}, not a list", _HINT)
+        found.error(f"{what}: `{key}` of its quantization is {found.shown}, not a list", _HINT)
         return []
     if not all(each.is_whole if whole else each.is_number for each in found.items()):
         kind = "an integer" if whole else "a number"
-        node.document.error(
-            node.path_of(key), f"{what}: `{key}` of its quantization has a value that is not {kind}", _HINT
-        )
+        found.error(f"{what}: `{key}` of its quantization has a value that is not {kind}", _HINT)
         return []
     return list(found.value) if whole else [float(value) for value in found.value]
 
@@ -309,12 +296,10 @@ def _pairs(node: JsonNode, what: str) -> tuple[ScaleOffset, ...]:
 def _counted(node: JsonNode, key: str, count: int, what: str) -> None:
     given = node.get(key)
     if given is not None and given.value != count:
-        node.document.error(
-            given.path, f"{what}: `{key}` of its quantization is {given.shown}, but there are {count}", _HINT
-        )
+        given.error(f"{what}: `{key}` of its quantization is {given.shown}, but there are {count}", _HINT)
 
 
 def _same_length(node: JsonNode, scales: int, offsets: int, what: str) -> None:
     if scales != offsets:
         message = f"{what}: its quantization has {scales} scales and {offsets} offsets"
-        node.document.error(node.path_of("offsets"), message, _HINT)
+        (node.get("offsets") or node).error(message, _HINT)

@@ -31,13 +31,13 @@ from udogen.qnn.handles import (
     devices,
     run_all,
 )
-from udogen.qnn.interface import DEBUG, ERROR, INFO, WARN, Interface, LogSink
+from udogen.qnn.interface import DEBUG, ERROR, INFO, WARN, Interface, LogSink, QnnError
 from udogen.qnn.system import BinaryInfo
 from udogen.qnn.tensors import OpConfig
 from udogen.runtime import arguments, log_messages
 from udogen.runtime.arguments import PathArgument
-from udogen.runtime.contexts import endings, manifest
-from udogen.runtime.contexts.context import Context, ContextCleanup
+from udogen.runtime.contexts import manifest
+from udogen.runtime.contexts.context import Context, ContextCleanup, close_at_exit, lost_libraries, open_runtimes
 from udogen.runtime.contexts.manifest import flat_view, mapped_file
 from udogen.runtime.library import (
     KINDS,
@@ -91,10 +91,10 @@ class Runtime(Closing):
             given = None if library is None else arguments.path(library, "the runtime library")
             found = find_runtime(backend, explicit=given, kind=kind, on_step=on_step)
         check_loadable(found.path, "runtime library")
-        if found.path in endings.lost:
+        if found.path in lost_libraries:
             raise RunFailed(
                 f"{found.path.name} cannot be used in process {os.getpid()}: it was in use in its parent "
-                f"({endings.lost[found.path]}) when that was forked, and its threads do not exist here",
+                f"({lost_libraries[found.path]}) when that was forked, and its threads do not exist here",
                 hint='close the runtime before the fork, or start new processes: multiprocessing.get_context("spawn")',
             )
         arguments.whole(soc, "soc", most=arguments.MOST_32)
@@ -136,7 +136,7 @@ class Runtime(Closing):
             self._backend = stack.enter_context(BackendHandle(self._interface, self._log))
             self._stack = stack.pop_all()
         self._ended = False
-        endings.remember(self)
+        close_at_exit(self)
 
     def __repr__(self) -> str:
         state = "closed" if self.closed else f"{len(self.contexts)} contexts, {len(self._packages)} op packages"
@@ -160,9 +160,12 @@ class Runtime(Closing):
         return self._ended
 
     def devices(self) -> tuple[DeviceInfo, ...]:
-        """The processors of the platform, if the backend reports them (libQnnCpu does not)."""
+        """The processors of the platform; none if the backend does not report them, as libQnnCpu."""
         self.check_open()
-        return devices(self._interface)
+        try:
+            return devices(self._interface)
+        except QnnError:
+            return ()
 
     # --- op packages and contexts -------------------------------------------------------------------------------------
 
@@ -454,7 +457,7 @@ class Runtime(Closing):
         """Close every context, last to first, then the backend."""
         with self._lock:
             self._ended = True  # nothing can be added from here on
-            endings.opened.pop(self, None)
+            open_runtimes.pop(self, None)
         steps = [each.close for each in reversed(self.contexts)]
         steps += [each.run for each in reversed(list(self._contexts))]  # contexts that are not in use
         run_all([*steps, self._stack.close, self._contexts.clear])
@@ -469,7 +472,7 @@ class Runtime(Closing):
         for each in self.contexts:
             each.disown()
         if not self._forks:
-            endings.lost[self.path] = self.process
+            lost_libraries[self.path] = self.process
 
 
 def _check_callable(value: object, name: str, takes: str) -> None:

@@ -41,11 +41,10 @@ from udogen.runtime.contexts.commands import (
     output_row,
     row_of,
 )
-from udogen.runtime.contexts.profile import profile_row
+from udogen.runtime.contexts.report import profile_row
 from udogen.runtime.contexts.runtime import Runtime
 from udogen.runtime.execution_counts import CountedPackage, NoCounter, counted_package
-from udogen.runtime.worker import float_state
-from udogen.runtime.worker.serving import Commands, Parent, failed, serve
+from udogen.runtime.worker.serving import Commands, Parent, failed, keeping_float_state, serve
 
 if TYPE_CHECKING:
     from udogen.runtime.contexts.context import Context
@@ -102,15 +101,15 @@ class ContextWorker:
 
     def place(self, command: PlaceContexts) -> ContextsPlaced:
         """Place the contexts on sessions."""
-        from udogen.runtime.sessions import placement, session
+        from udogen.runtime.sessions import layer_of, place_layers, sessions_of
 
         layers = []
         for job in command.jobs:
             with self._stored(job, check=False) as stored:
-                layers.append(placement.layer_of(job.name, stored.info, len(stored.data)))
+                layers.append(layer_of(job.name, stored.info, len(stored.data)))
         self.phase("place the contexts on sessions")
-        sessions = session.sessions_of(self.runtime, command.sessions, limit=command.limit)
-        plan = placement.place_layers(layers, sessions, exactly=command.sessions)
+        sessions = sessions_of(self.runtime, command.sessions, limit=command.limit)
+        plan = place_layers(layers, sessions, exactly=command.sessions)
         devices = {job.name: plan.session_of(job.name).device for job in command.jobs}
         return ContextsPlaced(tuple(str(plan).splitlines()), plan.as_json(), devices)
 
@@ -157,7 +156,7 @@ class ContextWorker:
                     packed=options.packed,
                     shared=options.shared,
                 )
-                with warnings.catch_warnings(record=True) as notes, PlannedBuffers(placement) as buffers:
+                with warnings.catch_warnings(record=True) as notes, placement.allocate() as buffers:
                     graphs = tuple(self._graph(context, name, buffers, command) for name in names)
                 self.phase("free the context")
         differences = (*(each.message for each in stored.differences), *(str(each.message) for each in notes))
@@ -180,7 +179,7 @@ class ContextWorker:
             shapes = {each.name: each.shape for each in given if each.name in sized}
             self.phase(f"graph `{name}`: execute")
             before = [each.counts() for each in self.counted]
-            with float_state.kept_by(f"an op of graph `{name}`"):
+            with keeping_float_state(f"an op of graph `{name}`"):
                 seconds = [_timed(partial(graph.execute, shapes)) for _ in range(command.options.loops)]
             found = replace(found, proof=self.rises(before), seconds=_median(seconds), fastest=min(seconds))
             found = replace(found, outputs=_outputs(graph, folder / command.job.name if folder else None))

@@ -15,8 +15,8 @@ from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from udogen.errors import RunFailed
+from udogen.runtime.failures import PLACES, Stray
 from udogen.runtime.op.calls import OpCall, ParamArg, TensorArg, arrays_of, checked_call, tensor_of
-from udogen.runtime.op.faults import PLACES, Stray
 
 if TYPE_CHECKING:
     from udogen.runtime.op.calls import Array

@@ -15,7 +15,8 @@ from udogen.runtime.buffers.buffer import RAW
 from udogen.runtime.buffers.domains import INPUT, OUTPUT, BufferPair, ManagedBuffer, MemoryDomain, Role
 from udogen.runtime.buffers.plan import BufferPlan, PlannedBuffer, PlannedTensor
 from udogen.runtime.models.wiring import GraphChain, OuterTensor
-from udogen.runtime.sessions.placement import MIB, columns
+from udogen.runtime.sessions import MIB
+from udogen.tables import columns
 
 if TYPE_CHECKING:
     from udogen.runtime.contexts.graph import Graph
@@ -256,7 +257,7 @@ class MemoryBreakdown:
         rows = [("memory [MiB]", "total", "free", "self", "model", "context", "compute", "")]
         for name, *sizes in map(_MEMORY, self.rows):
             rows.append((name, *("" if size is None else f"{size / MIB:.2f}" for size in sizes), ""))
-        return "\n".join(columns(rows))
+        return "\n".join(columns(rows, right=range(1, 7)))
 
     def as_json(self) -> list[dict[str, object]]:
         """The rows, in bytes."""

@@ -10,11 +10,11 @@ from typing import Any
 from udogen.qnn.system import TensorInfo
 from udogen.runtime.buffers.plan import BufferPlan
 from udogen.runtime.contexts.commands import OutputRow
-from udogen.runtime.contexts.profile import GraphProfile, profile_lines
-from udogen.runtime.contexts.report import output_line, time_text
+from udogen.runtime.contexts.report import GraphProfile, output_line, profile_lines, time_text
 from udogen.runtime.models.description import ModelDescription
 from udogen.runtime.models.wiring import GraphChain, OuterTensor, Wiring
 from udogen.tables import many
+from udogen.verdict import Verdict
 
 
 @dataclass(frozen=True)
@@ -118,6 +118,13 @@ class StepsRan:
     not_compared: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     proof: tuple[Any, ...] | None = None
+
+    @property
+    def verdict(self) -> Verdict:
+        """The verdict on the tensors of the model and of the expected ones; those that only one has are skipped."""
+        wrong, skipped = sum(each.wrong for each in self.compared), sum(map(len, self.not_compared.values()))
+        planned, passed = len(self.compared) + skipped, len(self.compared) - wrong
+        return Verdict(planned, passed=passed, failed=wrong, skipped=skipped, unit="tensor")
 
 
 def model_lines(ran: StepsRan, runtime: str) -> Iterator[str]:

@@ -20,21 +20,20 @@ from udogen.resources import toml_text
 from udogen.runtime import arguments
 from udogen.runtime.arguments import PathArgument
 from udogen.runtime.built import find_built
-from udogen.runtime.contexts.binaries import Shard, StoredContext, find_shards
-from udogen.runtime.contexts.binary_info import head_of
+from udogen.runtime.contexts.binaries import Shard, StoredContext, find_shards, head_of
 from udogen.runtime.contexts.commands import OpLibrary, is_description, parse_package
 from udogen.runtime.contexts.runtime import Runtime
 from udogen.runtime.library import KINDS
 from udogen.runtime.models.wiring import Wiring, located, wire
-from udogen.runtime.sessions.placement import (
+from udogen.runtime.sessions import (
     DEFAULT_LIMIT,
     SessionPlan,
     SessionSpec,
     layer_of,
     parse_size,
     place_layers,
+    sessions_of,
 )
-from udogen.runtime.sessions.session import sessions_of
 
 MEMORY = ("raw", "shared")
 FILE = "model.toml"

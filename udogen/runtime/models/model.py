@@ -22,12 +22,12 @@ from udogen.runtime.buffers.domains import INPUT, OUTPUT, BufferPair, MemoryDoma
 from udogen.runtime.buffers.plan import BufferPlan, join_plans
 from udogen.runtime.contexts.arrays import dequantize, fits, given_value
 from udogen.runtime.contexts.commands import OpLibrary, parse_package
-from udogen.runtime.contexts.profile import GraphProfile, profile_row
+from udogen.runtime.contexts.report import GraphProfile, profile_row
 from udogen.runtime.contexts.runtime import Runtime
 from udogen.runtime.models.chain import Chain, ChainState, Copies, MemoryBreakdown, MemoryRow, Timing
 from udogen.runtime.models.description import ModelDescription, describe, open_runtime, planned
 from udogen.runtime.models.wiring import GraphChain, StateTensor
-from udogen.runtime.sessions.session import Sessions
+from udogen.runtime.sessions import Sessions
 
 if TYPE_CHECKING:
     from udogen.qnn.system import TensorInfo

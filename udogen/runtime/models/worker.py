@@ -16,16 +16,15 @@ from udogen.errors import UsageError
 from udogen.findings import suggestion
 from udogen.runtime.contexts import arrays
 from udogen.runtime.contexts.commands import OutputRow, keys_of, output_row
-from udogen.runtime.contexts.profile import GraphProfile
+from udogen.runtime.contexts.report import GraphProfile
 from udogen.runtime.contexts.worker import ContextWorker, serve_contexts
 from udogen.runtime.models.chain import Timing
 from udogen.runtime.models.commands import ComparedTensor, Divergence, GraphTiming, RunSteps, StepRan, StepsRan, picture
 from udogen.runtime.models.description import planned
 from udogen.runtime.models.model import Model
 from udogen.runtime.models.wiring import Wiring
-from udogen.runtime.sessions.placement import SessionPlan
-from udogen.runtime.worker import float_state
-from udogen.runtime.worker.serving import Commands
+from udogen.runtime.sessions import SessionPlan
+from udogen.runtime.worker.serving import Commands, keeping_float_state
 
 if TYPE_CHECKING:
     from udogen.qnn.system import TensorInfo
@@ -93,7 +92,7 @@ def _run_steps(command: RunSteps, model: Model, phase: Callable[[str], None]) ->
 def _step(command: RunSteps, model: Model, feeds: Feeds, expected: Expected | None, graph: str, number: int) -> StepRan:
     """Execute one step, then compare and save its outputs."""
     given = {name: feeds.of(graph, name, model.timings[graph].steps) for name in model.inputs(graph)}
-    with float_state.kept_by(f"an op of step {number}, graph `{graph}`,"):
+    with keeping_float_state(f"an op of step {number}, graph `{graph}`,"):
         outputs = model.step(given, graph=graph)
     if expected is not None:
         expected.compare(model, graph, number, feeds.zeros)

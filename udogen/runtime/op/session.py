@@ -15,16 +15,22 @@ from udogen.runtime import failures
 from udogen.runtime.execution_counts import Proof, Rise
 from udogen.runtime.failures import Situation
 from udogen.runtime.library import check_loadable, check_provider, find_runtime, sdk_build_id
-from udogen.runtime.op.calls import OpCall, OpPackageInfo, OpResult, RuntimeInfo, Times, arrays_of, checked_call
-from udogen.runtime.op.commands import (
+from udogen.runtime.op.calls import (
+    OpCall,
     OpenPackage,
+    OpPackageInfo,
     OpPrepared,
     OpRan,
     OpRanTwice,
+    OpResult,
     PackageOpened,
     PrepareOp,
     RunOp,
     RunOpTwice,
+    RuntimeInfo,
+    Times,
+    arrays_of,
+    checked_call,
 )
 from udogen.runtime.op.watch import NOTHING, Watch
 from udogen.runtime.worker_process import WorkerSession

@@ -12,8 +12,7 @@ from typing import Any
 from udogen.errors import RunFailed
 from udogen.qnn import abi
 from udogen.runtime.channel import Region
-from udogen.runtime.failures import OutOfBounds
-from udogen.runtime.op.faults import OUTPUTS_ALONE, Frame
+from udogen.runtime.failures import OUTPUTS_ALONE, Frame, OutOfBounds
 
 _VERSION = 2
 _DEPTH = 48

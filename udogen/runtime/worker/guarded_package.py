@@ -17,11 +17,10 @@ from typing import Any
 
 from udogen.qnn import abi
 from udogen.runtime.contexts.runtime import Runtime
+from udogen.runtime.failures import Stray
 from udogen.runtime.op.calls import OpCall
-from udogen.runtime.op.faults import Stray
-from udogen.runtime.worker import stub_library
-from udogen.runtime.worker.guarded_buffers import GuardedBuffer, plain, same_bytes, shared
-from udogen.runtime.worker.loaded_package import LoadedPackage
+from udogen.runtime.worker.loaded_package import LoadedPackage, loaded_stub
+from udogen.runtime.worker.op_graph import GuardedBuffer, plain, same_bytes, shared
 
 _REPLACED = {
     "init": "QnnOpPackage_InitFn_t",
@@ -86,7 +85,7 @@ class GuardedPackage:
             raise
 
     def _register(self, provider: str) -> None:
-        with stub_library.loaded(provider, [], self._provide_callback, mode=os.RTLD_LOCAL) as path:
+        with loaded_stub(provider, [], self._provide_callback, mode=os.RTLD_LOCAL) as path:
             self.runtime.register_file(path, provider, loaded=self._package)
 
     def expect(self, call: OpCall) -> None:

@@ -23,9 +23,10 @@ from udogen.runtime.channel import Done, Quit
 from udogen.runtime.contexts.context import Context
 from udogen.runtime.contexts.graph import Graph
 from udogen.runtime.contexts.runtime import Runtime
-from udogen.runtime.op.calls import OpCall, OpPackageInfo, RuntimeInfo
-from udogen.runtime.op.commands import (
+from udogen.runtime.op.calls import (
+    OpCall,
     OpenPackage,
+    OpPackageInfo,
     OpPrepared,
     OpRan,
     OpRanTwice,
@@ -33,14 +34,22 @@ from udogen.runtime.op.commands import (
     PrepareOp,
     RunOp,
     RunOpTwice,
+    RuntimeInfo,
 )
 from udogen.runtime.op.watch import Fence, Heap, Watch
-from udogen.runtime.worker import float_state
-from udogen.runtime.worker.guarded_buffers import GuardedBuffer, GuardedBuffers, refuse_strays
 from udogen.runtime.worker.guarded_package import GuardedPackage, poison_heap
 from udogen.runtime.worker.loaded_package import LoadedPackage
-from udogen.runtime.worker.op_graph import Rules, block_of, new_graph, stored_graph, tensors_of
-from udogen.runtime.worker.serving import Commands, Parent, serve
+from udogen.runtime.worker.op_graph import (
+    GuardedBuffer,
+    GuardedBuffers,
+    Rules,
+    block_of,
+    new_graph,
+    refuse_strays,
+    stored_graph,
+    tensors_of,
+)
+from udogen.runtime.worker.serving import Commands, Parent, keeping_float_state, serve
 
 _MOST_SAMPLES = 10_000
 
@@ -111,7 +120,7 @@ class OpWorker:
         call = command.call
         poison_heap(call.poison)
         try:
-            with float_state.kept_by(f"op `{call.op_type}`"):
+            with keeping_float_state(f"op `{call.op_type}`"):
                 return self._run(call, command.watch)
         finally:
             poison_heap(0)

@@ -32,8 +32,7 @@ from udogen.runtime.package_queries import (
     ReadRegistration,
     RecordsRead,
 )
-from udogen.runtime.worker import stub_library
-from udogen.runtime.worker.loaded_package import LoadedPackage
+from udogen.runtime.worker.loaded_package import LoadedPackage, loaded_stub
 from udogen.runtime.worker.serving import Commands, Parent, serve
 
 # --- kernel records of HTP --------------------------------------------------------------------------------------------
@@ -64,7 +63,7 @@ def read_records(command: ReadRecords, on_phase: Callable[[str], None]) -> Recor
 
     callback = ffi.callback("QHPI_StatusCode(uint32_t, QHPI_OpInfo_v1 *, char const *)", register)
     others = [name for name in command.stubs if name != _REGISTER]
-    with stub_library.loaded(_REGISTER, others, callback, mode=os.RTLD_GLOBAL):  # so that the package finds its symbols
+    with loaded_stub(_REGISTER, others, callback, mode=os.RTLD_GLOBAL):  # so that the package finds its symbols
         on_phase("load the op package")
         try:
             package = ctypes.CDLL(str(command.library), mode=os.RTLD_NOW | os.RTLD_LOCAL)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from udogen.findings import Finding
-from udogen.verify.diagnosis import encodings, memory, parameters, positions, slips
+from udogen.verify.diagnosis import encodings, memory, positions, slips
 from udogen.verify.diagnosis.wrong_output import Cause, FailedCase, WrongOutput
 
 MOST = 3  # findings that are shown
@@ -13,8 +13,8 @@ MOST = 3  # findings that are shown
 # What running the op again shows; elements that it explains are excluded from predictions.
 OBSERVATIONS: tuple[Callable[[WrongOutput], Iterator[Finding]], ...] = (memory.varying, memory.unwritten, memory.state)
 PREDICTIONS: tuple[Callable[[WrongOutput], Iterator[Cause]], ...] = (
-    parameters.missing,
-    parameters.swapped,
+    positions.missing_param,
+    positions.swapped_params,
     positions.swapped_inputs,
     encodings.rounding,
     encodings.saturation,

@@ -8,8 +8,15 @@ from itertools import product
 import numpy as np
 
 from udogen.verify.cases import Quants
-from udogen.verify.diagnosis import arrays
-from udogen.verify.diagnosis.wrong_output import Cause, Execution, Prediction, WrongOutput
+from udogen.verify.diagnosis.wrong_output import (
+    ROUNDINGS,
+    Cause,
+    Execution,
+    Prediction,
+    Rounding,
+    WrongOutput,
+    halves,
+)
 
 
 def rounding(output: WrongOutput) -> Iterator[Cause]:
@@ -17,11 +24,11 @@ def rounding(output: WrongOutput) -> Iterator[Cause]:
     scale, offset = output.case.quants.get(output.name) or (1.0, 0)
     if output.found.dtype.kind not in "iu":
         return
-    for way, function in arrays.ROUNDINGS.items():
+    for way, function in ROUNDINGS.items():
         noise = {"noise": 0.0} if way.startswith("half") else {}  # these differ only half-way between two numbers
         for late in dict.fromkeys((0, offset)):  # some kernels add the offset before rounding
 
-            def predict(it: Execution, function: arrays.Rounding = function, late: int = late,
+            def predict(it: Execution, function: Rounding = function, late: int = late,
                         noise: dict[str, float] = noise) -> Prediction | None:  # fmt: skip
                 real = it.reference()
                 if real is None or real.dtype.kind != "f":
@@ -52,7 +59,7 @@ def stored(output: WrongOutput) -> Iterator[Cause]:
     ignored = dict.fromkeys(output.case.quants, (1.0, 0))
     for wrap, function in product((False, True), (np.rint, np.trunc)):
 
-        def predict(it: Execution, wrap: bool = wrap, function: arrays.Rounding = function) -> Prediction | None:
+        def predict(it: Execution, wrap: bool = wrap, function: Rounding = function) -> Prediction | None:
             real = it.reference(quants=ignored)
             return None if real is None else it.store(real, (1.0, 0), rounding=function, wrap=wrap)
 
@@ -78,4 +85,4 @@ def floats(output: WrongOutput) -> Iterator[Cause]:
     """float32 results that passed through 16 bits."""
     if output.found.dtype == np.float32:
         for kind, name in (("half", "half precision"), ("bfloat16", "bfloat16"), ("cut", "bfloat16, cut off")):
-            yield Cause("precision", {"type": name}, lambda it, kind=kind: [arrays.halves(it.expected, rounding=kind)])
+            yield Cause("precision", {"type": name}, lambda it, kind=kind: [halves(it.expected, rounding=kind)])

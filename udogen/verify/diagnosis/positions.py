@@ -1,4 +1,4 @@
-"""Correct numbers in wrong places: layouts, axes, exchanged inputs, nothing computed."""
+"""Correct numbers in wrong places: parameters, layouts, axes, exchanged inputs, nothing computed."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from udogen.verify.cases import Quants
-from udogen.verify.diagnosis.parameters import is_axis
 from udogen.verify.diagnosis.wrong_output import Cause, Execution, Prediction, WrongOutput
 
 if TYPE_CHECKING:
     from udogen.runtime.op.calls import Array
+
+_AXIS_WORDS = ("axis", "axes", "dim")
 
 # Orders of axes that kernels and converters mix up, with their usual names.
 _ORDERS: dict[tuple[int, ...], str] = {
@@ -22,6 +23,38 @@ _ORDERS: dict[tuple[int, ...], str] = {
     (0, 1, 3, 2): "with the last two axes exchanged", (0, 4, 1, 2, 3): "NCDHW instead of NDHWC",
     (0, 2, 3, 4, 1): "NDHWC instead of NCDHW", (1, 0): "transposed",
 }  # fmt: skip
+
+
+def is_axis(param: str) -> bool:
+    """Whether a parameter names an axis."""
+    return any(word in param.lower() for word in _AXIS_WORDS)
+
+
+def missing_param(output: WrongOutput) -> Iterator[Cause]:
+    """A parameter that does not reach the kernel."""
+    params = output.case.params
+    for name, value in params.items():
+        without = {other: each for other, each in params.items() if other != name}
+        guesses: list[tuple[str, object]] = []
+        if name in output.defaults:
+            guesses.append((f"its default, {output.defaults[name]}, is used", output.defaults[name]))
+        if isinstance(value, int | float) and not is_axis(name):  # an axis is tried as one
+            guesses += [(f"{each} is used", type(value)(each)) for each in (0, 1) if each != value]
+        yield Cause("missing-param", {"param": name, "value": value, "how": "its default is used"},
+                    lambda it, params=without: it.predict(params=params))  # fmt: skip
+        for how, other in guesses:
+            yield Cause("missing-param", {"param": name, "value": value, "how": how},
+                        lambda it, params={**without, name: other}: it.predict(params=params))  # fmt: skip
+
+
+def swapped_params(output: WrongOutput) -> Iterator[Cause]:
+    """Two parameters that are exchanged."""
+    params = {**output.defaults, **output.case.params}
+    for one, other in combinations(params, 2):
+        if type(params[one]) is type(params[other]):
+            exchanged = {**output.case.params, one: params[other], other: params[one]}
+            yield Cause("swapped-params", {"one": one, "other": other},
+                        lambda it, params=exchanged: it.predict(params=params))  # fmt: skip
 
 
 def _as_written(array: Array, order: tuple[int, ...]) -> Array:

@@ -4,7 +4,6 @@ terminal   what failed, the matrix, what did not run, the totals
 machine    JSON and JUnit XML
 merge      the JSON of several parts or machines as one
 page       the HTML report, made with templates/report
-problems   the failed cases in the HTML report, by cause
-numbers    the errors of one output: means, and counts by size
+problems   the failed cases in the HTML report, by cause, with their errors by size
 text       numbers and names as text
 """

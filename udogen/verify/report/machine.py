@@ -16,10 +16,9 @@ def as_json(run: TestRun, changes: Sequence[CostChange] | None = None) -> dict[s
     """The whole run, but only the first wrong element of arrays.  `changes` are costs compared with an earlier run."""
     compared = {} if changes is None else {"changes": [{**asdict(each), "ratio": each.ratio} for each in changes]}
     return {
-        "ok": run.passed,
+        **run.verdict.as_json(),
         "folder": str(run.folder),
         "seconds": round(run.seconds, 3),
-        "counts": {status: run.count(status) for status in ("passed", "failed", "error", "skipped", "ran")},
         "environment": dict(run.environment),
         "backends": [state_json(each) for each in run.states],
         "cases": [_outcome(each) for each in run.outcomes],
@@ -27,7 +26,6 @@ def as_json(run: TestRun, changes: Sequence[CostChange] | None = None) -> dict[s
         "warnings": list(run.warnings),
         "unwritten": list(run.unwritten),
         "selection": run.selection and asdict(run.selection),
-        "not_executed": list(run.not_executed),
         **compared,
     }
 
@@ -128,13 +126,9 @@ def junit(result: Mapping[str, Any]) -> str:
             rows.append(_JUnitRow(state["backend"], f"{state['cases']} cases", 0.0, tag, reason))
         _add_suite(tree, root, state["backend"], rows)
     _add_suite(tree, root, "networks", [_of_network(each) for each in result["networks"]])
-    unwritten = [_JUnitRow("references", text, 0.0, "error", text) for text in result["unwritten"]]
-    _add_suite(tree, root, "references", unwritten)
     vectors = [_JUnitRow("vectors", text, 0.0, "skipped", text) for text in result["not_executed"]]
     _add_suite(tree, root, "vectors for Hexagon", vectors)
-    if not result["ok"] and not any(suite.get("failures") != "0" or suite.get("errors") != "0" for suite in root):
-        reason = "; ".join(result["warnings"]) or "a part is not ok"
-        _add_suite(tree, root, "verdict", [_JUnitRow("udogen", "test", 0.0, "error", reason)])
+    _add_suite(tree, root, "verdict", [_JUnitRow("verdict", text, 0.0, "error", text) for text in result["reasons"]])
     for name in ("tests", "failures", "errors", "skipped"):
         root.set(name, str(sum(int(suite.get(name)) for suite in root)))
     made: bytes = tree.tostring(root, pretty_print=True, xml_declaration=True, encoding="UTF-8")

@@ -15,8 +15,9 @@ from udogen.findings import Findings
 from udogen.resources import content_key
 from udogen.runtime.op.calls import RuntimeInfo
 from udogen.tables import table
+from udogen.verdict import LABELS, Status, Verdict
 from udogen.verify.report.machine import state_json
-from udogen.verify.results import ABSENT, STATUSES, BackendState, State, Status, joined, nothing_compared
+from udogen.verify.results import ABSENT, BackendState, State, joined, verdict_of
 
 Result = Mapping[str, Any]
 
@@ -67,7 +68,7 @@ _RESULT = _object(
     ok=bool,
     folder=str,
     seconds=_SECONDS,
-    counts=_object(**dict.fromkeys(STATUSES, _COUNT)),
+    counts=_object(**dict.fromkeys(Verdict(0).counts, _COUNT)),
     environment=Mapping[str, str],
     backends=tuple[Annotated[Any, _object(**_STATE)], ...],
     warnings=_TEXTS,
@@ -75,7 +76,7 @@ _RESULT = _object(
     not_executed=_TEXTS,
     cases=tuple[Annotated[Any, _CASE], ...],
     networks=tuple[Annotated[Any, _NETWORK], ...],
-    selection=_object(part=_COUNT, parts=_COUNT, tests=str, planned=_COUNT),
+    selection=_object(part=_COUNT, parts=_COUNT, tests=str),
 )
 
 
@@ -101,25 +102,41 @@ def read(path: Path) -> Result:
     with reading(path, hint=_HINT):
         data = read_plain(path)
     try:
-        found = json.loads(data.decode("utf-8"), parse_constant=_not_finite)
-        json.dumps(found, ensure_ascii=False).encode()  # raises for half a surrogate pair
+        value = json.loads(data.decode("utf-8"), parse_constant=_not_finite)
+        json.dumps(value, ensure_ascii=False).encode()  # raises for half a surrogate pair
     except (ValueError, RecursionError) as fault:
         raise UsageError(f"{path} is not the JSON of a test run", hint=_HINT) from fault
-    if _is_error(found):
-        raise UsageError(f"{path} is of a run that ended early: {found['error']['message']}", hint="repeat this run")
-    if misfits := _misfits(found, path) or list(_contradictions(found)):
+    if _is_error(value):
+        raise UsageError(f"{path} is of a run that ended early: {value['error']['message']}", hint="repeat this run")
+    if misfits := _misfits(value, path) or list(_contradictions(value)):
         what, *others = misfits
         raise UsageError(f"{path} is not the JSON of a test run: {what}", details=others[:20], hint=_HINT)
-    result: Result = found
+    result: Result = value
     return result
 
 
+def _verdict(results: Sequence[Result]) -> Verdict:
+    """The verdict on the rows of some results; their own verdicts do not count."""
+    rows = [*_rows(results, "cases"), *_rows(results, "networks")]
+    return verdict_of(
+        [(row["status"], row["error"]["kind"] if row["error"] else "") for row in rows],
+        joined(map(_state_of, _rows(results, "backends"))).values(),
+        planned=sum(result["counts"]["planned"] for result in results),
+        unwritten=dict.fromkeys(_rows(results, "unwritten")),
+        not_executed=tuple(dict.fromkeys(_rows(results, "not_executed"))),
+    )
+
+
 def _contradictions(result: Result) -> Iterator[str]:
-    """Why the rows of a result do not account for all that was planned."""
-    rows = [*result["cases"], *result["networks"]]
-    for status, count in result["counts"].items():
-        if status in STATUSES and (there := sum(row["status"] == status for row in rows)) != count:
-            yield f"`counts.{status}` is {count}, and there are {there}"
+    """Why the rows of a result do not account for all that was planned, or not for its own verdict."""
+    verdict = _verdict([result])
+    for name, count in verdict.counts.items():
+        if result["counts"][name] != count:
+            yield f"`counts.{name}` is {result['counts'][name]}, and there are {count}"
+    if verdict.unaccounted:
+        yield verdict.reasons[-1]
+    if result["ok"] != verdict.ok:
+        yield f"`ok` is {str(result['ok']).lower()}, and its rows are {verdict.sentence()}"
     known = {state["backend"] for state in result["backends"]}
     for case in result["cases"]:
         if case["backend"] not in known:
@@ -129,15 +146,8 @@ def _contradictions(result: Result) -> Iterator[str]:
     for row in result["networks"]:
         if row["status"] in ("error", "skipped") and row["error"] is None:
             yield f"`error` of the network {row['network']} is missing"
-    planned, there = result["selection"]["planned"], len(rows) + _absent(result)
-    if planned != there:
-        yield f"{planned} cases were planned, and it has {there}"
     if not 1 <= result["selection"]["part"] <= result["selection"]["parts"]:
         yield f"it is part {result['selection']['part']} of {result['selection']['parts']}"
-
-
-def _absent(result: Result) -> int:
-    return sum(state["cases"] for state in result["backends"] if state["state"] in ABSENT)
 
 
 def _check_complete(results: Mapping[Path, Result]) -> None:
@@ -147,11 +157,11 @@ def _check_complete(results: Mapping[Path, Result]) -> None:
         chosen = result["selection"]
         groups.setdefault((chosen["tests"], chosen["parts"]), {}).setdefault(chosen["part"], []).append(path)
     faults = []
-    for (_, parts), found in groups.items():
-        of = f" of the tests of {next(iter(found.values()))[0]}" if len(groups) > 1 else ""
-        missing = [f"{part}/{parts}" for part in range(1, min(parts, 99) + 1) if part not in found]
+    for (_, parts), by_part in groups.items():
+        of = f" of the tests of {next(iter(by_part.values()))[0]}" if len(groups) > 1 else ""
+        missing = [f"{part}/{parts}" for part in range(1, min(parts, 99) + 1) if part not in by_part]
         faults += [f"missing{of}: part {', '.join(missing)}"] if missing else []
-        twice = (paths for paths in found.values() if len(paths) > 1)
+        twice = (paths for paths in by_part.values() if len(paths) > 1)
         faults += [f"the same part twice: {', '.join(map(str, paths))}" for paths in twice]
     if faults:
         different = "; all parts need the same files, options, version of udogen" if len(groups) > 1 else ""
@@ -167,47 +177,43 @@ def merge(paths: Sequence[Path]) -> dict[str, Any]:
     by_path = {path: read(path) for path in paths}
     _check_complete(by_path)
     results = list(by_path.values())
-    counts = {name: sum(result["counts"][name] for result in results) for name in results[0]["counts"]}
-    states = joined(map(_state_of, _rows(results, "backends"))).values()
-    unwritten = list(dict.fromkeys(_rows(results, "unwritten")))
-    is_bad = counts["failed"] + counts["error"] or unwritten or any(each.build_failed for each in states)
-    chosen = [result["selection"] for result in results]
-    merged = {
-        "ok": all(result["ok"] for result in results) and counts["passed"] > 0 and not is_bad,
+    verdict = _verdict(results)
+    if not verdict.is_bad and (idle := [path for path, result in by_path.items() if not result["ok"]]):
+        faults = [f"{path}: {'; '.join(_verdict([by_path[path]]).reasons)}" for path in idle]
+        raise UsageError(f"{idle[0]} is not ok", details=faults, hint="repeat this run where its places exist")
+    return {
+        **verdict.as_json(),
         "folder": " ".join(dict.fromkeys(result["folder"] for result in results)),
         "seconds": max(result["seconds"] for result in results),
-        "counts": counts,
         "environment": _environment([result["environment"] for result in results]),
-        "backends": [state_json(each) for each in states],
+        "backends": [state_json(state) for state in joined(map(_state_of, _rows(results, "backends"))).values()],
         "cases": _rows(results, "cases"),
         "networks": _rows(results, "networks"),
-        "unwritten": unwritten,
-        "not_executed": list(dict.fromkeys(_rows(results, "not_executed"))),
+        "warnings": list(dict.fromkeys(_rows(results, "warnings"))),
+        "unwritten": list(dict.fromkeys(_rows(results, "unwritten"))),
         "selection": {
             "part": 1,
             "parts": 1,
-            "planned": sum(each["planned"] for each in chosen),
-            "tests": content_key(*sorted({each["tests"].encode() for each in chosen})),
+            "tests": content_key(*sorted({result["selection"]["tests"].encode() for result in results})),
         },
     }
-    parts = [f"{path} is not ok" for path, result in by_path.items() if not result["ok"]] if not is_bad else []
-    nothing = "" if is_bad else nothing_compared(counts, _absent(merged))
-    warnings = [*_rows(results, "warnings"), *parts, *([nothing] if nothing else [])]
-    return {**merged, "warnings": list(dict.fromkeys(warnings))}
 
 
 def _state_of(row: Mapping[str, Any]) -> BackendState:
     """The inverse of `state_json`."""
     runtime, details = row["runtime"], tuple(row["details"])
-    found = RuntimeInfo(runtime["name"], runtime["build_id"], "", "", runtime["path"]) if runtime else None
+    info = RuntimeInfo(runtime["name"], runtime["build_id"], "", "", runtime["path"]) if runtime else None
     known = {name: row[name] for name in _STATE}
-    return BackendState(**{**known, "title": "", "details": details, "runtime": found})
+    return BackendState(**{**known, "title": "", "details": details, "runtime": info})
 
 
-def _environment(found: Sequence[Mapping[str, str]]) -> dict[str, str]:
+def _environment(environments: Sequence[Mapping[str, str]]) -> dict[str, str]:
     """The environment of all results; where the machines differ, all values are listed."""
-    names = dict.fromkeys(name for each in found for name in each)
-    return {name: " | ".join(dict.fromkeys(each.get(name, "unknown") for each in found)) for name in names}
+    names = dict.fromkeys(name for environment in environments for name in environment)
+    return {
+        name: " | ".join(dict.fromkeys(environment.get(name, "unknown") for environment in environments))
+        for name in names
+    }
 
 
 def _rows(results: Sequence[Result], key: str) -> list[Any]:
@@ -217,21 +223,20 @@ def _rows(results: Sequence[Result], key: str) -> list[Any]:
 
 def lines(result: Mapping[str, Any]) -> list[str]:
     """A result for the terminal: what failed, a row for each backend, the totals."""
-    found = [line for each in (*result["cases"], *result["networks"]) for line in each["text"]]
+    lines = [line for row in (*result["cases"], *result["networks"]) for line in row["text"]]
     rows = []
     for state in result["backends"]:
         statuses = [case["status"] for case in result["cases"] if case["backend"] == state["backend"]]
-        counts = [str(statuses.count(status)) for status in result["counts"]]
+        counts = [str(statuses.count(status)) for status in LABELS]
         if statuses or state["cases"]:
             rows.append([state["backend"], state["state"], *counts])
-    found += [
-        *([""] if found else []),
-        *table(["backend", "state", *result["counts"]], rows),
+    lines += [
+        *([""] if lines else []),
+        *table(["backend", "state", *LABELS], rows),
         "",
         *(f"{state['backend']}: {state['reason']}" for state in result["backends"] if state["state"] in ABSENT),
         *result["warnings"],
-        *result["unwritten"],
+        *result["reasons"],
         *result["not_executed"],
     ]
-    total = ", ".join(f"{number} {status}" for status, number in result["counts"].items())
-    return [*found, f"{total} in {result['seconds']:.1f} s"]
+    return [*lines, f"{result['sentence']} in {result['seconds']:.1f} s"]

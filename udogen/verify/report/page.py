@@ -13,11 +13,12 @@ from mako.template import Template
 from udogen import __version__, resources
 from udogen.errors import write_file
 from udogen.tables import many
+from udogen.verdict import LABELS, STATUSES, Status, counted
 from udogen.verify import test_run
 from udogen.verify.baseline import Baseline, CostChange
 from udogen.verify.report import terminal, text
 from udogen.verify.report.problems import Fact, chip, problems
-from udogen.verify.results import STATUSES, BackendState, Cost, NetworkOutcome, Outcome, Status, TestRun
+from udogen.verify.results import BackendState, Cost, NetworkOutcome, Outcome, TestRun
 
 
 def write(run: TestRun, file: Path, changes: Sequence[CostChange] = (), baseline: Baseline | None = None) -> None:
@@ -40,7 +41,7 @@ def render(run: TestRun, changes: Sequence[CostChange] = (), baseline: Baseline 
         version=__version__,
         kind=kind,
         sentence=sentence,
-        warnings=[text.rich(each) for each in (*run.warnings, *run.unwritten, *run.not_executed)],
+        warnings=[text.rich(each) for each in (*run.warnings, *run.verdict.reasons, *run.not_executed)],
         problems=problems(run),
         matrix=_matrix(run),
         absent=[_column(state) for state in run.states if state.state != "ran"],
@@ -71,11 +72,10 @@ def _template() -> Template:
 def headline(run: TestRun, *, worse: int = 0) -> tuple[str, str]:
     """The kind of result and its sentence; `worse` is the number of costs that are higher than in an earlier run."""
     sentence = terminal.summary(run) + (f"; {many(worse, 'cost')} more than in the earlier run" if worse else "")
-    if run.count("failed"):
-        return "failed", sentence
-    if run.count("error") or run.build_failed or run.unwritten or worse:
-        return "error", sentence
-    return "passed" if run.passed else "ran" if run.count("ran") else "skipped", sentence
+    verdict = run.verdict
+    if verdict.is_bad or worse:
+        return "failed" if verdict.failed else "error", sentence
+    return "passed" if verdict.ok else "ran" if verdict.ran else "skipped", sentence
 
 
 def _environment(run: TestRun) -> list[Fact]:
@@ -95,7 +95,7 @@ def _cases(run: TestRun) -> text.Html:
             text.cut(each.case.name, 120),
             text.cut(run.op(each), 120),
             text.where(each.backend, each.dtype),
-            text.LABELS[each.status],
+            LABELS[each.status],
             text.cut(text.shapes(each.case), 120),
             text.cut(each.error.message, 200) if each.error else _error(each),
             _time(each.cost),
@@ -215,9 +215,9 @@ def _cell(state: BackendState, outcomes: Sequence[Outcome], numbers: dict[int, i
 def _count(status: Status, outcomes: Sequence[Outcome]) -> str:
     """`3 crashed`, if all its errors are crashes; otherwise `3 errors`."""
     chips = {chip(each) for each in outcomes}
-    if status == "error" and len(chips) == 1 and text.LABELS["error"] not in chips:
+    if status == "error" and len(chips) == 1 and LABELS["error"] not in chips:
         return f"{len(outcomes):,} {chips.pop()}"
-    return text.counted(status, len(outcomes))
+    return counted(status, len(outcomes))
 
 
 def _column(state: BackendState) -> Column:
@@ -290,7 +290,7 @@ def _networks(run: TestRun) -> list[NetworkCard]:
 
 def _network(outcome: NetworkOutcome) -> NetworkCard:
     title = f"{outcome.name} on {text.backend(outcome.backend)}, {outcome.title.rpartition(', ')[2]}"
-    return NetworkCard(outcome.status, title, text.LABELS[outcome.status], terminal.network_lines(outcome)[1:])
+    return NetworkCard(outcome.status, title, LABELS[outcome.status], terminal.network_lines(outcome)[1:])
 
 
 # --- costs ------------------------------------------------------------------------------------------------------------

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 
 from udogen.findings import wrapped
 from udogen.tables import many, table
+from udogen.verdict import LABELS, counted
 from udogen.verify.baseline import Baseline, CostChange
 from udogen.verify.report import text
 from udogen.verify.results import BackendState, NetworkOutcome, Outcome, Spread, TensorResult, TestRun
@@ -33,8 +34,8 @@ def lines(run: TestRun, *, paint: Paint = _plain, costs: bool = False, width: in
         found += [*cost_table(run, width), ""]
     found += [line for index, state in enumerate(run.states) for line in _state(state, run.states[:index])]
     found += [part for line in _skipped(run) for part in _wrapped(line, width)]
-    found += [paint(warning, "missing") for warning in (*run.warnings, *run.not_executed)]
-    return [*found, "", paint(summary(run), "found" if run.passed else "wrong")]
+    found += [paint(warning, "missing") for warning in (*run.warnings, *run.verdict.reasons, *run.not_executed)]
+    return [*found, "", paint(summary(run), "found" if run.verdict.ok else "wrong")]
 
 
 def _failures(groups: Sequence[Sequence[Outcome]], paint: Paint, width: int) -> list[str]:
@@ -139,7 +140,7 @@ def network_lines(outcome: NetworkOutcome, paint: Paint = _plain) -> list[str]:
     If there are many layers, only the wrong ones are shown.
     """
     state = "found" if outcome.status == "passed" else "missing" if outcome.status == "skipped" else "wrong"
-    head = f"network {outcome.title}: {paint(text.LABELS[outcome.status], state)}"
+    head = f"network {outcome.title}: {paint(LABELS[outcome.status], state)}"
     if outcome.result is None:
         error = outcome.error
         hint = [f"    = {error.hint}"] if error and error.hint else []
@@ -167,10 +168,10 @@ def matrix(run: TestRun, width: int = 0) -> list[str]:
 def _cell(outcomes: Sequence[Outcome]) -> str:
     """One cell of the matrix."""
     counts = Counter(each.status for each in outcomes)
-    bad = [text.counted(status, counts[status]) for status in ("failed", "error") if counts[status]]
+    bad = [counted(status, counts[status]) for status in ("failed", "error") if counts[status]]
     if bad:
         return ", ".join(bad) + (f" of {len(outcomes)}" if counts["failed"] + counts["error"] < len(outcomes) else "")
-    rest = [text.counted(status, counts[status]) for status in ("passed", "ran", "skipped") if counts[status]]
+    rest = [counted(status, counts[status]) for status in ("passed", "ran", "skipped") if counts[status]]
     return ", ".join(rest) or "-"
 
 
@@ -208,10 +209,7 @@ def _skipped(run: TestRun) -> list[str]:
 
 def summary(run: TestRun) -> str:
     """The totals of a run, in one line."""
-    counts = {status: run.count(status) for status in text.LABELS}
-    found = [text.counted(status, count) for status, count in counts.items() if count or status == "passed"]
-    found += [f"{run.absent} not run"] if run.absent else []
-    return f"{', '.join(found)} in {run.seconds:.1f} s"
+    return f"{run.verdict.sentence()} in {run.seconds:.1f} s"
 
 
 COST_HEADS = (

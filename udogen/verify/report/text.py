@@ -12,7 +12,7 @@ from udogen.backends import PLACES
 
 if TYPE_CHECKING:
     from udogen.verify.cases import Case
-    from udogen.verify.results import Outcome, Status, TensorResult
+    from udogen.verify.results import Outcome, TensorResult
 
 _CODE = re.compile(r"`([^`\n]+)`")
 _SOURCE = re.compile(r"(?<![\w/.&;])(/[\w./+-]+\.(?:cpp|hpp|cl|c|h|py|toml|xml|json))((?::\d+)*)")
@@ -75,25 +75,6 @@ def backend(name: str) -> str:
 def where(place: str, dtype: str) -> str:
     """A backend, with the data type if that is known."""
     return f"{backend(place)}, {dtype}" if dtype else backend(place)
-
-
-LABELS: Mapping[Status, str] = {
-    "passed": "passed",
-    "ran": "not checked",
-    "failed": "wrong",
-    "error": "error",
-    "skipped": "skipped",
-}
-
-
-def label(status: Status, count: int) -> str:
-    """The word for a count of cases with this status, without the number: `errors`."""
-    return LABELS[status] + ("s" if status == "error" and count != 1 else "")
-
-
-def counted(status: Status, count: int) -> str:
-    """`3 wrong`, `1 error`, `2 errors`."""
-    return f"{count:,} {label(status, count)}"
 
 
 def listed(names: Iterable[str]) -> str:

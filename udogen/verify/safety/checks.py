@@ -23,9 +23,10 @@ from udogen.runtime.hexagon.session import HexagonSession
 from udogen.runtime.op.calls import OpCall
 from udogen.runtime.op.session import OpSession
 from udogen.runtime.op.watch import Watch
+from udogen.verdict import Status
 from udogen.verify.cases import CaseError
 from udogen.verify.options import SafetyOptions, TestOptions
-from udogen.verify.results import Outcome, Status
+from udogen.verify.results import Outcome
 from udogen.verify.safety import findings
 from udogen.verify.safety.findings import StackReader, shown
 

@@ -13,8 +13,8 @@ from udogen.build.dwarf import Lines, SourceLine, readable
 from udogen.build.emulator import build_watch
 from udogen.findings import Finding
 from udogen.runtime.built import Built
+from udogen.runtime.failures import Frame
 from udogen.runtime.op.calls import OpResult
-from udogen.runtime.op.faults import Frame
 from udogen.runtime.op.watch import HeapUse, Site
 from udogen.tables import many
 

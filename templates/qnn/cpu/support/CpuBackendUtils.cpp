@@ -148,9 +148,9 @@ Status validateScalars(const Qnn_OpConfigV1_t& config) {
     const std::int64_t whole = param.scalarParam.int64Value;
     const std::uint64_t natural = param.scalarParam.uint64Value;
     const bool isSigned = param.scalarParam.dataType == QNN_DATATYPE_INT_64;
-    if (isSigned ? fromDouble<std::int64_t>(static_cast<double>(whole)) == whole
+    if (isSigned ? fromNumber<std::int64_t>(static_cast<double>(whole)) == whole
                  : param.scalarParam.dataType != QNN_DATATYPE_UINT_64 ||
-                       fromDouble<std::uint64_t>(static_cast<double>(natural)) == natural) {
+                       fromNumber<std::uint64_t>(static_cast<double>(natural)) == natural) {
       continue;
     }
     const std::string value = isSigned ? std::to_string(whole) : std::to_string(natural);
@@ -248,7 +248,7 @@ class Inferred {
     const Qnn_DataType_t first = of->types.items[0];
     made.scalarParam.dataType = number == (first != textType) ? first : number ? QNN_DATATYPE_FLOAT_32 : textType;
     if (number && isInteger(first)) made.scalarParam.dataType = QNN_DATATYPE_INT_64;  // which must fit into the first
-    if (number) made.scalarParam.int64Value = fromDouble<std::int64_t>(raw->scalarParam);
+    if (number) made.scalarParam.int64Value = fromNumber<std::int64_t>(raw->scalarParam);
     return made;
   }
 

@@ -97,7 +97,7 @@ class Binding {
   template <class T>
   T scalar(const char* param, T otherwise) const {
     const QnnCpuOpPackage_Param_t* found = find(param);
-    return found != nullptr && found->type == QNN_CPU_PARAMTYPE_SCALAR ? fromDouble<T>(found->scalarParam) : otherwise;
+    return found != nullptr && found->type == QNN_CPU_PARAMTYPE_SCALAR ? fromNumber<T>(found->scalarParam) : otherwise;
   }
 
   const char* string(const char* param, const char* otherwise) const;

@@ -48,7 +48,7 @@ class Binding {
   template <class T>
   T scalar(const char* param, T otherwise) const {
     const Udo_Param_t* found = find(param);
-    return found != nullptr && found->paramType == UDO_PARAMTYPE_SCALAR ? fromDouble<T>(number(found->scalarParam))
+    return found != nullptr && found->paramType == UDO_PARAMTYPE_SCALAR ? fromNumber<T>(number(found->scalarParam))
                                                                         : otherwise;
   }
 

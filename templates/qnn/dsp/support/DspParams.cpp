@@ -59,7 +59,7 @@ bool isDefault(const ParamSpec& spec, const Udo_Param_t& param) {
   if (param.paramType == UDO_PARAMTYPE_TENSOR) return isDefault(*spec.only, param.tensorParam, spec.types);
   if (param.paramType == UDO_PARAMTYPE_SCALAR) {
     const Qnn_DataType_t type = scalarTypeOf(param.scalarParam.dataType);
-    return isOnly(*spec.only, type, &param.scalarParam.dataValue, 1);
+    return spec.only->is(*spec.only, type, &param.scalarParam.dataValue, 1);
   }
   return spec.only->text != nullptr && param.stringParam != nullptr &&
          std::strcmp(spec.only->text, param.stringParam) == 0;
@@ -141,7 +141,7 @@ Udo_ErrorType_t refuse(Udo_ErrorType_t code, const char* format, ...) {
 bool isDefault(const OnlyValue& only, const Udo_TensorParam_t& tensor, List<Qnn_DataType_t> types) {
   std::size_t count = 1;
   for (std::uint32_t axis = 0; axis < tensor.tensorRank; ++axis) count *= tensor.currDimensions[axis];
-  return isOnly(only, storedAs(tensor.dataType, types), tensor.tensorData, count);
+  return only.is(only, storedAs(tensor.dataType, types), tensor.tensorData, count);
 }
 
 bool isOneOf(Udo_DataType_t type, List<Qnn_DataType_t> types) {

@@ -1,9 +1,6 @@
 // Binds the arguments of an op's C++ function to a node of the backend; one operation for each node of a graph.
 
-#include <cmath>
 #include <cstdint>
-#include <limits>
-#include <type_traits>
 
 namespace udo {
 
@@ -21,23 +18,6 @@ struct Names {
   List<const char*> outputs;
   List<const char*> params;
 };
-
-/// A scalar as a T; it saturates.
-template <class T, class From>
-T fromNumber(From value) {
-  if constexpr (std::is_enum_v<T>) {
-    return static_cast<T>(fromNumber<std::underlying_type_t<T>>(value));
-  } else if constexpr (std::is_same_v<T, bool>) {
-    return value != From{};
-  } else if constexpr (std::is_floating_point_v<T> || std::is_same_v<T, From>) {
-    return static_cast<T>(value);
-  } else {
-    using Limits = std::numeric_limits<T>;
-    const auto real = static_cast<long double>(value);
-    if (!(real > static_cast<long double>(Limits::min()))) return std::isnan(real) ? T{} : Limits::min();
-    return real < static_cast<long double>(Limits::max()) ? static_cast<T>(value) : Limits::max();
-  }
-}
 
 /// The parameters and tensors of one node, found by name and by position.
 class Binding {

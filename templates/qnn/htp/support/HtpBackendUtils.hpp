@@ -48,7 +48,7 @@ class Binding {
   /// A scalar parameter, or its default.
   template <class T>
   T scalar(std::size_t param, T otherwise) const {
-    return has(param) ? fromDouble<T>(number(param)) : otherwise;
+    return has(param) ? fromNumber<T>(number(param)) : otherwise;
   }
 
   /// A tensor parameter, or its default.

@@ -26,6 +26,9 @@ inline std::size_t mostInputs(const OpSpec& spec) {
   return spec.inputs.count + spec.params.count + (hasOrder(spec) ? 1 : 0);
 }
 
+/// Remembers the order of a valid node's parameters.
+void rememberParameters(const OpSpec& spec, const Qnn_OpConfigV1_t& node);
+
 /// Called when a client registers the package: from now on, nodes that this thread validated and used before are second
 /// choice.
 void beginSession();

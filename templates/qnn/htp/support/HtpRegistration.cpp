@@ -229,9 +229,9 @@ class Records {
     if (isLeftOut(index)) return {QHPI_Int32, QHPI_Layout_Flat4, QHPI_Storage_Direct, QHPI_MemLoc_DDR_OR_TCM};
     QHPI_Tensor_Signature_v1 made = flat(element(index), tensor(index).ranks, five);
     if (const Requirement* const required = requirement(index)) {
-      if (required->layout != Layout::flat) made.layout = static_cast<std::uint32_t>(required->layout);
-      made.storage = static_cast<unsigned char>(required->storage);
-      made.mem_placement = static_cast<unsigned char>(required->memory);
+      if (required->layout != QHPI_Layout_Any) made.layout = required->layout;
+      made.storage = required->storage;
+      made.mem_placement = required->memory;
     }
     return made;
   }

@@ -97,9 +97,9 @@ struct OnlyValue {
   List<double> reals;
   List<std::uint16_t> halves;  // the same as bits of FLOAT_16
   const char* text;
+  /// True if `count` elements of a type are the default; one number covers any count.
+  bool (*is)(const OnlyValue& only, Qnn_DataType_t type, const void* data, std::size_t count);
 };
-
-/// True if `count` elements of a type are the default; one number covers any count.
 bool isOnly(const OnlyValue& only, Qnn_DataType_t type, const void* data, std::size_t count);
 
 /// One input or output of an op, as its config describes it.

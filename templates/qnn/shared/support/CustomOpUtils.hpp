@@ -280,7 +280,7 @@ void checkKernel() {
                 "of an unnamed one; a file that only uses this header needs `#define UDO_NO_KERNEL` before it");
   static_assert(!HasHooks<Op>::value || Defined<Hooks<Op>>::value,
                 "hooks() is for HTP alone: put this kernel into kernels/htp, or hooks() between #if defined(UDO_HTP) "
-                "and #endif");
+                "and #endif; in a package for HTP, run `udogen generate` again, which adds the code for hooks");
   static_assert(!forHtp || (std::is_same_v<Last, const Slice> || ...),
                 "execute() takes a udo::Slice, which HTP alone has: put this kernel into kernels/htp");
   static_assert(!forDsp || (std::is_same_v<Last, Dsp> || ...),

@@ -156,14 +156,14 @@ const void* dataOf(const Qnn_TensorV1_t& tensor) {
 }
 
 bool isDefault(const OnlyValue& only, const Qnn_TensorV1_t& tensor) {
-  return isOnly(only, tensor.dataType, dataOf(tensor), countOf(tensor));
+  return only.is(only, tensor.dataType, dataOf(tensor), countOf(tensor));
 }
 
 bool isDefault(const OnlyValue& only, const Qnn_Param_t& param) {
   if (param.paramType != QNN_PARAMTYPE_SCALAR) return isDefault(only, common(param.tensorParam));
   const Qnn_Scalar_t& scalar = param.scalarParam;
   if (scalar.dataType != textType) {
-    return isOnly(only, scalar.dataType, &scalar.int64Value, 1);  // its members share one address
+    return only.is(only, scalar.dataType, &scalar.int64Value, 1);  // its members share one address
   }
   return only.text != nullptr && scalar.stringValue != nullptr && std::strcmp(only.text, scalar.stringValue) == 0;
 }

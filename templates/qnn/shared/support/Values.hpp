@@ -114,18 +114,19 @@ struct Quantization {
 };
 
 /// A number as a T; for integers it is truncated and saturates, and NaN becomes zero.
-template <class T>
-T fromDouble(double value) {
+template <class T, class From>
+T fromNumber(From value) {
   if constexpr (std::is_enum_v<T>) {
-    return static_cast<T>(fromDouble<std::underlying_type_t<T>>(value));
+    return static_cast<T>(fromNumber<std::underlying_type_t<T>>(value));
   } else if constexpr (std::is_same_v<T, bool>) {
-    return value != 0.0;
-  } else if constexpr (std::is_floating_point_v<T>) {
+    return value != From{};
+  } else if constexpr (std::is_floating_point_v<T> || std::is_same_v<T, From>) {
     return static_cast<T>(value);
   } else {
     using Limits = std::numeric_limits<T>;
-    if (!(value > static_cast<double>(Limits::min()))) return std::isnan(value) ? T{} : Limits::min();
-    return value < static_cast<double>(Limits::max()) ? static_cast<T>(value) : Limits::max();
+    const auto real = static_cast<long double>(value);
+    if (!(real > static_cast<long double>(Limits::min()))) return std::isnan(real) ? T{} : Limits::min();
+    return real < static_cast<long double>(Limits::max()) ? static_cast<T>(value) : Limits::max();
   }
 }
 

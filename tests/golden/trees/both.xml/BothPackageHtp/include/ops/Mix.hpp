@@ -14,12 +14,6 @@ struct Args {
   udo::AnyOutput y;
 };
 
-// The inputs, then the outputs, for hooks that name a tensor.
-enum class Tensor : std::uint32_t {
-  x,
-  y,
-};
-
 // Connects the kernel with the package.  Declares State, which a kernel defines that prepares something once.
 UDO_OP
 

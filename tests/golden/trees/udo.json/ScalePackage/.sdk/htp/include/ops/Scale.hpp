@@ -21,13 +21,6 @@ struct Args {
   udo::Input<std::uint32_t> table;
 };
 
-// The inputs, then the outputs, for hooks that name a tensor.
-enum class Tensor : std::uint32_t {
-  in,
-  input_1,
-  output_0,
-};
-
 // Connects the kernel with the package.  Declares State, which a kernel defines that prepares something once.
 UDO_OP
 

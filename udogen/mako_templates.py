@@ -1,10 +1,9 @@
-"""Plan -> the bytes of every file, without side effects."""
+"""Texts from Mako templates."""
 
 from __future__ import annotations
 
 import importlib.util
 import os
-import re
 import sys
 import zlib
 from collections.abc import Mapping
@@ -12,7 +11,6 @@ from functools import cache, partial
 from typing import Any
 
 from udogen import __version__, resources
-from udogen.backends.plan import Plan, PlannedFile
 from udogen.errors import UsageError
 
 # Mako imports Pygments for HTML error pages, and importlib.metadata for plug-ins.  udogen uses neither, and both take a
@@ -30,52 +28,6 @@ from mako.lookup import TemplateLookup  # noqa: E402
 
 if _without_pygments:
     del sys.modules["mako.ext.pygmentplugin"]
-
-
-def render(plan: Plan) -> dict[str, bytes]:
-    """Every file of the plan, by its path."""
-    return {file.path: render_file(file) for file in plan.files}
-
-
-def render_file(file: PlannedFile) -> bytes:
-    """The bytes of one file."""
-    if file.content is not None:
-        return file.content
-    if file.copy:
-        return _static(file.copy)
-    if file.joined:
-        return _join(file.head, file.joined)
-    return render_template(file.template, file.data).encode("utf-8")
-
-
-@cache
-def _static(name: str) -> bytes:
-    kind, _, path = name.rpartition(":")
-    return ((resources.qnn_headers() if kind == "headers" else resources.templates()) / path).read_bytes()
-
-
-_INCLUDE = re.compile(r'#include (?:<.*>|".*")\n')
-# A namespace that ends, and begins again after a comment.
-_AGAIN = re.compile(r"\n}  // namespace udo\n((?:\n|//.*\n)*)\nnamespace udo {\n")
-
-
-@cache
-def _join(head: str, parts: tuple[str, ...]) -> bytes:
-    """C++ files as one: their includes first, each once."""
-    includes: dict[str, None] = {}
-    bodies = []
-    for part in parts:
-        depth, body = 0, ""
-        for line in _static(part).decode("utf-8").splitlines(keepends=True):
-            depth += line.startswith("#if") - line.startswith("#endif")
-            if depth == 0 and _INCLUDE.fullmatch(line):
-                includes[line] = None
-            else:
-                body += line
-        bodies.append(body.strip("\n"))
-    ordered = sorted(includes, key=lambda line: (line.startswith('#include "'), line))
-    text = "\n".join([head, "".join(ordered), "\n\n".join(bodies), ""])
-    return re.sub(r"\n{3,}", "\n\n", _AGAIN.sub(r"\n\1", text)).encode("utf-8")
 
 
 def render_template(template: str, data: Mapping[str, Any]) -> str:

@@ -1,12 +1,15 @@
-"""The layout of the UDO documentation: one folder, with a registration library and a library for each core.
+"""The layouts of package folders; `ALL` is the registry.
 
-The folder has exactly the files of the page "Creating a UDO Package".  Files that such packages take from installed
-SDKs (headers, helper sources, rules of make) are in one hidden folder; files shared by several cores exist once.
+`qnn` is that of `qnn-op-package-generator`: one package folder for each backend.
+
+`snpe` is that of the UDO documentation: one folder, with a registration library and a library for each core.  It has
+exactly the files of the page "Creating a UDO Package".  Files that such packages take from installed SDKs (headers,
+helper sources, rules of make) are in one hidden folder; files shared by several cores exist once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
 from typing import NamedTuple
@@ -14,7 +17,7 @@ from typing import NamedTuple
 from udogen import backends
 from udogen.backends import reg, targets
 from udogen.backends.backend import Backend, Kind, Target, UdoCore
-from udogen.backends.common import SUPPORT, Contents, HexagonBuild, Placement, architectures_of
+from udogen.backends.common import QNN, SUPPORT, Contents, HexagonBuild, Placement, architectures_of
 from udogen.backends.libraries import REGISTRATION
 from udogen.backends.plan import Part, Plan, PlannedFile, Source
 from udogen.errors import UsageError
@@ -132,8 +135,30 @@ class _Group(NamedTuple):
     members: str
 
 
-def plan(by_backend: Mapping[str, OpPackage], source: Source) -> Sequence[Plan]:
-    """The plan of a package."""
+def _plan_qnn(by_backend: Mapping[str, OpPackage], source: Source) -> list[Plan]:
+    plans = []
+    for backend, package in by_backend.items():
+        contents = backends.ALL[backend].contents(package, source, QNN)
+        configs = _configs(source)
+        plans.append(
+            Plan(
+                package=package.name,
+                backend=backend,
+                layout="qnn",
+                libraries=backends.ALL[backend].libraries,
+                configs=tuple(file.path for file in configs),
+                files=tuple(sorted((*contents.files, *configs), key=lambda file: file.path)),
+                parts=contents.parts,
+            )
+        )
+    return plans
+
+
+def _configs(source: Source) -> list[PlannedFile]:
+    return [PlannedFile(f"config/{name}", content=content) for name, content in source.configs.items()]
+
+
+def _plan_snpe(by_backend: Mapping[str, OpPackage], source: Source) -> list[Plan]:
     package = next(iter(by_backend.values()))
     folders = [each for name in by_backend for each in _folders(name, by_backend[name], source)]
     made = [
@@ -148,7 +173,7 @@ def plan(by_backend: Mapping[str, OpPackage], source: Source) -> Sequence[Plan]:
     parts.append((_reg_part(package, registration, chain.from_iterable(parts)),))
     folders.append(_CoreFolder(REGISTRATION.id, _core(REGISTRATION.id), (), package))
     cores = [_core_view(*each) for each in zip(folders, parts, made, strict=True)]
-    configs = [PlannedFile(f"config/{name}", content=content) for name, content in source.configs.items()]
+    configs = _configs(source)
     planned = chain(*(each.files for each in made), _build_files(package, source, cores), configs)
     files = {file.path: file for file in planned}  # cores share some
     return [
@@ -368,3 +393,16 @@ def _core_files(core: _CoreView, data: Mapping[str, object]) -> list[PlannedFile
         path = "makefiles/Makefile.linux-x86_64"
         files.append(PlannedFile(f"{core.folder}/{path}", copy="snpe/core/Makefile.linux-x86_64"))
     return files
+
+
+class Layout(NamedTuple):
+    """A layout."""
+
+    title: str
+    plan: Callable[[Mapping[str, OpPackage], Source], list[Plan]]  # the folders of a package, resolved by backend
+
+
+ALL = {
+    "snpe": Layout("one UDO package: a registration library, and a library per core", _plan_snpe),
+    "qnn": Layout("one package folder per backend, as qnn-op-package-generator lays it out", _plan_qnn),
+}

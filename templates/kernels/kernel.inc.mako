@@ -1,0 +1,125 @@
+// Made by udogen of ${op}.py, with the functions beside this file.
+% if refusal:
+udo::Status ${op}Operation([[maybe_unused]] const Args& args, [[maybe_unused]] udo::Operation& operation) {
+  return udo::error("%s", ${refusal});
+}
+% else:
+extern "C" {
+% for function in functions:
+int ${function.name}(${function.parameters});
+% endfor
+% if small:
+#if defined(__hexagon__)
+% for function in small:
+#define ${function.name}_small ${function.name}
+% endfor
+#else
+% for function in small:
+int ${function.name}_small(${function.parameters});
+% endfor
+#endif
+% endif
+}
+
+const udo::halide::Lines lines_of_tensors[] = {
+% for tensor in lines:
+    {"${tensor.name}", " (${op}.py:${tensor.numbers})"},
+% endfor
+    {nullptr, nullptr},
+};
+
+% if table:
+// Ops of 8 bits look their numbers up in a table that is made once.
+struct State {
+  bool is_table;
+  std::uint8_t table[256];
+};
+
+udo::Status prepare(const Args& args, State& state) {
+  state.is_table = ${table.test};
+  if (!state.is_table) return udo::ok;
+  alignas(128) std::uint8_t codes[256];
+  for (int code = 0; code < 256; ++code) codes[code] = static_cast<std::uint8_t>(code);
+  udo::halide::Call call;
+  call.found(codes);
+  call.found(state.table);
+  udo::halide::View ${table.input}_(codes, 256);
+  udo::halide::View ${table.output}_(state.table, 256);
+  return ${table.fill};
+}
+
+% endif
+% if gpu:
+% for function in launches:
+const udo::halide::Launch ${function.name}_launches[] = {
+% for kernel in function.kernels:
+    {"${kernel.entry}", "${kernel.name}", "${kernel.arguments}", R"UDO(${kernel.text})UDO"},
+% endfor
+};
+
+% endfor
+udo::Status ${op}Operation([[maybe_unused]] const Args& args, [[maybe_unused]] udo::Operation& operation) {
+  udo::halide::Launches call(operation);
+% else:
+#if defined(UDO_HTP)
+udo::Status execute(const Args& args${state}, const udo::Slice& slice) {
+  const udo::halide::Part part{slice.number(), slice.count()};
+#else
+udo::Status execute(const Args& args${state}) {
+  const udo::halide::Part part{0, 1};
+#endif
+  udo::halide::Call call;
+% endif
+  call.setLines(lines_of_tensors);
+% for view in views:
+  udo::halide::View ${view.name}_(call, "${view.name}", args.${view.name}${view.layout});
+% endfor
+  if (!call.ok()) return udo::error("%s", call.message());
+% for view in views:
+% if view.rows:
+  if (call.last()) ${view.name}_.dropInner();
+% endif
+% endfor
+% if cut.in_one:
+  if (!part.isFirst()) return udo::ok;
+% endif
+% if cut.rows:
+  bool hasWork = false;
+% for name in cut.rows:
+  if (${name}_.cut(part)) hasWork = true;
+% endfor
+  if (!hasWork) return udo::ok;
+% endif
+% if cut.elements:
+  if (${cut.same}) {
+% for name in cut.elements:
+    ${name}_.cutElements(part);
+% endfor
+    if (${cut.first}_.size() == 0) return udo::ok;
+  } else if (!part.isFirst()) {
+    return udo::ok;
+  }
+% endif
+% if table:
+  if (state.is_table) {
+    udo::halide::View table_(state.table, 256);
+    return ${table.look_up};
+  }
+% endif
+% for choice in choices:
+  if (${choice.test}) {
+% if choice.strided:
+    if (!call.last()) return ${choice.strided};
+% endif
+    return ${choice.call};
+  }
+% endfor
+  return udo::error("no function of ${op}.py is for these data types together");
+}
+% if not_gpu:
+
+#if defined(UDO_HTP)
+void hooks(Hooks& op) { op.sameTypes(); }
+#endif
+% endif
+% endif

@@ -1,1 +1,0 @@
-"""Sessions: contexts on HTP devices, within the limit of mapped memory."""
