@@ -8,6 +8,8 @@ from functools import cache
 from importlib import import_module
 from pathlib import Path
 
+from udogen.public_calls import checked
+
 _IMPORT = re.compile(r"^from (\S+) import (\w+)( as \2)?$", re.MULTILINE)
 _OTHER_NAME = re.compile(r"^(\w+) = (\w+)$", re.MULTILINE)
 
@@ -30,5 +32,8 @@ def load(package: str, init: str, name: str) -> object:
     if name not in rows:
         raise AttributeError(f"module {package!r} has no attribute {name!r}")
     module, own = rows[name]
-    value: object = getattr(import_module(module), own)
-    return value
+    loaded = import_module(module)
+    for value in list(vars(loaded).values()):  # also the classes of what public functions return
+        if isinstance(value, type) and value.__module__ == module and not value.__name__.startswith("_"):
+            checked(value)
+    return checked(getattr(loaded, own), name)
