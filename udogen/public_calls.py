@@ -10,7 +10,6 @@ import builtins
 import math
 import os
 import sys
-import threading
 import types
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import wraps
@@ -27,7 +26,7 @@ _CHECKED = "_has_checked_arguments"
 _UNCHECKED = {"Runtime", "Context", "Graph", "Buffer", "MemoryDomain", "StoredContext"}
 _OF_FILES = "udogen.qnn.quantization"  # its classes are read from binaries too, and checked with their tensors
 _REFUSED = object()
-_COUNT, _SECONDS = (0, 2**32 - 1), (0, threading.TIMEOUT_MAX)
+_COUNT, _SECONDS = (0, 2**32 - 1), (0, math.inf)
 # Limits of numbers with these names.
 _LIMITS = {
     **dict.fromkeys(("timeout", "seconds"), _SECONDS),
