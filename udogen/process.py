@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import signal
 import socket
@@ -266,8 +267,6 @@ _SUBREAPER = 36  # PR_SET_CHILD_SUBREAPER
 @contextmanager
 def leaving_none() -> Iterator[None]:
     """End the processes, daemons too, that code of the user starts in this process inside the block."""
-    import ctypes
-
     libc, before = ctypes.CDLL(None), set(_children())
     libc.prctl(_SUBREAPER, 1, 0, 0, 0)
     try:

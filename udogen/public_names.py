@@ -8,8 +8,6 @@ from functools import cache
 from importlib import import_module
 from pathlib import Path
 
-from udogen.public_calls import checked
-
 _IMPORT = re.compile(r"^from (\S+) import (\w+)( as \2)?$", re.MULTILINE)
 _OTHER_NAME = re.compile(r"^(\w+) = (\w+)$", re.MULTILINE)
 
@@ -31,6 +29,8 @@ def load(package: str, init: str, name: str) -> object:
         return sorted(rows)
     if name not in rows:
         raise AttributeError(f"module {package!r} has no attribute {name!r}")
+    from udogen.public_calls import checked  # here, because importing a package loads nothing else
+
     module, own = rows[name]
     loaded = import_module(module)
     for value in list(vars(loaded).values()):  # also the classes of what public functions return
