@@ -145,7 +145,7 @@ def _checked(value: Any, hint: Any, name: str, what: str) -> Any:
 
 
 def _shown(value: Any) -> str:
-    """What is wrong with a value: itself if it is short, or the first of its elements."""
+    """A value for a message: with the first of its elements, if it has some."""
     if isinstance(value, Mapping) and value:
         return f"{kind_of(value)} with {', '.join(kind_of(each) for each in next(iter(value.items())))}"
     if isinstance(value, (list, tuple)) and value:
