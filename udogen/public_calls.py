@@ -33,7 +33,6 @@ _LIMITS = {
     **dict.fromkeys(("jobs", "loops", "soc", "sessions", "left_out", "queue_depth", "executions", "fd"), _COUNT),
     **dict.fromkeys(("planned", "passed", "failed", "error", "skipped", "ran", "absent", "unbuilt"), _COUNT),
     **dict.fromkeys(("width", "height", "pixel_format", "pixel_bytes", "shard"), _COUNT),
-    "poison": (0, 255),
 }
 
 
