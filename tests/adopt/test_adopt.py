@@ -16,7 +16,7 @@ from udogen.adopt.sources import Kernel
 from udogen.backends import vendor
 from udogen.build.package import open_packages
 from udogen.configs.load import load
-from udogen.generate.pipeline import kernel_sources, kernels_not_used
+from udogen.generate.kernel_files import kernel_sources, kernels_not_used
 
 EXAMPLE = ROOT / "examples" / "vendor_style"
 CORE = """#include "HTP/core/constraints.h"

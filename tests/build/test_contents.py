@@ -203,7 +203,7 @@ def test_what_no_record_is_about(folder: Path) -> None:
     assert package.changed_since(library) == []
 
 
-def test_a_test_that_builds_nothing_reports_it(tmp_path: Path) -> None:
+def test_a_test_that_builds_nothing_is_no_test_of_changed_sources(tmp_path: Path) -> None:
     from tests.verify import toy
     from udogen.verify import planning, test_run
     from udogen.verify.options import TestOptions
@@ -212,15 +212,17 @@ def test_a_test_that_builds_nothing_reports_it(tmp_path: Path) -> None:
     need_runtime("cpu")
     folder = toy.write(tmp_path / "toy", toy.RIGHT)
 
-    def warnings(*, build: bool) -> tuple[str, ...]:
+    def errors(*, build: bool) -> set[str]:
         options = TestOptions(backends=("cpu",), build=build, work=tmp_path / "work")
-        return test_run.run(planning.plan(load_test_files(folder), options), options).warnings
+        run = test_run.run(planning.plan(load_test_files(folder), options), options)
+        assert run.verdict.ok == (not run.bad)
+        return {each.error.message for each in run.bad if each.error}
 
-    assert warnings(build=True) == ()
+    assert errors(build=True) == set()
     change(next(folder.rglob("Scale.cpp")))
-    [reported] = warnings(build=False)
+    [reported] = errors(build=False)
     assert "libToyPackage.so was built from another src/ops/Scale.cpp; run `udogen build" in reported
-    assert warnings(build=True) == () == warnings(build=False)
+    assert errors(build=True) == set() == errors(build=False)
 
 
 # --- what a build has started ---------------------------------------------------------------------------------------

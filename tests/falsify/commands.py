@@ -124,8 +124,8 @@ COMMANDS: tuple[Planted, ...] = (
         "stale library",
         built,
         lambda f: after(_older(f), "test", ".", "--backend", "cpu", "--no-build"),
-        2,
-        r"Planted",
+        5,
+        r"libPlantedOpPackage\.so was built from another",
     ),
     row(
         "verb inspect",

@@ -10,6 +10,7 @@ from udogen.mako_templates import render_template
 from udogen.opdef.names import cpp_string
 
 TEMPLATE = "kernels/kernel.inc.mako"
+REFUSED = "kernels/refused.inc.mako"
 _MOST_LINES = 3
 _QUANTIZED = ("u8", "i8", "u16", "i16")
 _KINDS = {"f32": "float", "i32": "std::int32_t"}
@@ -67,7 +68,7 @@ class _Choice(NamedTuple):
 def include(request: Request, report: Report) -> str:
     """The text that the kernel's C++ file includes; it is the same for every machine of a backend."""
     if report.not_on_gpu:
-        return render_template(TEMPLATE, {"op": request.op, "refusal": cpp_string(report.not_on_gpu)})
+        return render_template(REFUSED, {"op": request.op, "refusal": cpp_string(report.not_on_gpu)})
     by_types = _by_types(report)
     variants = {each.name(request.prefix): each for row in by_types.values() for each in row.values()}
     functions = {name: _Function(name, ", ".join(_parameters(request, each))) for name, each in variants.items()}
@@ -80,7 +81,6 @@ def include(request: Request, report: Report) -> str:
                    for each in report.launches}  # fmt: skip
     data = {
         "op": request.op,
-        "refusal": "",
         "functions": [_Function(name + ending, parameters) for name, parameters in called for ending in endings],
         "small": last if report.auto else (),
         "lines": [_Lines(name, _numbers(numbers)) for name, numbers in report.lines.items()],

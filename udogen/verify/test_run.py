@@ -18,7 +18,7 @@ from udogen.backends import PLACES
 from udogen.backends.backend import Place
 from udogen.build import vectors
 from udogen.build.package import open_packages
-from udogen.errors import BuildFailed, ToolMissing, UdogenError, UsageError
+from udogen.errors import BuildFailed, RunFailed, ToolMissing, UdogenError, UsageError
 from udogen.findings import Finding
 from udogen.opdef.model import Op, OpPackage
 from udogen.opdef.shape_rules import Given, Inferred, ShapeRules, load_shape_rules
@@ -131,8 +131,9 @@ def _run_batch(batch: Batch, options: TestOptions, on_case: OnCase, on_step: OnS
         return _run_others(batch, error, options, on_case, on_step)
     except UdogenError as error:
         return _not_run(batch, error)
-    outdated = built.outdated if not options.build and not place.instructions else ""
-    warnings = (outdated,) if outdated else ()
+    if outdated := built.outdated if not options.build and not place.instructions else "":
+        fault = RunFailed(outdated, hint="leave --no-build out: the sources differ from the code that would be tested")
+        return _BatchResult(_with_cases(place, batch), _all_errors(batch, fault, on_case))
     try:
         outcomes = run_cases(
             built, cases, backend=place.id, options=replace(options, explain=True), on_case=on_case, on_step=on_step
@@ -140,12 +141,15 @@ def _run_batch(batch: Batch, options: TestOptions, on_case: OnCase, on_step: OnS
     except BuildFailed as error:  # some places compile when they run
         return _run_others(batch, error, options, on_case, on_step)
     except ToolMissing as error:
-        return replace(_not_run(batch, error), warnings=warnings)
+        return _not_run(batch, error)
     except RegistrationFailed as error:  # an error in the package: none of its cases has numbers
-        state = BackendState(place.id, place.title, "ran", cases=len(cases))
-        return _BatchResult(state, _all_errors(batch, error, on_case), warnings)
+        return _BatchResult(_with_cases(place, batch), _all_errors(batch, error, on_case))
     executions = vectors.of_folder(built.folder.path, built.folder.sources) if built.folder else ()
-    return _BatchResult(_ran(place, outcomes), outcomes, warnings, vectors.not_executed(executions))
+    return _BatchResult(_ran(place, outcomes), outcomes, (), vectors.not_executed(executions))
+
+
+def _with_cases(place: Place, batch: Batch) -> BackendState:
+    return BackendState(place.id, place.title, "ran", cases=len(batch.cases))
 
 
 def _run_others(
