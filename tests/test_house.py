@@ -36,7 +36,7 @@ LAYERS = (
     {"emulator", "documents"},
     {"opdef"},
     {"process", "python_files", "error_tables", "findings", "mako_templates", "verdict", "tables"},
-    {"errors", "plugins", "public_names", "resources", "supervisor"},
+    {"errors", "plugins", "public_calls", "public_names", "resources", "supervisor"},
     {"__init__"},
 )
 

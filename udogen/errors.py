@@ -218,3 +218,15 @@ def replace_file(file: Path, content: Any) -> None:
 
 def _replaceable(file: Path) -> bool:
     return os.access(file, os.W_OK) and os.access(file.parent, os.W_OK)
+
+
+def kind_of(value: object) -> str:
+    """Describe a value for a message: its type, and its value if that is short."""
+    if value is None:
+        return "None"
+    name = type(value).__name__
+    shown = repr(value)
+    article = "an" if name[:1] in "aeiouAEIO" else "a"
+    return f"{article} {name}" + (
+        f": {shown}" if isinstance(value, (str, int, float, bytes)) and len(shown) < 60 else ""
+    )

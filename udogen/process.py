@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import signal
 import socket
@@ -257,6 +258,43 @@ def _ended_by_sigterm() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+
+SPARED = "UDOGEN_BUILD"  # in the environment of builds, whose daemons (sccache) may stay
+_SUBREAPER = 36  # PR_SET_CHILD_SUBREAPER
+
+
+@contextmanager
+def leaving_none() -> Iterator[None]:
+    """End the processes, daemons too, that code of the user starts in this process inside the block."""
+    libc, before = ctypes.CDLL(None), set(_children())
+    libc.prctl(_SUBREAPER, 1, 0, 0, 0)
+    try:
+        yield
+    finally:
+        until = time.monotonic() + _UNTIL_ENDED
+        while (
+            left := [pid for pid in _children() if pid not in before and _is_left(pid)]
+        ) and time.monotonic() < until:
+            for pid in left:  # their children become children of this process in the next round
+                try:
+                    os.kill(pid, signal.SIGKILL)
+                    os.waitpid(pid, 0)
+                except OSError:
+                    pass  # another thread has waited for it
+        libc.prctl(_SUBREAPER, 0, 0, 0, 0)
+
+
+def _children() -> list[int]:
+    tasks = Path("/proc/self/task").glob("*/children")
+    return [int(pid) for task in tasks for pid in task.read_text("ascii").split()]
+
+
+def _is_left(pid: int) -> bool:
+    try:
+        return f"{SPARED}=".encode() not in Path(f"/proc/{pid}/environ").read_bytes()
+    except OSError:
+        return False  # of another user, or gone
 
 
 def start(

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import signal
 import sys
 import sysconfig
 import threading
 import traceback
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from types import FrameType, ModuleType
 from typing import NoReturn
 
-from udogen.errors import UdogenError, UsageError, read_plain, reading
+from udogen.errors import RunFailed, UdogenError, UsageError, read_plain, reading
 from udogen.resources import content_key
 
 
@@ -38,6 +39,7 @@ def user_code() -> Iterator[None]:
     `with user_code(): function()`
     """
     process, is_main = os.getpid(), threading.current_thread() is threading.main_thread()
+    _watch_exit()
     before = signal.getsignal(signal.SIGINT) if is_main else None
     is_foreign = callable(before) and before not in (signal.default_int_handler, _interrupt)
     end = os._exit
@@ -48,6 +50,7 @@ def user_code() -> Iterator[None]:
         raise SystemExit(status)
 
     os._exit = leave
+    _inside.append(process)
     try:
         if before is signal.default_int_handler:
             signal.signal(signal.SIGINT, _interrupt)
@@ -62,8 +65,60 @@ def user_code() -> Iterator[None]:
         raise UserExit(words_of(fault)).with_traceback(fault.__traceback__) from fault
     finally:
         os._exit = end
+        _inside.pop()
         if before is signal.default_int_handler:
             signal.signal(signal.SIGINT, before)
+
+
+_inside: list[int] = []  # the process of each `user_code` that is running
+_end = os._exit
+
+
+def print_exit(place: str, fault: RunFailed) -> bool:
+    """Print why the process is about to end."""
+    sys.stderr.write(f"error: {fault.message}\n  = {fault.hint}\n")
+    return True
+
+
+# The last one reports that code of the user calls `exit` at a place (empty if unknown); False: it is not the user's.
+on_exit: list[Callable[[str, RunFailed], bool]] = [print_exit]
+
+
+@cache
+def _watch_exit() -> None:
+    """End the process with a bad exit code if code of the user calls `exit` of the C library, in C or by ctypes."""
+    import ctypes
+
+    libc = ctypes.CDLL(None)
+    if not hasattr(libc, "__cxa_atexit"):
+        return
+
+    def ended(_argument: object) -> None:
+        if os.getpid() not in _inside:
+            return  # the usual end, or that of a fork
+        place, _, text = _last_of(traceback.extract_stack(), libraries=False).partition(": ")
+        message = f"{place or 'code of the user'}: it called `exit` of the C library, which ends udogen"
+        fault = RunFailed(message, hint=f"raise an exception instead of `{text}`" if text else "raise an exception")
+        is_users = True
+        try:
+            is_users = on_exit[-1](place, fault)
+        finally:
+            if is_users:
+                for stream in (sys.stdout, sys.stderr):
+                    stream.flush()
+                _end(fault.exit_code)
+
+    called = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(ended)
+    libc.__cxa_atexit.argtypes = [ctypes.c_void_p] * 3
+    libc.__cxa_finalize.argtypes = [ctypes.c_void_p]
+    own = ctypes.create_string_buffer(1)
+    handle = ctypes.addressof(own)  # names the function below, to remove it
+    libc.__cxa_atexit(ctypes.cast(called, ctypes.c_void_p), None, handle)
+
+    def forget(_kept: object = (called, own)) -> None:
+        libc.__cxa_finalize(handle)  # the interpreter ends before the C library does
+
+    atexit.register(forget)
 
 
 def words_of(fault: BaseException) -> str:
@@ -122,6 +177,11 @@ def modules_below(folders: Iterable[Path]) -> set[Path]:
 
 def last_line(fault: BaseException) -> str:
     """The innermost line of the user's code in a traceback, or of a library: `file:line: code`."""
-    frames = [each for each in traceback.extract_tb(fault.__traceback__) if not each.filename.startswith((_OWN, "<"))]
+    return _last_of(traceback.extract_tb(fault.__traceback__))
+
+
+def _last_of(stack: traceback.StackSummary, *, libraries: bool = True) -> str:
+    frames = [each for each in stack if not each.filename.startswith((_OWN, "<"))]
     users = [each for each in frames if not each.filename.startswith(_LIBRARIES)]
+    frames = frames if libraries else []
     return next((f"{each.filename}:{each.lineno}: {each.line}" for each in reversed(users or frames)), "")

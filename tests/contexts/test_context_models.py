@@ -218,7 +218,7 @@ with Model.open(sys.argv[1], sessions=3, memory="shared") as model:
 
 
 def test_packages_that_are_none(folder: Path) -> None:
-    with nothing_left(), pytest.raises(UsageError, match="an op package is an int: 3"):
+    with nothing_left(), pytest.raises(UsageError, match=r"Model\.open: `packages` is a list with an int: 3"):
         Model.open(folder, packages=[3])  # type: ignore[list-item]
 
 
@@ -480,7 +480,10 @@ MISTAKES = {
     "no such type": (lambda g, x: g.input("z", "FLOAT_33", (4,)), "tensor `z` is FLOAT_33, which is not a data type"),
     "no quantization": (lambda g, x: g.input("z", "UFIXED_POINT_8", (4,)), "has no quantization"),
     "no op writes it": (lambda g, x: g.op("Relu", [x], "yy", like=x), "no op of graph `g` writes the output `y`"),
-    "an array as a tensor": (lambda g, x: g.op("Relu", [np.ones(4)], "y", shape=(4,)), "an input of op `Relu`"),
+    "an array as a tensor": (
+        lambda g, x: g.op("Relu", [np.ones(4)], "y", shape=(4,)),
+        "`inputs` is a list with a ndarray",
+    ),
     "a weight of another type": (
         lambda g, x: g.weight("w", np.ones(4, np.int32), "FLOAT_32"),
         "weight `w` holds int32",

@@ -111,8 +111,10 @@ def calls() -> Iterator[tuple[str, Callable[[], object]]]:
         yield f"node {text!r}", lambda text=text: OpConfig(text, package="p", op_type="o")
         yield f"package {text!r}", lambda text=text: OpConfig("n", package=text, op_type="o")
         yield f"op {text!r}", lambda text=text: OpConfig("n", package="p", op_type=text)
-        params = [Scalar(text, "INT_32", 1)]
-        yield f"param {text!r}", lambda params=params: OpConfig("n", package="p", op_type="o", params=params)
+        yield (
+            f"param {text!r}",
+            lambda text=text: OpConfig("n", package="p", op_type="o", params=[Scalar(text, "INT_32", 1)]),
+        )
     for shape in (8, "8", None, (-1,), (1.5,), (NAN,), (True,), ("8",), (2**32,), (None,)):
         made = {"dtype": "INT_8", "shape": shape, "role": APP_WRITE}
         yield f"shape {shape!r}", lambda made=made: QnnTensor("x", **made)

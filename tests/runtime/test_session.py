@@ -158,9 +158,9 @@ def test_numbers_of_numpy_are_numbers(session: OpSession) -> None:
         call("CopyBytes", (replace(given, shape=shape),), (replace(given, name="y", array=None),), loops=np.int64(2))
     )
     np.testing.assert_array_equal(answer.outputs["y"], X.astype(np.uint8))
-    with pytest.raises(UsageError, match=r"the quantization of `x` is 0\.5"):
+    with pytest.raises(UsageError, match=r"TensorArg: `quant` is a float: 0\.5"):
         session.run(call("CopyBytes", (replace(given, quant=0.5),)))
-    with pytest.raises(UsageError, match=r"the number of loops of op `AddOne` is a float: 2\.5"):
+    with pytest.raises(UsageError, match=r"OpCall: `loops` is a float: 2\.5"):
         session.run(call("AddOne", loops=2.5))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import signal
 import subprocess
@@ -14,6 +15,7 @@ import pytest
 
 from tests.command_line import udogen
 from tests.making import LONG, ROOT, need_runtime
+from tests.making import udogen as started
 from tests.verify import toy
 
 EXITS = {  # a line of Python, and its name in messages
@@ -102,6 +104,40 @@ def test_exits_of_user_code_are_failures(folder: Path, surface: str, kind: str) 
     for report in (done.stdout, junit.read_text()):
         assert f"{Path(name).name}:{line}" in report and said in report, report
     assert "internal" not in done.stdout
+
+
+LIBC = "import ctypes; ctypes.CDLL(None).exit(0)"
+
+
+@pytest.mark.parametrize("surface", SURFACES)
+def test_exit_of_the_c_library_is_a_failure(folder: Path, surface: str) -> None:
+    name, _, line, _, _ = SURFACES[surface]
+    place, junit = written(folder, surface, LIBC), folder / "junit.xml"
+    junit.unlink(missing_ok=True)
+    done = started("test", folder, "--backend", place, "--junit", junit, "--json")
+    code = 4 if "kernel" in surface else 5
+    assert (done.returncode, json.loads(done.stdout)["ok"]) == (code, False), done.stdout + done.stderr
+    for report in (done.stdout, junit.read_text()):
+        assert f"{Path(name).name}:{line}: it called `exit` of the C library" in report, report
+
+
+PROGRAMS = {  # a statement that starts something that lasts, and the name of the process; empty if it is a thread
+    "daemon": ("import subprocess; subprocess.run(['sh', '-c', '(setsid sleep {0} &)'])", "sleep {0}"),
+    "child": ("import subprocess; subprocess.Popen(['sleep', '{0}'])", "sleep {0}"),
+    "thread": ("import threading, time; threading.Thread(target=time.sleep, args=[{0}]).start()", ""),
+}
+
+
+@pytest.mark.parametrize("surface", ["reference-call", "tests", "rules-call", "kernel"])
+@pytest.mark.parametrize("kind", PROGRAMS)
+def test_what_user_code_starts_ends_with_the_run(folder: Path, surface: str, kind: str) -> None:
+    """It neither outlives the run nor delays its end; the pipes of its output are closed."""
+    seconds = f"9{len(kind)}{len(surface)}{os.getpid()}"
+    statement, named = (text.format(seconds) for text in PROGRAMS[kind])
+    place = written(folder, surface, statement)
+    started("test", folder, "--backend", place)
+    running = [path.read_bytes().replace(b"\0", b" ").decode().strip() for path in Path("/proc").glob("[0-9]*/cmdline")]
+    assert not named or named not in running
 
 
 @pytest.mark.parametrize("surface", SURFACES)

@@ -212,7 +212,7 @@ def run_make(
     return process.run(
         [make, "-C", str(package.path), "-f", package.makefile, *options, *arguments],
         # MAKEFLAGS of an outer make would pass on its jobserver and options.
-        env={"MAKEFLAGS": "", "MFLAGS": "", "MAKELEVEL": "", "LC_ALL": "C"},
+        env={"MAKEFLAGS": "", "MFLAGS": "", "MAKELEVEL": "", "LC_ALL": "C", process.SPARED: "1"},
         on_line=lambda line: on_step(line) if line.startswith(("CXX ", "LINK ")) else None,
         starting=process.Tied,
     )

@@ -6,6 +6,7 @@ import gc
 import os
 import signal
 import sys
+import threading
 from typing import Any
 
 gc.disable()  # a short-lived process: imported objects are never garbage, and collection takes a tenth of the start
@@ -89,7 +90,13 @@ def main(command: click.Command = cli, name: str = "udogen") -> None:
     _open_closed_streams()
     # UTF-8 regardless of the locale; names of files are printed as they were given
     sys.stdout.reconfigure(encoding="utf-8", errors="surrogateescape")  # type: ignore[union-attr]
-    sys.exit(_run(command, name))
+    before = set(threading.enumerate())
+    code = _run(command, name)
+    if any(not thread.daemon for thread in threading.enumerate() if thread not in before):  # of the user's code
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+    sys.exit(code)
 
 
 def _open_closed_streams() -> None:

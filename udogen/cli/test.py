@@ -30,6 +30,7 @@ from udogen.tables import many
 
 if TYPE_CHECKING:
     from udogen.verify.baseline import Baseline
+    from udogen.verify.options import TestOptions
     from udogen.verify.planning import Batch, TestPlan
     from udogen.verify.results import Outcome, TestRun
 
@@ -106,9 +107,8 @@ def command(arguments: TestArguments) -> int:
     from udogen.runtime.worker_process import check_memory
 
     check_memory()
-    from udogen.verify import baseline, planning, test_run
+    from udogen.verify import baseline
     from udogen.verify.options import SafetyOptions, TestOptions
-    from udogen.verify.test_files.read import load_test_files
 
     if arguments.merge:
         return _merge(arguments)
@@ -120,6 +120,15 @@ def command(arguments: TestArguments) -> int:
     options.safety.check_tools()
     check_writable(arguments.junit, arguments.html, arguments.save)
     before = baseline.load(arguments.compare) if arguments.compare else None
+    with _supervised(arguments.junit):
+        return _test(arguments, options, before)
+
+
+def _test(arguments: TestArguments, options: TestOptions, before: Baseline | None) -> int:
+    """Plan, run and report."""
+    from udogen.verify import baseline, planning, test_run
+    from udogen.verify.test_files.read import load_test_files
+
     with _reported(arguments.junit):
         plan = planning.plan(load_test_files(arguments.paths[0] if arguments.paths else Path()), options)
     for line in plan.unwritten:
@@ -135,16 +144,38 @@ def command(arguments: TestArguments) -> int:
 
 
 @contextmanager
+def _supervised(junit: Path | None) -> Iterator[None]:
+    """End the programs that references and test files start; report an `exit` of the C library in them."""
+    from udogen import process, python_files
+
+    def report(_place: str, fault: UdogenError) -> bool:
+        _write_error(junit, fault)
+        output.print_error(fault)
+        return True
+
+    python_files.on_exit.append(report)
+    try:
+        with process.leaving_none():
+            yield
+    finally:
+        python_files.on_exit.remove(report)
+
+
+@contextmanager
 def _reported(junit: Path | None) -> Iterator[None]:
     """Let the JUnit file name an error that ends the run before its first case."""
-    from udogen.verify.report import machine
-
     try:
         yield
     except UdogenError as fault:
-        if junit:
-            write_file(junit, machine.junit_of_error(fault))
+        _write_error(junit, fault)
         raise
+
+
+def _write_error(junit: Path | None, fault: UdogenError) -> None:
+    from udogen.verify.report import machine
+
+    if junit:
+        write_file(junit, machine.junit_of_error(fault))
 
 
 def _print_next(run: TestRun, arguments: TestArguments) -> None:

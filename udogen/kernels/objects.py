@@ -267,6 +267,10 @@ def _compile(request: Request, into: Path) -> None:
         lines = done.stderr.strip().splitlines()
         if lines and lines[-1].startswith("{"):
             raise errors.of_json(json.loads(lines[-1]))
+        if done.returncode == 0:
+            raise BuildFailed(
+                f"{request.file}: it ended the process that compiles it", hint="raise an exception instead"
+            )
         if not begun or request.deaths.count(begun[-1]) > 2:
             is_slow = done.returncode == -signal.SIGXCPU
             ended = f"took more than {MOST_SECONDS} s of processor time" if is_slow else "ended"
@@ -284,7 +288,7 @@ def _compile(request: Request, into: Path) -> None:
 def _start(request: Request, into: Path) -> process.Completed:
     (into / "request.json").write_text(request.as_json(), "utf-8")
     return process.run(
-        [sys.executable, "-m", "udogen.kernels.worker", str(into)], timeout=_LONGEST, starting=process.Tied
+        [sys.executable, "-m", "udogen.kernels.worker", str(into)], timeout=_LONGEST, starting=process.supervised
     )
 
 

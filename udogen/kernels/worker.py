@@ -6,6 +6,7 @@ LLVM ends the process if it cannot select instructions, so each function's name 
 from __future__ import annotations
 
 import json
+import os
 import re
 import resource
 import sys
@@ -43,7 +44,7 @@ from udogen.kernels.request import (
     TargetMachine,
 )
 from udogen.kernels.twins import FEATURES, TWIN, add_twin, or_why_not, serial_vectors, write_twin
-from udogen.python_files import user_code
+from udogen.python_files import on_exit, user_code
 
 _TEXTS = {hl.OutputFileType.stmt: "stmt", hl.OutputFileType.assembly: "s"}
 # What a package library does not have: its own heap and threads.
@@ -331,9 +332,25 @@ def _refused(kernel: Kernel, function: str, fault: BaseException) -> UsageError:
 
 
 def main() -> None:
-    """Compile what is requested in a folder, into that folder."""
+    """Compile what is requested in a folder, into that folder; threads of the kernel end with this."""
     folder = Path(sys.argv[1])
-    request = Request.of_json((folder / "request.json").read_text("utf-8"))
+    try:
+        code = _main(Request.of_json((folder / "request.json").read_text("utf-8")), folder)
+    except BaseException:
+        sys.excepthook(*sys.exc_info())
+        code = 1
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
+
+
+def _main(request: Request, folder: Path) -> int:
+    def report(error: UdogenError) -> int:
+        print(json.dumps(error.as_json()), file=sys.stderr)
+        return error.exit_code
+
+    # Without a place in the kernel it is LLVM, which ends the process if it cannot select instructions.
+    on_exit.append(lambda place, fault: bool(place and report(BuildFailed(fault.message, hint=fault.hint))))
     try:
         with user_code():
             _run(request, folder, _limit_time)
@@ -341,11 +358,10 @@ def main() -> None:
         where = line_of_fault(fault, request.file)
         if not where and not isinstance(fault, UdogenError):
             raise
-        error = (
-            fault if isinstance(fault, UdogenError) else UsageError(f"{where}: {text_of(fault)}", hint="fix the kernel")
-        )
-        print(json.dumps(error.as_json()), file=sys.stderr)
-        sys.exit(error.exit_code)
+        if isinstance(fault, UdogenError):
+            return report(fault)
+        return report(UsageError(f"{where}: {text_of(fault)}", hint="fix the kernel"))
+    return 0
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any
 
-from udogen.errors import RunFailed, UsageError
+from udogen.errors import RunFailed, UsageError, kind_of
 from udogen.opdef import datatypes
 from udogen.qnn import abi, quantization
 from udogen.qnn.quantization import Quantization
@@ -52,6 +52,8 @@ class QnnTensor:
         ffi = abi.ffi()
         text, row = abi.text_bytes(name, "the name of a tensor"), _row(dtype)
         self.name, self.dtype, self.shape, self.role = name, row.name, _sizes(shape, name), role
+        if not 0 <= id < 2**32:
+            raise UsageError(f"tensor `{name}` cannot have the id {id}", hint="leave it out: the graph gives it one")
         if not id:  # the encoding of a retrieved tensor is the runtime's
             quantization.check(quant, self.shape, f"tensor `{name}`", bits=row.bits)
         self.quant, self.dynamic = quant, tuple(dynamic)
@@ -61,7 +63,11 @@ class QnnTensor:
         v1 = self.struct.v1  # which version 2 begins with
         v1.id = id
         v1.name = self._keep(ffi.new("char[]", text))
-        v1.type = ffi.integer_const(f"QNN_TENSOR_TYPE_{role}")
+        try:
+            v1.type = ffi.integer_const(f"QNN_TENSOR_TYPE_{role}")
+        except AttributeError as fault:
+            roles = "APP_WRITE (an input), APP_READ (an output), NATIVE or STATIC"
+            raise UsageError(f"tensor `{name}` cannot have the role {role!r}", hint=f"one of {roles}") from fault
         v1.dataFormat = ffi.integer_const("QNN_TENSOR_DATA_FORMAT_FLAT_BUFFER")
         v1.dataType = type_code(dtype)
         v1.rank = len(self.shape)
@@ -79,6 +85,11 @@ class QnnTensor:
         """Bind the tensor to a buffer that is large enough: the runtime does not check."""
         ffi = abi.ffi()
         need = byte_size(self.dtype, self.shape)
+        try:
+            memoryview(b"" if isinstance(data, ffi.CData) else data).cast("B")
+        except TypeError as fault:
+            what = f"the data of tensor `{self.name}` is {kind_of(data)}"
+            raise UsageError(what, hint="give a contiguous numpy array, or other memory that can be written") from fault
         have = len(memoryview(data).cast("B")) if not isinstance(data, ffi.CData) else ffi.sizeof(data)
         if have < need:
             raise RunFailed(

@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from udogen.errors import UsageError
+from udogen.errors import UsageError, kind_of
 
 MOST, MOST_32 = 2**63 - 1, 2**32 - 1
 PathArgument = str | os.PathLike[str]
@@ -64,20 +64,22 @@ def wholes(value: object, what: str) -> tuple[int, ...]:
     return tuple(whole(each, f"a number of {what}", most=MOST_32) for each in value)
 
 
+def array_type(value: Any, what: str, *, kinds: str = "biuf") -> Any:
+    """The data type of numpy that a value names; raise unless its kind is one of these letters of numpy."""
+    import numpy as np
+
+    hint = "give the name of a type: " + ('"uint8"' if "f" not in kinds else '"float32"')
+    try:
+        found = np.dtype(value) if value is not None else None
+    except (TypeError, ValueError):
+        found = None
+    if found is None or found.kind not in kinds or not found.itemsize:
+        raise UsageError(f"{what} is {kind_of(value)}", hint=hint)
+    return found
+
+
 def faulty(faults: Sequence[str], several: str, *, hint: str, before: str = "") -> UsageError:
     """The error that reports one fault, or `2 SEVERAL` with the faults as details."""
     if len(faults) == 1:
         return UsageError(before + faults[0], hint=hint)
     return UsageError(f"{before}{len(faults)} {several}", details=faults, hint=hint)
-
-
-def kind_of(value: object) -> str:
-    """Describe a value for a message: its type, and its value if that is short."""
-    if value is None:
-        return "None"
-    name = type(value).__name__
-    shown = repr(value)
-    article = "an" if name[:1] in "aeiouAEIO" else "a"
-    return f"{article} {name}" + (
-        f": {shown}" if isinstance(value, (str, int, float, bytes)) and len(shown) < 60 else ""
-    )

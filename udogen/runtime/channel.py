@@ -30,6 +30,8 @@ from math import prod
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
+from udogen.runtime.arguments import array_type, wholes
+
 if TYPE_CHECKING:
     import numpy as np
 
@@ -223,7 +225,8 @@ def shared_array(shape: Sequence[int], dtype: Any) -> Array:
     """
     import numpy as np
 
-    kind = np.dtype(dtype)
+    kind = array_type(dtype, "the type of a shared array", kinds="biufV")
+    shape = wholes(shape, "the shape of a shared array")
     [block] = SharedMemory.of_sizes([prod(shape) * kind.itemsize])
     memory, address = block.memory, block.memory.address + block.offset
     _arrays[address] = _Place(memory.fd, block.offset, block.data.nbytes)

@@ -31,7 +31,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from udogen.errors import UsageError
+from udogen.errors import UsageError, kind_of
 from udogen.runtime.buffers.buffer import Buffer
 from udogen.runtime.buffers.memory import align_up
 
@@ -336,7 +336,11 @@ class RepackBuffer:
         if memory is None:
             spare = np.zeros(self.nbytes + VECTOR, np.uint8)
             memory = spare[-spare.ctypes.data % VECTOR :]
-        given = np.frombuffer(memory.view if isinstance(memory, Buffer) else memory, np.uint8)
+        try:
+            given = np.frombuffer(memory.view if isinstance(memory, Buffer) else memory, np.uint8)
+        except (TypeError, ValueError) as fault:
+            what = f"the memory of a repack buffer is {kind_of(memory)}"
+            raise UsageError(what, hint="give a Buffer, or an array of bytes that can be written") from fault
         if not given.flags.writeable:
             raise UsageError("the memory of a repack buffer cannot be written", hint="map it for reading and writing")
         if given.size < self.nbytes:

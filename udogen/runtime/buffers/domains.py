@@ -19,14 +19,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from udogen.errors import RunFailed, UsageError
+from udogen.errors import RunFailed, UsageError, kind_of
 from udogen.findings import suggestion
 from udogen.qnn.handles import ION, Closing, run_all
 from udogen.qnn.interface import QnnError
 from udogen.qnn.system import TensorInfo
 from udogen.qnn.tensors import APP_READ, APP_WRITE, byte_size
 from udogen.runtime import arguments
-from udogen.runtime.arguments import kind_of
 from udogen.runtime.buffers.buffer import Attachment, Buffer, BufferPart, NoSharedMemory
 from udogen.runtime.buffers.memory import shared_allocator, take_memory
 

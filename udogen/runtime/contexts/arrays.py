@@ -14,6 +14,7 @@ import numpy as np
 from udogen.errors import RunFailed, UsageError, open_plain, writing
 from udogen.opdef import datatypes
 from udogen.qnn.quantization import AxisScaleOffset, Quantization, ScaleOffset, check
+from udogen.runtime.arguments import array_type
 
 if TYPE_CHECKING:
     from udogen.qnn.system import TensorInfo
@@ -108,7 +109,7 @@ def quantized(real: Array, info: TensorInfo, dtype: Any) -> Array:
 def quantize(real: Array, quant: Quantization, dtype: Any, *, what: str = "the tensor") -> Array:
     """Real numbers as they are stored, rounded to the nearest and kept in range: `quantize(x, info.quant, "u2")`."""
     scale, offset = _grid(quant, np.shape(real), what)
-    limits = np.iinfo(dtype)
+    limits = np.iinfo(array_type(dtype, f"the stored type of {what}", kinds="iu"))
     stored: Array = np.clip(np.rint(np.asarray(real, np.float64) / scale) - offset, limits.min, limits.max)
     if np.isnan(stored).any():
         raise UsageError(f"{what} has NaN, which fixed-point numbers cannot be", hint="replace it (numpy.nan_to_num)")

@@ -10,11 +10,10 @@ from functools import cached_property, partial
 from math import prod
 from typing import TYPE_CHECKING, Any
 
-from udogen.errors import RunFailed
+from udogen.errors import RunFailed, kind_of
 from udogen.qnn import abi
 from udogen.qnn.system import TensorInfo
 from udogen.qnn.tensors import APP_READ, APP_WRITE, MOST_BYTES, QnnTensor, byte_size
-from udogen.runtime.arguments import kind_of
 from udogen.runtime.buffers.buffer import Attachment
 
 if TYPE_CHECKING:

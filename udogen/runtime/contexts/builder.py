@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from udogen import resources
-from udogen.errors import RunFailed, UdogenError, UsageError, write_file, writing
+from udogen.errors import RunFailed, UdogenError, UsageError, kind_of, write_file, writing
 from udogen.findings import nearest, suggestion
 from udogen.opdef import datatypes
 from udogen.opdef.model import Op
@@ -57,6 +57,7 @@ class GraphDraft:
     def __init__(self, builder: GraphBuilder, name: str, outputs: Sequence[str], handle: GraphHandle) -> None:
         self.name, self.wanted = name, tuple(outputs)
         self._builder, self._handle = builder, handle
+        self.is_finished = False
         self._names: dict[str, QnnTensor] = {}
         self._nodes: set[str] = set()
         self._constants: dict[tuple[str, tuple[int, ...], bytes], QnnTensor] = {}
@@ -150,10 +151,15 @@ class GraphDraft:
         """Add an op with any number of outputs: `a, b = graph.ops("Split", [x], [TensorSpec(…), TensorSpec(…)])`."""
         for each in inputs:
             arguments.expect(each, QnnTensor, f"an input of op `{op}`", "a tensor of this graph")
+            if self._names.get(each.name) is not each:
+                raise UsageError(
+                    f"the input `{each.name}` of op `{op}` is no tensor of graph `{self.name}`",
+                    hint="give what input(), weight() or op() of this graph has returned",
+                )
         package, described = self._builder.find(op, package)
-        made = [self._add(each, APP_READ if each.name in self.wanted else NATIVE) for each in outputs]
         given = dict(params or {})
         rows = self._described(op, described, given) if described else [self._param(*row) for row in given.items()]
+        made = [self._add(each, APP_READ if each.name in self.wanted else NATIVE) for each in outputs]
         name = made[0].name if made else op
         while name in self._nodes:
             name += "_"
@@ -195,19 +201,16 @@ class GraphDraft:
             return value
         if isinstance(value, (list, tuple)) and all(isinstance(each, int) for each in value):
             value = np.array(value, np.uint32)
-        if isinstance(value, np.ndarray):
+        if isinstance(value, (np.ndarray, np.generic)):
             row = next((each for each in datatypes.ALL if each.numpy == str(value.dtype)), None)
             if row is None:
                 raise UsageError(f"parameter `{name}` holds {value.dtype}", hint="QNN has float32, int32, uint32 …")
+            if isinstance(value, np.generic):
+                return Scalar(name, row.name, value.item())
             return self._constant(name, row.name, value)
-        if isinstance(value, np.generic):
-            row = next(each for each in datatypes.ALL if each.numpy == str(value.dtype))
-            return Scalar(name, row.name, value.item())
         kinds = {bool: "BOOL_8", int: "UINT_32", float: "FLOAT_32", str: "STRING"}
         if type(value) not in kinds:
-            raise UsageError(
-                f"parameter `{name}` is {arguments.kind_of(value)}", hint="give a number, a text or an array"
-            )
+            raise UsageError(f"parameter `{name}` is {kind_of(value)}", hint="give a number, a text or an array")
         return Scalar(name, kinds[type(value)], value)
 
     def _constant(self, name: str, dtype: str, array: Array) -> Param:
@@ -222,6 +225,8 @@ class GraphDraft:
 
     def _add(self, spec: TensorSpec, role: str, array: Array | None = None) -> QnnTensor:
         arguments.expect(spec.name, str, f"the name of a tensor of graph `{self.name}`", "its name")
+        if self.is_finished:
+            raise RunFailed(f"graph `{self.name}` is finished", hint="add ops inside the `with` block of the graph")
         if spec.name in self._names:
             raise UsageError(f"graph `{self.name}` has a tensor `{spec.name}` already", hint="give it another name")
         row = datatypes.parse(spec.dtype)
@@ -272,6 +277,12 @@ class GraphDraft:
     def check_outputs(self) -> None:
         """Raise if an output is written by no op."""
         missing = [name for name in self.wanted if name not in self._names or self._names[name].role != APP_READ]
+        if missing and missing[0] in self._names:
+            kind = "an input" if self._names[missing[0]].role == APP_WRITE else "a weight"
+            raise UsageError(
+                f"`{missing[0]}` is {kind} of graph `{self.name}`, and cannot be its output",
+                hint="name an output of an op in outputs=[…]",
+            )
         if missing:
             raise UsageError(
                 f"no op of graph `{self.name}` writes the output `{missing[0]}`",
@@ -311,12 +322,22 @@ class GraphBuilder(Closing):
                 self.runtime.register(each.library, each.provider)
             self.context: Context = stack.enter_context(self.runtime.new_context(name))
             self.graphs: dict[str, Graph] = {}
+            self._drafted: set[str] = set()
             self._stack = stack.pop_all()
+
+    def __enter__(self) -> GraphBuilder:
+        self.context.check_open()
+        return self
 
     @contextmanager
     def graph(self, name: str, outputs: Sequence[str]) -> Iterator[GraphDraft]:
         """Compose a graph inside `with`; at its end it is finalized, and can be executed: `builder.graphs[name]`."""
         outputs = arguments.names(outputs, f"the outputs of graph `{name}`")
+        self.context.check_open()
+        if not name or name in self._drafted:
+            what = f"has a graph `{name}` already" if name else "cannot have a graph without a name"
+            raise UsageError(f"context {self.context.name} {what}", hint="give it another name")
+        self._drafted.add(name)
         handle = self.context.new_graph(name)
         draft = GraphDraft(self, name, outputs, handle)
         try:
@@ -327,6 +348,8 @@ class GraphBuilder(Closing):
             if draft.is_dynamic:
                 self.context.abandon()
             raise
+        finally:
+            draft.is_finished = True
 
     def find(self, op: str, package: str) -> tuple[str, tuple[Built, Op] | None]:
         """The package of an op, and its config, if it has one."""
@@ -363,6 +386,7 @@ class GraphBuilder(Closing):
     def save(self, path: PathArgument) -> Path:
         """Write the binary, a manifest with its checksum (<file>.udogen.json) and its JSON (<name>_json.json)."""
         place = arguments.path(path, "the file of a context")
+        self.context.check_open()
         if not self.graphs:
             raise UsageError(f"{place} would have no graph", hint="with builder.graph(…) as graph: …")
         with writing(place):

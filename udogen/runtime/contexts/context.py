@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from udogen.errors import RunFailed, UsageError
+from udogen.errors import RunFailed, UsageError, kind_of
 from udogen.findings import suggestion
 from udogen.qnn.handles import PRECISIONS, Closing, ContextHandle, ContextOptions, GraphHandle, ProfileHandle, run_all
 from udogen.qnn.system import BinaryInfo, GraphInfo, TensorInfo
@@ -148,7 +148,7 @@ class Context(Closing):
     def finalize_graph(self, built: GraphHandle) -> Graph:
         """Prepare a graph made by `new_graph`, so that it can be executed and stored."""
         if not isinstance(built, GraphHandle) or built.owner is not self:
-            what = arguments.kind_of(built)
+            what = kind_of(built)
             raise UsageError(f"context {self.name} is to finalize {what}", hint="give a graph of its `new_graph`")
         with self._lock:
             self.check_open()

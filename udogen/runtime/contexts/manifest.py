@@ -18,9 +18,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from udogen.errors import RunFailed, UsageError, open_plain, replace_file
+from udogen.errors import RunFailed, UsageError, kind_of, open_plain, replace_file
 from udogen.qnn import abi
-from udogen.runtime import arguments
 
 SUFFIX = ".udogen.json"
 _FORMAT = 1
@@ -245,7 +244,7 @@ def flat_view(binary: Any) -> Any:
     try:
         view = memoryview(binary)
     except TypeError as problem:
-        raise UsageError(f"the context binary is {arguments.kind_of(binary)}", hint=hint) from problem
+        raise UsageError(f"the context binary is {kind_of(binary)}", hint=hint) from problem
     except ValueError as problem:  # a mapping that was closed
         raise UsageError(f"the context binary cannot be read: {problem}", hint=hint) from problem
     if not view.c_contiguous:

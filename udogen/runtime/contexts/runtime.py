@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from udogen import backends
-from udogen.errors import RunFailed, UsageError
+from udogen.errors import RunFailed, UsageError, kind_of
 from udogen.qnn import heads, interface, system
 from udogen.qnn.handles import (
     BackendHandle,
@@ -477,7 +477,7 @@ class Runtime(Closing):
 
 def _check_callable(value: object, name: str, takes: str) -> None:
     if not callable(value):
-        raise UsageError(f"{name} is {arguments.kind_of(value)}", hint=f"give a function of {takes}")
+        raise UsageError(f"{name} is {kind_of(value)}", hint=f"give a function of {takes}")
 
 
 def _to_logging(level: int, line: str) -> None:

@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from udogen.errors import RunFailed, UsageError
+from udogen.errors import RunFailed, UsageError, kind_of
 from udogen.opdef import datatypes
-from udogen.runtime.arguments import MOST, expect, kind_of, whole, wholes
+from udogen.runtime.arguments import MOST, expect, whole, wholes
 from udogen.runtime.channel import LogLine
 
 if TYPE_CHECKING:

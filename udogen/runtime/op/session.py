@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from udogen import backends
 from udogen.build.tools import preloading
+from udogen.errors import RunFailed
 from udogen.qnn.handles import Closing
 from udogen.runtime import failures
 from udogen.runtime.execution_counts import Proof, Rise
@@ -92,21 +93,32 @@ class OpSession(Closing):
         self._worker = WorkerSession(env={**(env or {}), **preloading(preload)}, on_phase=on_phase)
         self._timeout, self._poison = timeout, poison
         self._one_at_a_time = threading.Lock()
-        self.restarts = 0
+        self.restarts, self._closed = 0, False
+        self._reply: PackageOpened | None = None
 
     def __enter__(self) -> OpSession:
+        self._check_open()
         self._start(self._poison)
         return self
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise RunFailed("the session is closed", hint="run ops inside its `with` block")
 
     @property
     def package(self) -> OpPackageInfo:
         """The name and the ops of the op package."""
-        return self._package
+        return self._opened().package
 
     @property
     def runtime(self) -> RuntimeInfo:
         """The runtime that the ops run in."""
-        return self._runtime
+        return self._opened().runtime
+
+    def _opened(self) -> PackageOpened:
+        if self._reply is None:
+            raise RunFailed("the session has not been started", hint="with OpSession(…) as session: …")
+        return self._reply
 
     @property
     def pid(self) -> int | None:
@@ -121,7 +133,7 @@ class OpSession(Closing):
             return OpResult(
                 outputs=arrays_of(call, [block.data for block in ran.outputs]),
                 times=Times(ran.create, ran.finalize, ran.execute, ran.samples),
-                runtime=self._runtime,
+                runtime=self.runtime,
                 context=ran.context,
                 logs=tuple(self._worker.logs),
                 heap=ran.heap,
@@ -132,7 +144,7 @@ class OpSession(Closing):
         if not ran.counted:
             return None
         of_op, of_package = (Rise(*row) for row in zip(*ran.counts, strict=True))
-        return Proof(self._package.name, call.op_type, ran.counted, call.loops, of_op, of_package)
+        return Proof(self.package.name, call.op_type, ran.counted, call.loops, of_op, of_package)
 
     def prepare(self, call: OpCall) -> OpPrepared:
         """The context binary of a graph of the op, for another machine; nothing is executed."""
@@ -154,16 +166,18 @@ class OpSession(Closing):
 
     def close(self) -> None:
         """Free the resources of the package and the runtime, and end the worker."""
+        self._closed = True
         self._worker.close()
 
     def _ask(self, command: object, reply: type[_Reply], call: OpCall) -> _Reply:
         """The worker's reply to a command about a call; a worker that has ended is started again."""
+        self._check_open()
         if not self._worker.running:
             self._restart(call.poison)
         elif call.poison and call.poison != self._poison and self._found.behaviour.keeps_memory:
             self._worker.drop()
             self._start(call.poison)
-        failures.check_names(call, self._package, self._situation.library)
+        failures.check_names(call, self.package, self._situation.library)
         failures.check_ranks(call, self._found.behaviour.ranks)
         situation = replace(self._situation, call=call)
         try:
@@ -183,5 +197,4 @@ class OpSession(Closing):
         command = replace(self._open, poison=poison if self._found.behaviour.keeps_memory else 0)
         timeout = None if self._timeout is None else max(self._timeout, _START_SECONDS)
         opened = self._worker.start(command, PackageOpened, self._situation, timeout)
-        self._runtime = replace(opened.runtime, emulator=self._found.emulator)
-        self._package = opened.package
+        self._reply = replace(opened, runtime=replace(opened.runtime, emulator=self._found.emulator))

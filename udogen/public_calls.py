@@ -1,0 +1,276 @@
+"""Checks of the arguments of public functions and classes against their type hints, before anything is done with them.
+
+`public_names` applies them when a public name is loaded; the modules of udogen call each other without them.  Hints
+are read at the first call.  A list is taken for a tuple, and a str for a Path.
+"""
+
+from __future__ import annotations
+
+import builtins
+import math
+import os
+import sys
+import types
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from functools import wraps
+from inspect import unwrap
+from numbers import Real
+from operator import index
+from pathlib import Path
+from typing import Any, Literal, Union, cast, get_args, get_origin
+
+from udogen.errors import UsageError, kind_of
+
+_CHECKED = "_has_checked_arguments"
+# Their methods have checks of their own, with better hints; `Graph` and `Buffer` are called in each step.
+_UNCHECKED = {"Runtime", "Context", "Graph", "Buffer", "MemoryDomain", "StoredContext"}
+_IN_EACH_STEP = {"step", "copy_to", "copy_from"}
+_OF_FILES = "udogen.qnn.quantization"  # its classes are read from binaries too, and checked with their tensors
+_REFUSED = object()
+_COUNT, _SECONDS = (0, 2**32 - 1), (0, math.inf)
+# Limits of numbers with these names.
+_LIMITS = {
+    **dict.fromkeys(("timeout", "seconds"), _SECONDS),
+    **dict.fromkeys(("jobs", "loops", "soc", "sessions", "left_out", "queue_depth", "executions", "fd"), _COUNT),
+    **dict.fromkeys(("planned", "passed", "failed", "error", "skipped", "ran", "absent", "unbuilt"), _COUNT),
+    **dict.fromkeys(("width", "height", "pixel_format", "pixel_bytes", "shard"), _COUNT),
+}
+
+
+def checked(public: Any, name: str = "") -> Any:
+    """A public function with checks; a public class gets them in its constructor and its public methods."""
+    if isinstance(public, types.FunctionType):
+        return _function(public, name or public.__name__, public.__module__)
+    is_plain = isinstance(public, type) and not issubclass(public, BaseException) and public.__module__ != _OF_FILES
+    if is_plain and _CHECKED not in vars(public):
+        setattr(public, _CHECKED, True)
+        for name, member in list(vars(public).items()):
+            if name == ("__new__" if issubclass(public, tuple) else "__init__") or (
+                public.__name__ not in _UNCHECKED
+                and name not in _IN_EACH_STEP
+                and (name == "__call__" or not name.startswith("_"))
+            ):
+                _replace(public, name, member)
+    return public
+
+
+def _replace(owner: type, name: str, member: object) -> None:
+    what = owner.__name__ if name in ("__init__", "__new__") else f"{owner.__name__}.{name}"
+    if isinstance(member, (classmethod, staticmethod)):
+        is_method = isinstance(member, classmethod) or name == "__new__"
+        call = _function(cast(types.FunctionType, member.__func__), what, owner.__module__, is_method=is_method)
+        setattr(owner, name, type(member)(call))
+    elif isinstance(member, types.FunctionType):
+        setattr(owner, name, _function(member, what, owner.__module__, is_method=True))
+
+
+def _function(function: types.FunctionType, what: str, module: str, *, is_method: bool = False) -> Callable[..., Any]:
+    if not _parameters(function)[is_method:]:
+        return function
+    names_there, hints = vars(sys.modules[module]), dict[str, Any]()
+
+    @wraps(function)
+    def call(*args: Any, **named: Any) -> Any:
+        if not hints:
+            hints.update(_hints(function, names_there))
+        places = list(args)
+        for place, name in enumerate(list(hints)[: len(args)]):
+            if place >= is_method:
+                places[place] = _checked(args[place], hints[name], name, what)
+        for name in named.keys() & hints.keys():
+            named[name] = _checked(named[name], hints[name], name, what)
+        return function(*places, **named)
+
+    return call
+
+
+class _ByName(type):
+    """A class that is imported for type checkers only: its objects are known by its name."""
+
+    def __instancecheck__(cls, value: object) -> bool:
+        return any(kind.__name__ == cls.__name__ for kind in type(value).__mro__)
+
+
+class _AsArray(type):
+    """What numpy makes an array of numbers of."""
+
+    def __instancecheck__(cls, value: object) -> bool:
+        if isinstance(value, (str, bytes, Mapping, type)) or "numpy" not in sys.modules:
+            return False
+        try:
+            return sys.modules["numpy"].asarray(value).dtype.kind not in "OSUcmM"
+        except (TypeError, ValueError):  # rows of several lengths
+            return False
+
+
+class _Array(metaclass=_AsArray):
+    """An array."""
+
+
+class _Names(dict[str, Any]):
+    """The names in the module of a hint, and those that it imports for type checkers only."""
+
+    def __missing__(self, name: str) -> Any:
+        return _Array if name == "Array" else getattr(builtins, name, None) or _ByName(name, (), {})
+
+
+def _parameters(function: Callable[..., Any]) -> Sequence[str]:
+    """The parameters that may be given by position or name, in their order."""
+    code: types.CodeType = unwrap(function).__code__
+    return code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+
+
+def _hints(function: Callable[..., Any], known: Mapping[str, Any]) -> dict[str, Any]:
+    """The types of the parameters, in their order."""
+    names, found = _Names(known), {}
+    for name in _parameters(function):
+        hint = unwrap(function).__annotations__.get(name, Any)
+        hint = getattr(hint, "__forward_arg__", hint)  # of a NamedTuple
+        try:
+            found[name] = eval(hint, {}, names) if isinstance(hint, str) else hint
+        except (TypeError, AttributeError):
+            found[name] = Any
+    return found
+
+
+def _checked(value: Any, hint: Any, name: str, what: str) -> Any:
+    """The value as the hint has it; raises if it is of another type."""
+    found = _fit(value, hint)
+    least, most = _LIMITS.get(name, (-math.inf, math.inf))
+    if isinstance(found, (int, float)) and not least <= found <= most and found == found:
+        raise UsageError(f"{what}: `{name}` is {value}", hint=f"give a number from {least} to {most}")
+    if found is _REFUSED:
+        raise UsageError(
+            f"{what}: `{name}` is {_shown(value)}", hint=f"give {_words(hint)}" + " without NUL" * ("\0" in str(value))
+        )
+    return found
+
+
+def _shown(value: Any) -> str:
+    """A value for a message: with the first of its elements, if it has some."""
+    if isinstance(value, Mapping) and value:
+        return f"{kind_of(value)} with {', '.join(kind_of(each) for each in next(iter(value.items())))}"
+    if isinstance(value, (list, tuple)) and value:
+        return f"{kind_of(value)} with {kind_of(value[0])}"
+    return kind_of(value)
+
+
+def _fit(value: Any, hint: Any) -> Any:
+    """The value as the hint has it, or _REFUSED."""
+    origin, parts = get_origin(hint), get_args(hint)
+    if origin in (Union, types.UnionType):
+        return _fit_one_of(value, parts)
+    if origin is Literal:
+        return value if isinstance(value, str) and value in parts else _REFUSED
+    if hint in _PLAIN:
+        return _PLAIN[hint](value)
+    kind = origin or hint
+    if kind is Callable:
+        return value if callable(value) else _REFUSED
+    if not isinstance(kind, type) or kind in (Any, object):
+        return value
+    if issubclass(kind, os.PathLike):
+        return _path(value)
+    if issubclass(kind, Mapping):
+        return _fit_mapping(value, parts or (Any, Any))
+    if kind is Iterable and not isinstance(value, Collection):
+        return value if hasattr(value, "__iter__") else _REFUSED
+    if issubclass(kind, Iterable) and parts and kind.__module__ in ("builtins", "collections.abc"):
+        return _fit_elements(value, kind, parts)
+    try:
+        return value if isinstance(value, kind) else _REFUSED
+    except TypeError:  # a protocol
+        return value
+
+
+def _fit_one_of(value: Any, parts: Sequence[Any]) -> Any:
+    if any(get_origin(part) is os.PathLike for part in parts) and isinstance(value, (str, os.PathLike)):
+        return value if _path(value) is not _REFUSED else _REFUSED
+    if isinstance(value, float) and float in parts and int in parts:
+        return value  # a parameter of an op: nan is one of its values
+    return next((fit for part in parts if (fit := _fit(value, part)) is not _REFUSED), _REFUSED)
+
+
+def _fit_mapping(value: Any, parts: Sequence[Any]) -> Any:
+    if not isinstance(value, Mapping):
+        return _REFUSED
+    found = {_fit(key, parts[0]): _fit(each, parts[1]) for key, each in value.items()}
+    return _REFUSED if _has_refused([*found, *found.values()]) else found
+
+
+def _fit_elements(value: Any, kind: type, parts: Sequence[Any]) -> Any:
+    is_sequence = hasattr(value, "__len__") and hasattr(value, "__getitem__") and not isinstance(value, Mapping)
+    allowed = is_sequence if issubclass(kind, Sequence) else isinstance(value, Collection)
+    if not allowed or isinstance(value, (str, bytes, bytearray, type, Mapping)):
+        return _REFUSED
+    fixed = issubclass(kind, tuple) and parts[-1] is not ...
+    if fixed and len(value) != len(parts):
+        return _REFUSED
+    found = [_fit(each, parts[place if fixed else 0]) for place, each in enumerate(value)]
+    if _has_refused(found):
+        return _REFUSED
+    return found if isinstance(value, list) and not issubclass(kind, tuple) else tuple(found)
+
+
+def _has_refused(found: Iterable[Any]) -> bool:
+    return any(each is _REFUSED for each in found)
+
+
+def _text(value: Any) -> Any:
+    return value if isinstance(value, str) and "\0" not in value else _REFUSED
+
+
+def _integer(value: Any) -> Any:
+    try:
+        number = index(value)
+    except TypeError:
+        return _REFUSED
+    return _REFUSED if isinstance(value, bool) or abs(number) >= 2**64 else value
+
+
+def _number(value: Any) -> Any:
+    return _REFUSED if isinstance(value, bool) or not isinstance(value, Real) or value != value else value
+
+
+def _path(value: Any) -> Any:
+    text = os.fspath(value) if isinstance(value, (str, os.PathLike)) else b""
+    return Path(text) if isinstance(text, str) and text and "\0" not in text else _REFUSED
+
+
+_PLAIN: Mapping[Any, Callable[[Any], Any]] = {
+    str: _text,
+    int: _integer,
+    float: _number,
+    bool: lambda value: value if isinstance(value, bool) or type(value).__name__ == "bool_" else _REFUSED,
+    None: lambda value: None if value is None else _REFUSED,
+    types.NoneType: lambda value: None if value is None else _REFUSED,
+}
+_WORDS: Mapping[Any, str] = {
+    str: "a str",
+    int: "an integer",
+    float: "a number",
+    bool: "True or False",
+    types.NoneType: "None",
+}
+
+
+def _words(hint: Any) -> str:
+    """Name a type in a hint."""
+    origin, parts = get_origin(hint), get_args(hint)
+    if origin in (Union, types.UnionType):
+        return " or ".join(dict.fromkeys(_words(part) for part in parts))
+    if origin is Literal:
+        return " or ".join(map(repr, parts))
+    kind = origin or hint
+    if kind in _WORDS:
+        return _WORDS[kind]
+    if kind is Callable:
+        return "a function"
+    if issubclass(kind, os.PathLike):
+        return "a path (a str or a pathlib.Path)"
+    if issubclass(kind, Mapping):
+        return "a dict"
+    if issubclass(kind, Iterable) and parts:
+        several = ", ".join(_words(part) for part in parts if part is not ...)
+        return f"{several} in a list or tuple"
+    return f"{'an' if kind.__name__[:1] in 'AEIOUaeiou' else 'a'} {kind.__name__}"
