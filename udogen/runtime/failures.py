@@ -53,7 +53,7 @@ class OpCrashed(RunFailed):
     """The op ended the process, or made it unusable: `except OpCrashed as error: print(error)`."""
 
     kind = "op-crashed"
-    fault: Fault | None = None  # if the process reported one
+    fault: AccessFault | None = None  # if the process reported one
     beside: bool = False  # whether the message names a tensor next to the accessed address
 
 
@@ -404,7 +404,7 @@ class Copy(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Fault:
+class AccessFault:
     """One access that raised a signal."""
 
     how: str  # read, write, unknown
@@ -439,7 +439,7 @@ class Fault:
         return max(0, self.address - (begin + size - 1))
 
 
-def fault_of(lines: Sequence[str]) -> Fault | None:
+def fault_of(lines: Sequence[str]) -> AccessFault | None:
     """The fault that a worker reported on its stderr, or None."""
     reports = [line for line in lines if line.startswith(_FAULT)]
     if not reports:
@@ -448,7 +448,7 @@ def fault_of(lines: Sequence[str]) -> Fault | None:
         _, _, how, address = reports[-1].split()
         frames = [line.removeprefix(_FRAME).partition(" ") for line in lines if line.startswith(_FRAME)]
         regions = [line.split()[1:] for line in lines if line.startswith(_REGION)]
-        return Fault(
+        return AccessFault(
             how,
             int(address, 16),
             tuple(Frame(library, int(offset, 16)) for offset, _, library in frames),

@@ -112,18 +112,7 @@ class CaseRunner(Closing):
         self._stack.close()
 
     def _open(self, *, count: bool = False) -> Session:
-        options = self._options
-        return open_session(
-            self._place,
-            self._built,
-            timeout=options.timeout,
-            runtime=options.runtime,
-            force=options.force,
-            count=count,
-            keep=options.keep,
-            arch=options.arch,
-            on_step=self._on_step,
-        )
+        return open_session(self._place, self._built, self._options, count=count, on_step=self._on_step)
 
     def prepare(self, cases: Sequence[Case]) -> None:
         """Let a client run as many of these cases together as it can."""

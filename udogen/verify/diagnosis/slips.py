@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from udogen.verify.diagnosis.wrong_output import Cause, Execution, Prediction, WrongOutput
+from udogen.verify.diagnosis.wrong_output import Cause, OpExecution, Prediction, WrongOutput
 
 if TYPE_CHECKING:
     from udogen.runtime.op.calls import Array
@@ -123,13 +123,13 @@ def slips(output: WrongOutput) -> Iterator[Cause]:
     for number, operation in enumerate(tape.operations[:_MOST]):
         for what, slip in _slips(operation):
 
-            def predict(it: Execution, number: int = number, slip: Slip = slip) -> Prediction | None:
+            def predict(it: OpExecution, number: int = number, slip: Slip = slip) -> Prediction | None:
                 return _called(it, _Tape(number, slip))
 
             names = {"what": what, "number": number + 1, "of": len(tape.operations)}
             yield Cause("slip", names, predict)
 
 
-def _called(it: Execution, tape: _Tape) -> Prediction | None:
+def _called(it: OpExecution, tape: _Tape) -> Prediction | None:
     inputs: dict[str, Array] = {name: np.ascontiguousarray(array).view(_Reporting) for name, array in it.inputs.items()}
     return it.predict(inputs=inputs, tape=_recording(tape))
