@@ -86,7 +86,7 @@ def agrees(numbers: Array, predicted: Prediction) -> Array:
     first = predicted[0]
     off = differences(numbers, first)
     if numbers.dtype.kind != "f":
-        return np.asarray(np.any([off == 0, *(numbers == each for each in predicted[1:])], axis=0))
+        return np.asarray(np.any([off == 0, *(numbers == other for other in predicted[1:])], axis=0))
     with np.errstate(all="ignore"):
         size = np.abs(np.where(np.isfinite(first), first, 0).astype(np.float64))
     allowed = _ULPS[numbers.dtype.itemsize] * float(np.finfo(numbers.dtype).eps) * np.maximum(size, size.mean())
@@ -191,7 +191,7 @@ class WrongOutput:
     def finding(self, cause: Cause) -> Finding | None:
         """The cause as a finding, if its prediction agrees with the output, and with that for new inputs."""
         expected = self.case.expected[self.name]
-        if max(np.unique(each).size for each in (self.found, expected)) < _DISTINCT:
+        if max(np.unique(array).size for array in (self.found, expected)) < _DISTINCT:
             return None
         predicted = self._agreeing(cause, self.given)
         if predicted is None:
@@ -233,8 +233,8 @@ def _new(array: Array, seed: int) -> Array:
 
 def finding(row: str, *, evidence: str, **names: object) -> Finding:
     """The finding of a row of data/number_causes.toml; `names` fill in its text."""
-    found = error_tables.number_causes()[row]
-    return Finding(found.text.format(**names), found.remedy, kind=found.name, evidence=evidence)
+    cause = error_tables.number_causes()[row]
+    return Finding(cause.text.format(**names), cause.remedy, kind=cause.name, evidence=evidence)
 
 
 # --- real numbers as tensors store them ----------------------------------------------------------------------
