@@ -16,7 +16,8 @@ from udogen.adopt.sources import AdoptedKernel
 from udogen.backends import vendor
 from udogen.build.package import open_packages
 from udogen.configs.load import load
-from udogen.generate.pipeline import kernel_sources, kernels_not_used
+from udogen.errors import UdogenError
+from udogen.generate.kernel_files import in_kernel_sources, kernels_not_used
 
 EXAMPLE = ROOT / "examples" / "vendor_style"
 CORE = """#include "HTP/core/constraints.h"
@@ -263,6 +264,8 @@ def test_kernels_of_one_name_for_several_backends_are_not_old_copies_of_each_oth
         assert [each for each, text in made.items() if name in text] == [core]
     packages = [each for each in open_packages(out) if each.backend in ("cpu", "dsp", "gpu")]
     assert len(packages) == 3
-    for each in packages:
-        assert [path.parent.name for path in kernel_sources(each).values()] == [each.backend]
-        assert kernels_not_used(each) == []
+    for package in packages:
+        [kernel] = [package.path / file for file in package.sources if Path(file).name == "ScaleClamp.cpp"]
+        named = in_kernel_sources(UdogenError(str(kernel)), package).message
+        assert Path(named).parent.name == package.backend
+        assert kernels_not_used(package) == []

@@ -192,8 +192,8 @@ def _op_error(
 
 def stray_error(situation: Situation, strays: Sequence[Stray]) -> OutOfBounds:
     """The error for an op that accessed memory that is not its own; writes come first."""
-    first, *others = sorted(strays, key=lambda each: each.how != "wrote")
-    also = [each.sentence(situation.subject) for each in others]
+    first, *others = sorted(strays, key=lambda stray: stray.how != "wrote")
+    also = [stray.sentence(situation.subject) for stray in others]
     return OutOfBounds(first.sentence(situation.subject), hint=first.hint, details=[*also, *situation.details()])
 
 
@@ -201,12 +201,12 @@ def reported_error(situation: Situation, failed: Failed) -> UdogenError:
     """The error that the worker reported, of the QNN API or of udogen."""
     if failed.function:
         return api_error(situation, failed.function, failed.code)
-    found = error_of(failed)
-    if type(found) is RunFailed:
+    error = error_of(failed)
+    if type(error) is RunFailed:
         kind = OpFailed if situation.call else RegistrationFailed
-        found = kind(found.message, hint=found.hint, details=found.details)
-    found.details = tuple(dict.fromkeys((*found.details, *situation.details())))
-    return found
+        error = kind(error.message, hint=error.hint, details=error.details)
+    error.details = tuple(dict.fromkeys((*error.details, *situation.details())))
+    return error
 
 
 def error_of(failed: Failed) -> UdogenError:
@@ -316,7 +316,8 @@ def check_op(op: str, package: OpPackageInfo) -> None:
 
 def check_release(library: str, headers: str, runtime: str) -> None:
     """Raise if a package was built with C++ headers of another release than the runtime's."""
-    expected, found = (each.partition("_")[0] for each in (headers, runtime))  # `_` begins a number of the build farm
+    # `_` begins a number of the build farm.
+    expected, found = (version.partition("_")[0] for version in (headers, runtime))
     if headers and expected != found:
         raise RegistrationFailed(
             f"the op package {library} is built with the C++ headers of SDK {_release(headers)} ({headers}), and the "
