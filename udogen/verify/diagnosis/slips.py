@@ -60,11 +60,11 @@ def _slips(operation: Operation) -> Iterator[tuple[str, Slip]]:
                 lambda it, axis=axis: it._replace(kwargs={**it.kwargs, "axis": axis}).run(),
             )
         return
-    for place, each in enumerate(inputs):
+    for place, operand in enumerate(inputs):
         if len(inputs) == 2:
             yield f"`{name}` with its operands exchanged", lambda it: it._replace(inputs=it.inputs[::-1]).run()
-        if np.ndim(each) == 0 and not isinstance(each, bool | np.bool_):
-            yield f"{-each:.6g} in place of {each:.6g}", lambda it, place=place: it._replace(
+        if np.ndim(operand) == 0 and not isinstance(operand, bool | np.bool_):
+            yield f"{-operand:.6g} in place of {operand:.6g}", lambda it, place=place: it._replace(
                 inputs=tuple(-one if at == place else one for at, one in enumerate(it.inputs))).run()  # fmt: skip
         else:
             yield f"`{name}` left out", lambda it, place=place: it.inputs[place]
