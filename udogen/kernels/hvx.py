@@ -45,7 +45,7 @@ def compiled_wrongly(loops: str) -> str:
 
 
 def _operation_compiled_wrongly(result: str, lanes: str, name: str, operand: str) -> str:
-    """What is wrong with an operation that widens or saturates, by the types of its result and its operand."""
+    """Why an operation that widens or saturates is compiled wrongly, by its types; empty if it is not."""
     bits, operand_bits = (int(lanes) * int(dtype.strip("uint") or 0) for dtype in (result, operand))
     if name == "widening_shift_right" and result.endswith("32") and bits > _VECTOR:  # what has 8 bits is in order
         return "a shift of widened numbers"

@@ -132,7 +132,7 @@ def _run_batch(batch: Batch, options: TestOptions, on_case: OnCase, on_step: OnS
     except UdogenError as error:
         return _not_run(batch, error)
     if outdated := built.outdated if not options.build and not place.instructions else "":
-        stale = RunFailed(outdated, hint="leave --no-build out: other code would be tested than what is there")
+        stale = RunFailed(outdated, hint="leave --no-build out: the library is not built from these sources")
         return _BatchResult(_with_cases(place, batch), _all_errors(batch, stale, on_case))
     try:
         outcomes = run_cases(
