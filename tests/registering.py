@@ -7,8 +7,6 @@ import shutil
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
@@ -38,10 +36,9 @@ def write(config: Path, folder: Path) -> Path:
 
 def write_files(files: Sequence[PlannedFile], folder: Path) -> Path:
     """Write planned files to a folder."""
-    plan: Any = SimpleNamespace(files=files)
-    for path, content in plan.render().items():
-        (folder / path).parent.mkdir(parents=True, exist_ok=True)
-        (folder / path).write_bytes(content)
+    for file in files:
+        (folder / file.path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / file.path).write_bytes(file.render())
     return folder
 
 
