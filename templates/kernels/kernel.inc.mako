@@ -1,9 +1,4 @@
 // Made by udogen of ${op}.py, with the functions beside this file.
-% if refusal:
-udo::Status ${op}Operation([[maybe_unused]] const Args& args, [[maybe_unused]] udo::Operation& operation) {
-  return udo::error("%s", ${refusal});
-}
-% else:
 extern "C" {
 % for function in functions:
 int ${function.name}(${function.parameters});
@@ -121,5 +116,4 @@ udo::Status execute(const Args& args${state}) {
 #if defined(UDO_HTP)
 void hooks(Hooks& op) { op.sameTypes(); }
 #endif
-% endif
 % endif

@@ -9,7 +9,7 @@ import pytest
 from udogen import UsageError
 from udogen.qnn.quantization import ScaleOffset
 from udogen.qnn.system import BinaryInfo, GraphInfo, TensorInfo
-from udogen.runtime import Wiring, wire
+from udogen.runtime.models.wiring import Wiring, wire
 
 
 def tensor(text: str) -> TensorInfo:

@@ -14,7 +14,7 @@ import pytest
 
 from tests.making import LONG, ROOT, make_packages, need_runtime, udogen
 from udogen.errors import UsageError
-from udogen.generate.pipeline import kernel_places
+from udogen.generate.kernel_files import kernel_places
 from udogen.verify.test_files.expand import load_examples
 
 FOLDERS = sorted(path.parent for path in (ROOT / "examples").glob("*/reference.py"))

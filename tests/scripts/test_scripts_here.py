@@ -95,8 +95,8 @@ def test_every_type_is_compared(tmp_path: Path, wrong: Path, dtype: str, good: l
     plan = json.loads((folder / "plan.json").read_text())
     check = {**plan["checks"][0], "dtype": dtype, "absolute": 0.0, "relative": 0.0, "output": "copy.raw"}
     (folder / "plan.json").write_text(json.dumps({**plan, "checks": [check], "vendors": []}))
-    for values, code in ((good, 0), (bad, 6)):
-        np.array(good, dtype).tofile(folder / "references/0/output.raw")
+    for expected, values, code in ((good, good, 0), (good, bad, 6), ([], [], 6)):
+        np.array(expected, dtype).tofile(folder / "references/0/output.raw")
         np.array(values, dtype).tofile(folder / "inputs/0/input.raw")
         done = run(folder / "run.py")
         assert done.returncode == code, (dtype, values, done.stdout, done.stderr)

@@ -18,7 +18,7 @@ LARGEST = 4 << 20  # bytes; the largest real config known has 0.2 MB
 def load(paths: Sequence[Path | str], *, strict: bool = False) -> tuple[tuple[OpPackage, ...], Findings]:
     """The packages of all configs, and warnings; raises ConfigError with all errors.
 
-    `packages, problems = load_configs(["Ops.xml"])`
+    `packages, findings = load_configs(["Ops.xml"])`
     """
     findings = Findings()
     packages = [package for path in dict.fromkeys(map(str, paths)) for package in read(path, findings)]

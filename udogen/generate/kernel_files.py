@@ -174,7 +174,7 @@ def _kernel(path: Path) -> bytes:
 # --- kernels that were copied into packages ---------------------------------------------------------------------------
 
 
-def _sources(package: PackageLibrary) -> dict[Path, Path]:
+def kernel_sources(package: PackageLibrary) -> dict[Path, Path]:
     """The copies of kernels in a package, with the files of --kernels that they were copied from."""
     if package.backend not in backends.ALL:  # a registration or converter library has no kernels
         return {}
@@ -197,7 +197,7 @@ def _sources(package: PackageLibrary) -> dict[Path, Path]:
 def in_kernel_sources(fault: UdogenError, package: PackageLibrary) -> UdogenError:
     """The same error with the names of kernels instead of those of their copies, where both are equal."""
     renamed = copy.copy(fault)
-    for path, source in _sources(package).items():
+    for path, source in kernel_sources(package).items():
         if path.is_file() and path.read_bytes() == source.read_bytes():
             for name in (os.path.abspath(path), str(path)):
                 renamed.message = renamed.message.replace(name, str(source))
@@ -210,7 +210,7 @@ def kernels_not_used(package: PackageLibrary) -> list[str]:
     manifest = read_manifest(package.path) or {}
     files = manifest.get("files")
     sentences = []
-    for path, source in _sources(package).items():
+    for path, source in kernel_sources(package).items():
         own = path.read_bytes() if path.is_file() else None
         if own is None or own == source.read_bytes():
             continue

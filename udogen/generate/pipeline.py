@@ -116,7 +116,7 @@ def generate(
     The folders are locked; `log` is called to report waiting for another udogen, `before_writing` when all problems
     are collected and nothing is written or moved.
 
-    `folders = generate_packages(packages, options, problems)`
+    `folders = generate_packages(packages, options, findings)`
     """
     options.check()
     planned = _plan(packages, options, findings, log)

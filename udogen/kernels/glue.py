@@ -10,6 +10,7 @@ from udogen.mako_templates import render_template
 from udogen.opdef.names import cpp_string
 
 TEMPLATE = "kernels/kernel.inc.mako"
+REFUSED = "kernels/refused.inc.mako"
 _MOST_LINES = 3
 _QUANTIZED = ("u8", "i8", "u16", "i16")
 _KINDS = {"f32": "float", "i32": "std::int32_t"}
@@ -67,13 +68,12 @@ class _Choice(NamedTuple):
 def include(request: Request, report: Report) -> str:
     """The text that the kernel's C++ file includes; it is the same for every machine of a backend."""
     if report.not_on_gpu:
-        return render_template(TEMPLATE, {"op": request.op, "refusal": cpp_string(report.not_on_gpu)})
+        return render_template(REFUSED, {"op": request.op, "refusal": cpp_string(report.not_on_gpu)})
     by_types = _by_types(report)
     by_function = {launch.function: [row for row in report.launches if row.function == launch.function]
                    for launch in report.launches}  # fmt: skip
     data = {
         "op": request.op,
-        "refusal": "",
         **_functions(request, report, [variant for row in by_types.values() for variant in row.values()]),
         "lines": [_Lines(name, _numbers(numbers)) for name, numbers in report.lines.items()],
         "table": _table(request, report, by_types) if report.table else None,

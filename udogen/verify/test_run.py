@@ -132,8 +132,8 @@ def _run_batch(batch: Batch, options: TestOptions, on_case: OnCase, on_step: OnS
     except UdogenError as error:
         return _not_run(batch, error)
     if outdated := built.outdated if not options.build and not place.instructions else "":
-        stale = RunFailed(outdated, hint="leave --no-build out: the library is not built from these sources")
-        return _BatchResult(_with_cases(place, batch), _all_errors(batch, stale, on_case))
+        fault = RunFailed(outdated, hint="leave --no-build out: the sources differ from the code that would be tested")
+        return _BatchResult(_with_cases(place, batch), _all_errors(batch, fault, on_case))
     try:
         outcomes = run_cases(
             built, cases, backend=place.id, options=replace(options, explain=True), on_case=on_case, on_step=on_step

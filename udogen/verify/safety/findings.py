@@ -1,4 +1,4 @@
-"""Findings of the safety checks of a kernel: stacks with lines, allocations, leaks, reports of sanitizers."""
+"""Findings of the safety checks of a kernel: stacks with lines, allocations, reports of sanitizers."""
 
 from __future__ import annotations
 
