@@ -6,7 +6,7 @@ They are entry points `NAME = MODULE:OBJECT` of these groups:
 * `udogen.places`: a `Place` of `udogen test`; with a `Program`, it needs no backend
 * `udogen.clients`: a `Client` of `udogen register` and `udogen script`
 * `udogen.verbs`: a command of click; NAME is `VERB`, or `GROUP VERB` as in `run model`
-* `udogen.sources`: a `Source` that `udogen new --from-NAME` and `udogen inspect` read
+* `udogen.sources`: a `ModelSource` that `udogen new --from-NAME` and `udogen inspect` read
 
 Folders of udogen list theirs in `ENTRY_POINTS`.  The metadata of distributions is read only for a name that is unknown,
 or for a list of all names, because that takes longer than most verbs; for backends, which are always listed, only where
@@ -111,7 +111,7 @@ class Registry(Mapping[str, _Object]):
         return len(list(iter(self)))
 
 
-class Source(NamedTuple):
+class ModelSource(NamedTuple):
     """Models of another program: projects are made from them, and their nodes are shown."""
 
     title: str  # as in "an ONNX model"
@@ -121,9 +121,9 @@ class Source(NamedTuple):
     reference: Callable[[str, Path], Callable[..., Any]]  # of `SOURCE:NAME` in test files, in this folder
 
 
-SOURCES: Registry[Source] = Registry("sources", {})
+SOURCES: Registry[ModelSource] = Registry("sources", {})
 
 
-def source_of(start: bytes, suffix: str) -> Source | None:
+def source_of(start: bytes, suffix: str) -> ModelSource | None:
     """The source that reads a file with these first bytes."""
     return next((row for row in SOURCES.values() if row.is_source(start, suffix)), None)

@@ -12,7 +12,7 @@ import pytest
 from tests.command_line import udogen
 from tests.making import ROOT, cpu_package
 from udogen.adopt import project
-from udogen.adopt.sources import Kernel
+from udogen.adopt.sources import AdoptedKernel
 from udogen.backends import vendor
 from udogen.build.package import open_packages
 from udogen.configs.load import load
@@ -214,7 +214,7 @@ def test_kernels_that_register_themselves_with_qhpi_stay_as_they_are(tmp_path: P
 
 def test_every_member_of_the_table_is_found() -> None:
     for member in project.members():
-        kernel = Kernel("htp", "Op", Path("Op.cpp"), f"x.{member.name}();".encode())
+        kernel = AdoptedKernel("htp", "Op", Path("Op.cpp"), f"x.{member.name}();".encode())
         assert any(member.remedy in line for line in project.port_changes([kernel]))
 
 
@@ -263,6 +263,6 @@ def test_kernels_of_one_name_for_several_backends_are_not_old_copies_of_each_oth
         assert [each for each, text in made.items() if name in text] == [core]
     packages = [each for each in open_packages(out) if each.backend in ("cpu", "dsp", "gpu")]
     assert len(packages) == 3
-    for each in packages:
-        assert [path.parent.name for path in kernel_sources(each).values()] == [each.backend]
-        assert kernels_not_used(each) == []
+    for package in packages:
+        assert [path.parent.name for path in kernel_sources(package).values()] == [package.backend]
+        assert kernels_not_used(package) == []

@@ -15,7 +15,7 @@ from tests.contexts import storing
 from tests.init import models
 from tests.making import ROOT
 from tests.onnx_models import model, node
-from udogen.inspect.graph import Edge, GraphView, Node, Section
+from udogen.inspect.graph import Edge, GraphView, Section, ShownNode
 from udogen.onnx.models.load import load_model
 from udogen.onnx.source import onnx_view
 
@@ -62,7 +62,7 @@ def test_mermaid_of_a_config() -> None:
 def test_no_name_of_a_model_is_mermaid_or_html() -> None:
     """Names are quoted, and numbered entities but for letters, digits and plain punctuation."""
     names = ['x"]', "<b>", "a\nb", "\u202eevil", "end", "&lt;", "#35;", "é", ""]
-    nodes = tuple(Node(name, "op", (name,)) for name in names)
+    nodes = tuple(ShownNode(name, "op", (name,)) for name in names)
     edges = tuple(Edge(names[0], name, name) for name in names)
     text = list(GraphView("t", "", (Section('"', nodes, edges),)).mermaid())
     plain = re.compile(r'[ \w.,:;=()/\[\]|+*?#>"<-]*', re.ASCII)

@@ -13,7 +13,7 @@ from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
 from udogen import resources
-from udogen.adopt.sources import AdoptedFolder, Kernel, read_folder
+from udogen.adopt.sources import AdoptedFolder, AdoptedKernel, read_folder
 from udogen.backends import vendor
 from udogen.build.package import Say, no_say
 from udogen.configs import xml_write
@@ -305,7 +305,7 @@ def _core_of(path: Path) -> str:
 
 def derived(found: AdoptedFolder) -> tuple[OpPackage, Mapping[tuple[str, ...], Sequence[str]], list[str]]:
     """The package that the sources describe, comments for its config, and what the user must decide."""
-    by_op: dict[str, list[Kernel]] = {}
+    by_op: dict[str, list[AdoptedKernel]] = {}
     for kernel in found.kernels:
         by_op.setdefault(kernel.op, []).append(kernel)
     package = next(iter(found.packages), "")
@@ -339,13 +339,13 @@ def _tensor(name: str, role: str, datatype: DataType) -> Tensor:
     return Tensor(name, role, (datatype,))
 
 
-def _datatype(kernels: Sequence[Kernel]) -> DataType:
+def _datatype(kernels: Sequence[AdoptedKernel]) -> DataType:
     """The type of tensors: quantized if the kernels (for the DSP) use stored numbers with a range."""
     quantized = all("UDO_QUANTIZATION_TF" in _code(each) for each in kernels)
     return BY_NAME["UFIXED_POINT_8" if quantized else "FLOAT_32"]
 
 
-def _counts(kernels: Sequence[Kernel]) -> tuple[int, int]:
+def _counts(kernels: Sequence[AdoptedKernel]) -> tuple[int, int]:
     """The numbers of inputs and outputs that sources check, read or declare as arguments; at least 1."""
     found = []
     declared = [_declared_counts(each) for each in kernels if each.backend == "htp"]
@@ -361,7 +361,7 @@ def _counts(kernels: Sequence[Kernel]) -> tuple[int, int]:
     return found[0], found[1]
 
 
-def _declared_counts(kernel: Kernel) -> tuple[int, int]:
+def _declared_counts(kernel: AdoptedKernel) -> tuple[int, int]:
     """The number of inputs and outputs of the function that DEF_PACKAGE_OP registers (arguments minus parameters)."""
     text = _code(kernel)
     function = re.search(rf'\bDEF_PACKAGE_OP\w*\s*\([\s(]*(\w+)[^"]*"{kernel.op}"', text)
@@ -373,11 +373,11 @@ def _declared_counts(kernel: Kernel) -> tuple[int, int]:
     return len(tensors) - outputs - (order[1].count('"') // 2 if order else 0), outputs
 
 
-def _code(kernel: Kernel) -> str:
+def _code(kernel: AdoptedKernel) -> str:
     return vendor.without_comments(kernel.text).decode("utf-8", "replace")
 
 
-def _params(kernels: Sequence[Kernel]) -> list[Tensor]:
+def _params(kernels: Sequence[AdoptedKernel]) -> list[Tensor]:
     """Parameters from getParam (CPU) and DEF_PACKAGE_PARAM_ORDER (HTP)."""
     found: dict[str, Tensor] = {}
     for kernel in kernels:
@@ -432,7 +432,7 @@ def rules() -> tuple[PortRule, ...]:
     return tuple(PortRule(re.compile(row["pattern"]), row.get("replacement", ""), row["remedy"]) for row in rows)
 
 
-def port_changes(kernels: Iterable[Kernel]) -> list[str]:
+def port_changes(kernels: Iterable[AdoptedKernel]) -> list[str]:
     """What a port to QHPI changes in these sources, and members that other SDK releases lack."""
     lines = []
     for kernel in kernels:
@@ -455,7 +455,7 @@ _REGISTRATION = re.compile(
 )
 
 
-def to_args(kernel: Kernel, package: OpPackage) -> tuple[bytes, str]:
+def to_args(kernel: AdoptedKernel, package: OpPackage) -> tuple[bytes, str]:
     """The source with all mechanical replacements, in the op's namespace; and a line about the remaining work."""
     op = next((each for each in package.ops if each.name == kernel.op), None)
     source = kernel.text.decode("utf-8", "replace").replace("\r\n", "\n")

@@ -46,7 +46,7 @@ _FLAG = re.compile(r"(?<![\w$(\"'-])-(?:D\w+(?:=[\w.+-]+)?|f[\w-]+(?:=[\w-]+)?)(
 
 
 @dataclass(frozen=True)
-class Kernel:
+class AdoptedKernel:
     """The source of one op for one backend."""
 
     backend: str
@@ -66,7 +66,7 @@ class AdoptedFolder:
 
     folder: Path
     configs: list[Path] = field(default_factory=list)
-    kernels: list[Kernel] = field(default_factory=list)
+    kernels: list[AdoptedKernel] = field(default_factory=list)
     qhpi: list[Path] = field(default_factory=list)  # use QHPI, but not in the generators' style
     support: list[Path] = field(default_factory=list)  # replaced by udogen's own
     interfaces: list[Path] = field(default_factory=list)  # sources that implement QNN's interface
@@ -142,13 +142,13 @@ def _providers(path: Path, text: bytes) -> list[str]:
     return re.findall(rf"\b(\w*?)_?{_PROVIDER}\s*\([^;{{)]*\)\s*\{{", plain)
 
 
-def _kernels(path: Path, text: bytes) -> list[Kernel]:
+def _kernels(path: Path, text: bytes) -> list[AdoptedKernel]:
     if path.suffix not in _CODE:
         return []
     plain = vendor.without_comments(text).decode("utf-8", "replace")
     for backend in vendor.BACKENDS:
         if vendor.style(backend, text):
-            return [Kernel(backend, op, path, text) for op in dict.fromkeys(_OPS[backend].findall(plain))]
+            return [AdoptedKernel(backend, op, path, text) for op in dict.fromkeys(_OPS[backend].findall(plain))]
     found = dict.fromkeys(_OPS["htp"].findall(plain))
     if functions := vendor.registrations(text):
         named = re.findall(r'"::(?:"\s*")?(\w+)"', plain)  # ops and kernels
@@ -156,7 +156,7 @@ def _kernels(path: Path, text: bytes) -> list[Kernel]:
             lower = re.sub(r"^register_|_ops?$", "", function.name).replace("_", "")
             names = [name for name in named if name.lower().replace("_", "") == lower]
             found |= dict.fromkeys(sorted(names, key=str.islower)[:1])
-    return [Kernel("htp", op, path, text) for op in found]
+    return [AdoptedKernel("htp", op, path, text) for op in found]
 
 
 def _flags(makefile: bytes) -> Iterator[str]:

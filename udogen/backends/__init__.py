@@ -33,16 +33,16 @@ def register(kind: Kind) -> None:
     KINDS[kind.id] = kind
     if isinstance(kind, Backend):
         ALL[kind.id] = kind
-        found = sorted((*_PLACES.values(), *kind.places), key=lambda place: _TESTED.index(place.kind))
+        places = sorted((*_PLACES.values(), *kind.places), key=lambda place: _TESTED.index(place.kind))
         _PLACES.clear()
-        _PLACES.update({place.id: place for place in found})
+        _PLACES.update({place.id: place for place in places})
         if kind.runtime is not None:
             RUNTIMES[kind.id] = kind.runtime
 
 
 # The order in which backends are listed, generated and built.
-for _each in (cpu.BACKEND, gpu.BACKEND, htp.BACKEND, dsp.BACKEND, libraries.REGISTRATION, libraries.CONVERTER):
-    register(_each)
+for _kind in (cpu.BACKEND, gpu.BACKEND, htp.BACKEND, dsp.BACKEND, libraries.REGISTRATION, libraries.CONVERTER):
+    register(_kind)
 
 # Language of a config -> the default layout of its packages.
 USUAL_LAYOUT = {"json": "snpe", "xml": "qnn"}
@@ -53,7 +53,7 @@ _OLD_NAMES = {"HTP_FP16": "HTP"}  # a separate backend in SDKs of 2021 to 2023
 
 def by_number(number: int) -> Backend | None:
     """The backend with this number in the QNN API."""
-    return next((each for each in ALL.values() if each.number == number), None)
+    return next((row for row in ALL.values() if row.number == number), None)
 
 
 def canonical(name: str) -> str:
@@ -64,7 +64,7 @@ def canonical(name: str) -> str:
 
 def known_names() -> tuple[str, ...]:
     """The names of backends in configs, including those that udogen does not generate for."""
-    return (*(name for each in ALL.values() for name in each.names), *_FOREIGN)
+    return (*(name for row in ALL.values() for name in row.names), *_FOREIGN)
 
 
 def is_known(name: str) -> bool:
@@ -94,7 +94,7 @@ def of_op(op: Op, package: OpPackage) -> tuple[str, ...]:
             return True
         return any(name in backend.names and not (name == "DSP" and versions) for name in names)
 
-    return tuple(each.id for each in ALL.values() if is_named(each))
+    return tuple(row.id for row in ALL.values() if is_named(row))
 
 
 def delivers(backend: str, datatype: DataType, tensor: Tensor) -> bool:
@@ -121,7 +121,9 @@ def supplements_for(backend: str, package: OpPackage) -> list[Supplement]:
 
 def of_supplements(op: Op, package: OpPackage) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Backends and DSP architectures of an op: its own, then those whose supplements list it."""
-    names, archs = split_dsp(each.backend for each in package.supplements if op.name in each.supported)
+    names, archs = split_dsp(
+        supplement.backend for supplement in package.supplements if op.name in supplement.supported
+    )
     return tuple(dict.fromkeys((*op.backends, *names))), tuple(dict.fromkeys((*op.dsp_archs, *archs)))
 
 

@@ -79,7 +79,7 @@ def on_call(module: str, function: str) -> Callable[..., Any]:
 
 def udo_target(target: Target) -> Target:
     """The same target in a package of the UDO documentation, which has different folders, and ndk-build."""
-    folders = (_UDO_FOLDERS.get(each, each.replace("hexagon-", "dsp_")) for each in target.folders)
+    folders = (_UDO_FOLDERS.get(folder, folder.replace("hexagon-", "dsp_")) for folder in target.folders)
     if target.compiler == "ndk":
         target = target._replace(compiler="android", verified=NOT_BUILT.format("`ndk-build`"))
     return target._replace(folders=tuple(folders))
@@ -238,7 +238,7 @@ class Kind:
 
     def target_ids(self, layout: str = "qnn") -> tuple[str, ...]:
         """The names of its targets in this layout."""
-        return tuple(each.id for each in (self.udo_targets if layout == "snpe" else self.targets))
+        return tuple(target.id for target in (self.udo_targets if layout == "snpe" else self.targets))
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -87,6 +87,11 @@ class BackendFolder(NamedTuple):
     data: Mapping[str, Any] = {}  # additional data for its templates
     view: Callable[[op_tables.OpNames, Op], op_tables.OpNames] = lambda view, _op: view  # extends the view of an op
 
+    @property
+    def templates_below(self) -> str:
+        """The folder of its templates."""
+        return f"qnn/{self.template_folder or self.backend}"
+
 
 class PackageView(NamedTuple):
     """A package as templates see it."""
@@ -164,25 +169,19 @@ def contents(package: OpPackage, source: Source, folder: BackendFolder, place: P
         "tables": list(chain.from_iterable(op.tables for op in ops)),
         "defaults": list(chain.from_iterable(op.defaults for op in ops)),
     }
-    own = f"qnn/{folder.template_folder or folder.backend}"
     files = [
-        PlannedFile(path.format(package=package.name), template=f"{own}/{template}", data=everything)
+        PlannedFile(path.format(package=package.name), template=f"{folder.templates_below}/{template}", data=everything)
         for path, template in folder.templates.items()
     ]
-    files += [PlannedFile(path, copy=f"{own}/{path}") for path in folder.copies]
+    files += [PlannedFile(path, copy=f"{folder.templates_below}/{path}") for path in folder.copies]
     finished = source.kernels.get(folder.backend, {})
-    headers = source.headers.get(folder.backend, ())
-    shared_files = _shared_files(folder, headers)
+    shared_files = _shared_files(folder, source.headers.get(folder.backend, ()))
     files += _support_files(folder, ops, in_python=any(f"{op.name}.py" in finished for op in ops))
     named = {file.path for file in files}
     files += [PlannedFile(path, copy="snpe/forwarding.hpp") for path in place.forwarding() if path not in named]
     everything["sources"] = sorted(file.path for file in (*files, *shared_files) if _is_compiled(file.path))
-    restyled = source.restyled.get(folder.backend, ())
     for op in ops:
-        data = {**shared, "op": op, "has_hooks": folder.hooks}
-        kernel = folder.vendor_kernel if folder.vendor_kernel and op.name in vendor_ops else folder.kernel
-        *made, last = _op_files(op.name, folder, own, finished, data, skeleton=f"{own}/{kernel}")
-        files += [*made, last._replace(replaces=op.name in restyled)]
+        files += _op_files(op.name, folder, source, {**shared, "op": op, "has_hooks": folder.hooks})
     placed = _placed(files, shared_files, place)
     part = Part(
         backend=folder.backend,
@@ -211,22 +210,30 @@ def _views(package: OpPackage, folder: BackendFolder, place: Placement) -> list[
     return [folder.view(*pair) for pair in zip(placed, package.ops, strict=True)]
 
 
-def _op_files(
-    op: str, folder: BackendFolder, own: str, finished: Mapping[str, bytes], data: Mapping[str, Any], *, skeleton: str
-) -> list[PlannedFile]:
+def _op_files(op: str, folder: BackendFolder, source: Source, data: Mapping[str, Any]) -> list[PlannedFile]:
     """The files of one op: what is generated for it, and its kernel: in Python, finished, or a skeleton."""
     generated = [
-        PlannedFile(path.format(op=op), template=f"{own}/{template}", data=data)
+        PlannedFile(path.format(op=op), template=f"{folder.templates_below}/{template}", data=data)
         for path, template in folder.op_templates.items()
     ]
+    finished = source.kernels.get(folder.backend, {})
+    replaces = op in source.restyled.get(folder.backend, ())
     in_python, ready = finished.get(f"{op}.py"), finished.get(op)
-    kernel = f"src/ops/{op}.cpp"
+    path = f"src/ops/{op}.cpp"
     if in_python is not None:
         names = {**data, "source": f"{op}.py", "include": f"{op}{KERNEL_FOLDER}/{KERNEL_INCLUDE}"}
-        calls = PlannedFile(kernel, template="qnn/shared/src/ops/Op.halide.cpp.mako", data=names)
-        return [*generated, calls, PlannedFile(f"src/ops/{op}.py", content=in_python, user_owned=True)]
-    template = skeleton if ready is None else ""
-    return [*generated, PlannedFile(kernel, template=template, data=data, content=ready, user_owned=True)]
+        calls = PlannedFile(path, template="qnn/shared/src/ops/Op.halide.cpp.mako", data=names)
+        kernel = PlannedFile(f"src/ops/{op}.py", content=in_python, user_owned=True, replaces=replaces)
+        return [*generated, calls, kernel]
+    template = "" if ready is not None else f"{folder.templates_below}/{_skeleton(op, folder, source)}"
+    kernel = PlannedFile(path, template=template, data=data, content=ready, user_owned=True, replaces=replaces)
+    return [*generated, kernel]
+
+
+def _skeleton(op: str, folder: BackendFolder, source: Source) -> str:
+    """The template of an op's kernel."""
+    in_vendor_style = op in source.vendor.get(folder.backend, ())
+    return folder.vendor_kernel if folder.vendor_kernel and in_vendor_style else folder.kernel
 
 
 def _is_compiled(path: str) -> bool:

@@ -63,11 +63,11 @@ def warn_of_gaps(package: OpPackage, findings: Findings) -> None:
     """Warn of each shape and data type that the user must write, as the config does not give it."""
     for op in package.ops:
         for output in op.outputs:
-            for what, function, found in (
+            for what, function, known in (
                 ("shape", "ShapeInference", inference.shape(op, output)),
                 ("data type", "DataTypeInference", inference.datatype(op, output)),
             ):
-                if found is None or output.repeated:
+                if known is None or output.repeated:
                     findings.warn(
                         output.location,
                         f"the config does not give the {what} of output `{output.name}` of `{op.name}` for converters",
@@ -100,20 +100,22 @@ def _view(op: Op) -> _ConvertedOp:
         rule="-" * max(4, 100 - len(op.name)),
         inputs=_count(op.inputs),
         outputs=_count(op.outputs),
-        shapes=[_step(index, each, _shape(op, index, each)) for index, each in enumerate(op.outputs)],
-        types=[_step(index, each, _type(op, index, each)) for index, each in enumerate(op.outputs)],
-        params=[cpp_comment(f"parameter {cpp_string(each.name)}: {' or '.join(_types(each))}") for each in op.params],
+        shapes=[_step(index, output, _shape(op, index, output)) for index, output in enumerate(op.outputs)],
+        types=[_step(index, output, _type(op, index, output)) for index, output in enumerate(op.outputs)],
+        params=[
+            cpp_comment(f"parameter {cpp_string(param.name)}: {' or '.join(_types(param))}") for param in op.params
+        ],
     )
 
 
 def _types(tensor: Tensor) -> list[str]:
-    return [each.name for each in tensor.datatypes]
+    return [datatype.name for datatype in tensor.datatypes]
 
 
 def _count(tensors: tuple[Tensor, ...]) -> str:
     """The minimum and maximum number of tensors: those after the last mandatory one may be absent."""
-    least = max([index + 1 for index, each in enumerate(tensors) if each.mandatory], default=0)
-    most = _ANY if any(each.repeated for each in tensors) else len(tensors)
+    least = max([index + 1 for index, tensor in enumerate(tensors) if tensor.mandatory], default=0)
+    most = _ANY if any(tensor.repeated for tensor in tensors) else len(tensors)
     return f"{{{least}, {'udo::any' if most == _ANY else most}}}"
 
 
@@ -129,19 +131,21 @@ def _step(index: int, output: Tensor, call: tuple[str, str] | None) -> _Step:
 
 
 def _shape(op: Op, index: int, output: Tensor) -> tuple[str, str] | None:
-    found = inference.shape(op, output)
-    if isinstance(found, inference.SameAs):
-        return found.why, f"op.shapeLikeInput({index}, {found.input});"
-    if isinstance(found, inference.Extents):
-        extents = [str(each) if isinstance(each, int) else f"op.dim({each[0]}, {each[1]})" for each in found.extents]
-        return found.why, f"op.setShape({index}, {{{', '.join(extents)}}});"
+    rule = inference.shape(op, output)
+    if isinstance(rule, inference.SameAs):
+        return rule.why, f"op.shapeLikeInput({index}, {rule.input});"
+    if isinstance(rule, inference.Extents):
+        extents = [
+            str(extent) if isinstance(extent, int) else f"op.dim({extent[0]}, {extent[1]})" for extent in rule.extents
+        ]
+        return rule.why, f"op.setShape({index}, {{{', '.join(extents)}}});"
     return None
 
 
 def _type(op: Op, index: int, output: Tensor) -> tuple[str, str] | None:
-    found = inference.datatype(op, output)
-    if isinstance(found, inference.SameAs):
-        return found.why, f"op.typeLikeInput({index}, {found.input});"
-    if isinstance(found, inference.Only):
-        return found.why, f"op.setType({index}, {code(found.datatype)});"
+    rule = inference.datatype(op, output)
+    if isinstance(rule, inference.SameAs):
+        return rule.why, f"op.typeLikeInput({index}, {rule.input});"
+    if isinstance(rule, inference.Only):
+        return rule.why, f"op.setType({index}, {code(rule.datatype)});"
     return None

@@ -36,7 +36,7 @@ BACKEND = Backend(
     libraries="build",
     library_per_op=True,
     targets=_TARGETS,
-    udo_targets=tuple(each._replace(folders=(_LIBRARIES,)) for each in _TARGETS),
+    udo_targets=tuple(target._replace(folders=(_LIBRARIES,)) for target in _TARGETS),
     skels=("libQnnDsp{arch}Skel.so", "libSnpeDsp{arch}Skel.so"),
     symbols="dsp_symbols_v65_v66.txt",
     harness=Harness(

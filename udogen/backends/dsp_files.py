@@ -92,17 +92,17 @@ def contents(package: OpPackage, source: Source, place: common.Placement = commo
     else:
         files = {"include/ops/{op}.hpp": "../shared/include/ops/Op.hpp.mako", interface: "src/Interface.cpp.mako"}
         folder = _FOLDER._replace(op_templates=files, view=view)
-    made = common.contents(package, source, folder, place)
+    in_one = common.contents(package, source, folder, place)
     if not op_of:
-        return made
-    [part] = made.parts
+        return in_one
+    [part] = in_one.parts
     sources = {op: [place.own(path) for path in (interface.format(op=op), f"src/ops/{op}.cpp")] for op in part.ops}
     of_all = [path for path in part.sources if not any(path in own for own in sources.values())]
     parts = [
         replace(part, library=library.format(op=op), ops=(op,), op=op, sources=tuple(sorted([*of_all, *sources[op]])))
         for op in part.ops
     ]
-    return made._replace(parts=tuple(parts))
+    return in_one._replace(parts=tuple(parts))
 
 
 def _quantization(tensor: Tensor) -> str:

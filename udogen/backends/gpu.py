@@ -60,7 +60,7 @@ BACKEND = Backend(
     common_kernels=(".py",),
     kernel_texts=("{utils}/src/Prelude.cl", "{folder}/src/ops/{op}.cl"),
     targets=_TARGETS,
-    udo_targets=tuple(udo_target(each) for each in _TARGETS),
+    udo_targets=tuple(udo_target(target) for target in _TARGETS),
     runtime=HostRuntime(
         "libQnnGpu.so",
         ranks=_RANKS,

@@ -39,14 +39,14 @@ def contents(package: OpPackage, source: Source, place: common.Placement = commo
         data = {**_VENDOR_FOLDER.data, "sorts_params": "false" if place.has_cl_files else "true"}
         return common.contents(package, source, _VENDOR_FOLDER._replace(data=data), place)
     folder = _FOLDER if place.has_cl_files else _FOLDER._replace(kernel="src/ops/Op.text.cpp.mako")
-    made = common.contents(package, source, folder, place)
+    without_texts = common.contents(package, source, folder, place)
     ready = source.kernels.get("gpu", {})
     texts = [
         _kernel_text(file, ready)
-        for file in made.files
+        for file in without_texts.files
         if file.user_owned and file.data and _has_cl_file(file.data["op"].name, ready, place)
     ]
-    return made._replace(files=tuple(sorted((*made.files, *texts), key=lambda file: file.path)))
+    return without_texts._replace(files=tuple(sorted((*without_texts.files, *texts), key=lambda file: file.path)))
 
 
 def _has_cl_file(op: str, ready: Mapping[str, bytes], place: common.Placement) -> bool:

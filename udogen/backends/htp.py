@@ -58,8 +58,8 @@ def _udo(target: Target) -> Target:
 
 def _instead(kind: str) -> tuple[str, ...]:
     """The types that the DSP passes to an op: bytes and floats, since V68 also 32-bit integers."""
-    found = {"float": ("FLOAT_32",), "int": ("INT_32",), "uint": ("UINT_32",)}
-    return found.get(kind, ("UFIXED_POINT_8", "UINT_8"))
+    types = {"float": ("FLOAT_32",), "int": ("INT_32",), "uint": ("UINT_32",)}
+    return types.get(kind, ("UFIXED_POINT_8", "UINT_8"))
 
 
 def _socs() -> dict[str, str]:
@@ -107,7 +107,7 @@ BACKEND = Backend(
     interfaces={"qhpi": "htp", "core": "htp_core"},
     usual=True,
     targets=_TARGETS,
-    udo_targets=tuple(_udo(each) for each in _TARGETS if each.id != "htp_android"),
+    udo_targets=tuple(_udo(target) for target in _TARGETS if target.id != "htp_android"),
     runtime=HostRuntime(
         "libQnnHtp.so",
         ranks=_RANKS,

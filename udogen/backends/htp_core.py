@@ -174,14 +174,14 @@ def _view(base: op_tables.OpNames, op: Op) -> op_tables.OpNames:
         **vars(base),
         registration=f"include/ops/{op.name}.registration.hpp",
         impl=f"{op.name.lower()}Impl",
-        template_list=", ".join(f"class {each}" for each in types),
+        template_list=", ".join(f"class {kind}" for kind in types),
         signature=",\n//       ".join(parts),
         unused_signature=",\n    ".join(f"[[maybe_unused]] {part}" for part in parts),
-        arguments=tuple(_argument(*each) for each in zip(tensors, variables, types, strict=False)),
+        arguments=tuple(_argument(*row) for row in zip(tensors, variables, types, strict=False)),
         params_given=(*base.fields[:front], *base.fields[len(base.fields) - len(op.params) :]),
         call=", ".join([*(_place(tensor, op) for tensor in tensors), "args"]),
         checks=tuple(_check(tensor, op) for tensor in tensors),
-        default_params=tuple(made for param in op.params if (made := _default_param(base, param))),
+        default_params=tuple(constant for param in op.params if (constant := _default_param(base, param))),
         order=_order(base, op),
         entries=entries,
         typed=tuple(f"{entry.name}<{', '.join(classes)}>" for entry in entries for classes in _combinations(tensors)),
@@ -234,13 +234,13 @@ def _type_names(tensors: Sequence[Tensor]) -> list[str]:
 
 def _free_names(names: list[str]) -> list[str]:
     """The names, with underscores appended to repeated ones."""
-    found: list[str] = []
+    distinct: list[str] = []
     for name in names:
         free = name
-        while free in found:
+        while free in distinct:
             free += "_"
-        found.append(free)
-    return found
+        distinct.append(free)
+    return distinct
 
 
 def _argument(tensor: Tensor, variable: str, kind: str) -> _Argument:
@@ -266,13 +266,13 @@ def _classes(tensor: Tensor) -> list[str]:
 
 def _combinations(tensors: Sequence[Tensor]) -> list[tuple[str, ...]]:
     choices = [_classes(tensor) for tensor in tensors]
-    if prod(len(each) for each in choices) <= _MOST_COMBINATIONS:
-        found = list(product(*choices))
+    if prod(len(types) for types in choices) <= _MOST_COMBINATIONS:
+        combinations = list(product(*choices))
     else:
-        kinds = dict.fromkeys(kind for each in choices for kind in each)
-        rows = [tuple(kind if kind in each else each[0] for each in choices) for kind in kinds]
-        found = list(dict.fromkeys(rows))
-    return [each for each in found if set(each) != {_ANY}]
+        kinds = dict.fromkeys(kind for types in choices for kind in types)
+        rows = [tuple(kind if kind in types else types[0] for types in choices) for kind in kinds]
+        combinations = list(dict.fromkeys(rows))
+    return [combination for combination in combinations if set(combination) != {_ANY}]
 
 
 # --- parameters -----------------------------------------------------------------------------------------------
@@ -303,11 +303,11 @@ def _default_param(view: op_tables.OpNames, param: Tensor) -> op_tables.Constant
     if param.is_scalar:
         # Scalars of the API cannot be halves.
         datatype = BY_NAME["FLOAT_32"] if param.datatypes[0].kind == "float" else param.datatypes[0]
-        made = f"scalarParam({literal}, {op_tables.code(datatype)}, {_double(param.default)})"
+        call = f"scalarParam({literal}, {op_tables.code(datatype)}, {_double(param.default)})"
     else:
         code = next(row.value for row in view.defaults if row.name == f"{name}_default")
-        made = f"tensorParam({literal}, {code}, {name}_data, {name}_dims)"
-    return op_tables.Constant(f"{name}_default", made)
+        call = f"tensorParam({literal}, {code}, {name}_data, {name}_dims)"
+    return op_tables.Constant(f"{name}_default", call)
 
 
 def _double(value: object) -> str:

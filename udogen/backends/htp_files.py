@@ -77,7 +77,7 @@ _FOLDER = common.BackendFolder(
     view=_view,
     data={
         "architectures": common.architectures_of("htp"),
-        "usual": " ".join(f"htp_{each.name}" for each in common.architectures_of("htp") if each.usual),
+        "usual": " ".join(f"htp_{arch.name}" for arch in common.architectures_of("htp") if arch.usual),
         "core": False,
     },
 )
@@ -136,7 +136,7 @@ def absent_at_end(op: Op) -> frozenset[str]:
 
     A node has its inputs, then its parameters, of which the last ones may be absent, too.
     """
-    found: list[str] = []
+    names: list[str] = []
     types = [row for param in op.params for row in param.datatypes]
     arrive = {_element(row) for row in types}
     arrive |= {"std::int32_t" for row in types if row.integral}  # ONNX Runtime: all integers; HTP: UINT_32
@@ -146,5 +146,5 @@ def absent_at_end(op: Op) -> frozenset[str]:
         alike = {"std::int32_t" if row.name == "UINT_32" else _element(row) for row in tensor.accepted}
         if (tensor.mandatory and tensor.default is None) or tensor.repeated or not (counted or not alike & arrive):
             break
-        found.append(tensor.name)
-    return frozenset(found)
+        names.append(tensor.name)
+    return frozenset(names)

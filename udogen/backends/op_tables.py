@@ -164,8 +164,8 @@ class OpNames:
 def raw_tensor(default: Default, _view: str) -> Expression:
     """A tensor of the runtime's own type, made from the tables."""
     datatype, data, dims = code(default.datatype), default.data.name, default.dims.name
-    made = Constant(default.name, f"defaultTensor({datatype}, {data}, {dims}, {default.rank})")
-    return Expression(f"&{default.name}", constants=(made,))
+    constant = Constant(default.name, f"defaultTensor({datatype}, {data}, {dims}, {default.rank})")
+    return Expression(f"&{default.name}", constants=(constant,))
 
 
 def stored(datatype: DataType) -> str:
@@ -196,9 +196,9 @@ def table_names(ops: Sequence[Op]) -> list[tuple[str, dict[tuple[str, str], str]
     """
     prefixes = distinct(op.name.rstrip("_") for op in ops)
     pairs = [(prefix, tensor.name) for prefix, op in zip(prefixes, ops, strict=True) for tensor in op.tensors]
-    made = iter(distinct(f"{prefix}_{identifier(name)}".rstrip("_") for prefix, name in pairs))
+    unique = iter(distinct(f"{prefix}_{identifier(name)}".rstrip("_") for prefix, name in pairs))
     return [
-        (prefix, {(tensor.role, tensor.name): next(made) for tensor in op.tensors})
+        (prefix, {(tensor.role, tensor.name): next(unique) for tensor in op.tensors})
         for prefix, op in zip(prefixes, ops, strict=True)
     ]
 
@@ -214,7 +214,7 @@ def _op(package: OpPackage, op: Op, prefix: str, names: Mapping[tuple[str, str],
     outputs = _specs("TensorSpec", f"{prefix}_outputs", op.outputs, names, dialect)
     params = _specs("ParamSpec", f"{prefix}_params", op.params, names, dialect) if op.params else _NOTHING
     enum_types = _enum_types(op)
-    made = [
+    pairs = [
         *(
             _input_field(tensor, index, names[tensor.role, tensor.name], dialect)
             for index, tensor in enumerate(op.inputs)
@@ -225,8 +225,8 @@ def _op(package: OpPackage, op: Op, prefix: str, names: Mapping[tuple[str, str],
             for index, param in enumerate(op.params)
         ),
     ]
-    fields = [field for field, _ in made]
-    needed = [inputs, outputs, params, *(needs for _, needs in made)]
+    fields = [field for field, _ in pairs]
+    needed = [inputs, outputs, params, *(needs for _, needs in pairs)]
     return OpNames(
         name=op.name,
         literal=cpp_string(op.name),
@@ -239,8 +239,8 @@ def _op(package: OpPackage, op: Op, prefix: str, names: Mapping[tuple[str, str],
         enums=tuple(_enum(param, enum_types[param.name]) for param in op.params if param.enum),
         fields=(*_presence_fields(op, {field.name for field in fields}, dialect), *fields),
         tensors=tuple(identifier(tensor.name) for tensor in (*op.inputs, *op.outputs)),
-        tables=tuple(table for each in needed for table in each.tables),
-        defaults=tuple(constant for each in needed for constant in each.constants),
+        tables=tuple(table for expression in needed for table in expression.tables),
+        defaults=tuple(constant for expression in needed for constant in expression.constants),
         inputs=inputs.code,
         outputs=outputs.code,
         params=params.code,
@@ -297,18 +297,20 @@ def _only(name: str, tensor: Tensor) -> Expression:
         return _NOTHING
     leaves = [] if tensor.default is None else values.flatten(tensor.default)
     numbers = [leaf for leaf in leaves if not isinstance(leaf, str)]
-    columns = _only_columns(f"{name}_only", numbers, halves=any(each.kind == "float" for each in tensor.accepted))
+    columns = _only_columns(
+        f"{name}_only", numbers, halves=any(datatype.kind == "float" for datatype in tensor.accepted)
+    )
     text = cpp_string(leaves[0]) if leaves and isinstance(leaves[0], str) else "nullptr"
-    row = Table("OnlyValue", f"{name}_only", ((*(each.code for each in columns), text, "isOnly"),))
-    return Expression(row.name, (*(table for each in columns for table in each.tables), row))
+    row = Table("OnlyValue", f"{name}_only", ((*(column.code for column in columns), text, "isOnly"),))
+    return Expression(row.name, (*(table for column in columns for table in column.tables), row))
 
 
 def _only_columns(name: str, numbers: Sequence[bool | int | float], *, halves: bool) -> tuple[Expression, ...]:
     """Tables of the numbers: as integers, as reals, and as bits of FLOAT_16."""
     return (
-        _named("std::int64_t", f"{name}_whole", [_number(each, "std::int64_t") for each in _whole(numbers)]),
-        _named("double", f"{name}_reals", [_number(each, "double") for each in numbers]),
-        _named("std::uint16_t", f"{name}_halves", [f"0x{float_bits(each):04x}u" for each in numbers if halves]),
+        _named("std::int64_t", f"{name}_whole", [_number(number, "std::int64_t") for number in _whole(numbers)]),
+        _named("double", f"{name}_reals", [_number(number, "double") for number in numbers]),
+        _named("std::uint16_t", f"{name}_halves", [f"0x{float_bits(number):04x}u" for number in numbers if halves]),
     )
 
 
@@ -351,7 +353,7 @@ def _view(tensor: Tensor, dialect: Dialect) -> str:
 
 def _presence_fields(op: Op, taken: set[str], dialect: Dialect) -> list[Field]:
     """`has_x` for each scalar x that may be absent; renamed if a tensor has that name."""
-    found = []
+    fields = []
     for index, param in enumerate(op.params):
         if param.mandatory or param.default is not None or not _by_value(param):
             continue
@@ -359,8 +361,8 @@ def _presence_fields(op: Op, taken: set[str], dialect: Dialect) -> list[Field]:
         while name in taken:
             name += "_"
         meaning = (f"whether the client gave {identifier(param.name)}",)
-        found.append(Field(name, "bool", " = false", meaning, f"node.has({dialect.key(param, index)})"))
-    return found
+        fields.append(Field(name, "bool", " = false", meaning, f"node.has({dialect.key(param, index)})"))
+    return fields
 
 
 def _by_value(param: Tensor) -> bool:
@@ -413,8 +415,8 @@ def _default(param: Tensor, name: str, view: str, dialect: Dialect) -> Expressio
     numbers = [f"0x{float_bits(leaf):04x}u" if half else _number(leaf, element) for leaf in whole]
     data = Table(element, f"{name}_data", tuple(numbers))
     shape = Table("std::uint32_t", f"{name}_dims", tuple(str(dim) for dim in dims))
-    made = dialect.default(Default(f"{name}_default", datatype, data, shape, len(dims)), view)
-    return Expression(made.code, (data, shape, *made.tables), made.constants)
+    expression = dialect.default(Default(f"{name}_default", datatype, data, shape, len(dims)), view)
+    return Expression(expression.code, (data, shape, *expression.tables), expression.constants)
 
 
 def _ones(tensor: Tensor) -> tuple[int, ...]:
@@ -455,13 +457,13 @@ def with_defaults(
         datatype = default_type(param)
         if datatype.kind == "string":
             text = (*values.show(param.default).encode(), 0)
-            made: tuple[Table, ...] = (Table("unsigned char", f"{name}_data", tuple(map(str, text))),)
+            more: tuple[Table, ...] = (Table("unsigned char", f"{name}_data", tuple(map(str, text))),)
             shape = "{}"
         else:
             datatype = scalar(param) if param.is_scalar else datatype
-            made = _default(replace(param, datatypes=(datatype,)), name, "", dialect).tables[:2]
+            more = _default(replace(param, datatypes=(datatype,)), name, "", dialect).tables[:2]
             shape = f"{name}_dims"
-        tables |= {table.name: table for table in made}
+        tables |= {table.name: table for table in more}
         rows.append((str(index), code(datatype), f"{name}_data", f"sizeof {name}_data", shape))
     if not rows:
         return view
@@ -534,15 +536,15 @@ def _real(value: float, kind: str) -> str:
 def _enum_types(op: Op) -> dict[str, str]:
     """The C++ type of each enumeration, by its parameter; renamed if a field has that name."""
     taken = {identifier(tensor.name) for tensor in op.tensors}
-    found = {}
+    types = {}
     for param in op.params:
         if param.enum:
             name = f"{identifier(param.name).rstrip('_')}_enum"
             while name in taken:
                 name += "_t"
             taken.add(name)
-            found[param.name] = name
-    return found
+            types[param.name] = name
+    return types
 
 
 def _enum(param: Tensor, name: str) -> Enum:
@@ -557,7 +559,9 @@ def comment(tensor: Tensor) -> list[str]:
     facts = [" or ".join(datatype.name for datatype in tensor.datatypes)]
     facts.append("scalar" if tensor.is_scalar else f"rank {tensor.rank}".replace("rank ND", "any rank"))
     if tensor.converted:
-        facts.append(f"converted from {' or '.join(each.name for each in tensor.converted)} if the client has that")
+        facts.append(
+            f"converted from {' or '.join(datatype.name for datatype in tensor.converted)} if the client has that"
+        )
     if tensor.layout and tensor.layout != "UNDEFINED":
         facts.append(tensor.layout)
     if tensor.role != "param" and not tensor.mandatory and tensor.default is None:

@@ -50,7 +50,7 @@ _WORDS = {
     "FLOAT_64": _Word("FLOAT_32"),
     "STRING": _Word("UINT_8"),
 }
-_ANY = _Word("FLOAT_32", tuple(each.word for each in _WORDS.values()))
+_ANY = _Word("FLOAT_32", tuple(row.word for row in _WORDS.values()))
 
 _BITS = re.compile(r"\d+\Z")
 
@@ -84,7 +84,7 @@ def _data(package: OpPackage, seen: _Seen, source: Source, libraries: Sequence[t
     named = list(dict.fromkeys(core.core for core, _ in seen if core.core in dict(libraries)))
     regs = _regs(seen, named)
     names = table_names([reg.op for reg in regs])
-    ops = [_op(reg, *each) for reg, each in zip(regs, names, strict=True)]
+    ops = [_op(reg, *reg_names) for reg, reg_names in zip(regs, names, strict=True)]
     tensors = [len(reg.op.inputs) + len(reg.op.outputs) for reg in regs]
     sizes = (
         len(libraries),
@@ -143,27 +143,29 @@ class _Row(NamedTuple):
 
 def _libraries(libraries: Sequence[tuple[str, str]]) -> list[_CoreLibrary]:
     """Each library with its macro: UDO_LIB_NAME_DSP, UDO_LIB_NAME_DSP_2 …"""
-    found: list[_CoreLibrary] = []
+    views: list[_CoreLibrary] = []
     for core, name in libraries:
-        number = sum(each.core == core for each in found) + 1
+        number = sum(view.core == core for view in views) + 1
         macro = f"UDO_LIB_NAME_{core}" + (f"_{number}" if number > 1 else "")
-        found.append(_CoreLibrary(core, macro, cpp_string(name)))
-    return found
+        views.append(_CoreLibrary(core, macro, cpp_string(name)))
+    return views
 
 
 def _regs(seen: _Seen, cores: Sequence[str]) -> list[_Reg]:
     """The ops of all backends, each with the cores that have it."""
     names = dict.fromkeys(op.name for _, package in seen for op in package.ops)
     calculates = {core.core: core.calculates for core, _ in seen}
-    found: list[_Reg] = []
+    regs: list[_Reg] = []
     for name in names:
         by_core = {
-            core: tuple(op for each, package in seen if each.core == core for op in package.ops if op.name == name)
+            core: tuple(
+                op for udo_core, package in seen if udo_core.core == core for op in package.ops if op.name == name
+            )
             for core in cores
         }
         if any(by_core.values()):
-            found.append(_Reg({core: ops for core, ops in by_core.items() if ops}, calculates))
-    return found
+            regs.append(_Reg({core: ops for core, ops in by_core.items() if ops}, calculates))
+    return regs
 
 
 def _op(reg: _Reg, prefix: str, names: Mapping[tuple[str, str], str]) -> _RegisteredOp:
@@ -174,7 +176,7 @@ def _op(reg: _Reg, prefix: str, names: Mapping[tuple[str, str], str]) -> _Regist
         ("inputs", reg.op.inputs, "TensorSpec"),
         ("outputs", reg.op.outputs, "TensorSpec"),
     ):
-        rows = [_row(reg, each.role, index, names[each.role, each.name]) for index, each in enumerate(tensors)]
+        rows = [_row(reg, tensor.role, index, names[tensor.role, tensor.name]) for index, tensor in enumerate(tensors)]
         below += [table for row in rows for table in row.tables]
         specs[role] = Table(spec, f"{prefix}_{role}", tuple(row.members for row in rows))
     return _RegisteredOp(
@@ -184,7 +186,7 @@ def _op(reg: _Reg, prefix: str, names: Mapping[tuple[str, str], str]) -> _Regist
         params=specs["params"].name if reg.op.params else "{}",
         inputs=specs["inputs"].name,
         outputs=specs["outputs"].name,
-        tables=(core_infos, *below, *(each for each in specs.values() if each.items)),
+        tables=(core_infos, *below, *(table for table in specs.values() if table.items)),
     )
 
 
@@ -210,7 +212,7 @@ def _row(reg: _Reg, role: str, index: int, name: str) -> _Row:
 def _param(reg: _Reg, index: int, name: str) -> _Row:
     # The default of the first core that has one: a supplement may give it for one core only.
     seen = [op.params[index] for ops in reg.cores.values() for op in ops]
-    param, default = seen[0], next((each.default for each in seen if each.default is not None), None)
+    param, default = seen[0], next((declared.default for declared in seen if declared.default is not None), None)
     types, ranks = _types(reg, "param", index, name), _ranks(param, name)
     bits, text, data, dims = "0", '""', "nullptr", "{}"
     kind = "TENSOR"
@@ -274,8 +276,8 @@ def _default(default: Value, word: str, name: str) -> tuple[Table, Table]:
 
 def _stored(word: str) -> int:
     """The bits of a stored element of this type."""
-    found = _BITS.search(word)
-    return max(8, int(found[0])) if found else 32
+    bits = _BITS.search(word)
+    return max(8, int(bits[0])) if bits else 32
 
 
 def _bits(value: object, word: str) -> int:

@@ -55,7 +55,7 @@ _UDO_DSP = (_DEVICE, *(row.id for row in UDO.values() if row.arch))
 _UDO_ANDROID = ("reg_android", "cpu_android", "gpu_android", *_UDO_DSP[1:])
 GROUPS = {
     "qnn": {
-        **{each.id: _usual(each) for each in backends.ALL.values()},
+        **{backend.id: _usual(backend) for backend in backends.ALL.values()},
         # In configs and Qualcomm's Makefiles, DSP includes HTP.
         "dsp": _DSP,
         "dsp_android": _DSP,
@@ -96,17 +96,17 @@ def expand(
     """The targets of names and groups (none: those that run here), or the first name that a package does not offer."""
     table, groups = of_layout(layout), GROUPS[layout if layout in GROUPS else "qnn"]
     device = "reg_android" if ndk else "reg_aarch64"
-    known = [each for each in offered if each in table]
-    found: dict[str, Target] = {}
-    for name in names or [each for each in known if table[each].native]:
-        meant = [device if each == _DEVICE else each for each in groups.get(name, (name,))]
-        rows = [table[each] for each in meant if each in known]
+    known = [target for target in offered if target in table]
+    by_id: dict[str, Target] = {}
+    for name in names or [target for target in known if table[target].native]:
+        meant = [device if member == _DEVICE else member for member in groups.get(name, (name,))]
+        rows = [table[member] for member in meant if member in known]
         if name in groups:
             rows = _of_group(rows, versions, only_named=groups[name] in (_DSP, _UDO_DSP))
         if not rows:
             return name
-        found.update({row.id: row for row in rows})
-    return tuple(found.values())
+        by_id.update({row.id: row for row in rows})
+    return tuple(by_id.values())
 
 
 def _of_group(rows: Iterable[Target], versions: tuple[str, ...], *, only_named: bool) -> list[Target]:

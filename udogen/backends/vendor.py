@@ -42,7 +42,7 @@ def code(source: bytes) -> bytes:
 
 def without_comments(source: bytes) -> bytes:
     """A source without comments, with its literals."""
-    return _NO_CODE.sub(lambda found: found[0] if found[0].startswith(b'"') else b" ", source)
+    return _NO_CODE.sub(lambda match: match[0] if match[0].startswith(b'"') else b" ", source)
 
 
 def style(backend: str, source: bytes) -> str:
@@ -81,8 +81,8 @@ def registrations(source: bytes) -> tuple[RegisterFunction, ...]:
         return ()
     text = without_comments(source).decode("utf-8", "replace")
     return tuple(
-        RegisterFunction(found[2], bool(found[1]) or _in_c_block(text[: found.start()]))
-        for found in _REGISTRATION.finditer(text)
+        RegisterFunction(match[2], bool(match[1]) or _in_c_block(text[: match.start()]))
+        for match in _REGISTRATION.finditer(text)
     )
 
 

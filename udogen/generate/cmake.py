@@ -74,8 +74,13 @@ def _includes(part: Part, plan: Plan, paths: list[str]) -> list[str]:
     if not backends.KINDS[part.backend].runs_ops:
         return ["include", "include/utils"]
     roots = dict.fromkeys([f".sdk/{part.backend}/", *(path.rpartition("src/")[0] for path in part.sources)])
-    own = [f"{root}{each}" for root in roots for each in ("include", "src/utils") if f"{root}{each}" != ".sdk/include"]
-    return [each for each in own if any(path.startswith(f"{each}/") for path in paths)]
+    own = [
+        f"{root}{folder}"
+        for root in roots
+        for folder in ("include", "src/utils")
+        if f"{root}{folder}" != ".sdk/include"
+    ]
+    return [folder for folder in own if any(path.startswith(f"{folder}/") for path in paths)]
 
 
 def _parent(names: tuple[str, ...], paths: list[str]) -> str:

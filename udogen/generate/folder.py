@@ -50,8 +50,8 @@ class PackageFolder:
             return
         try:
             with suppress(OSError):  # not empty
-                for each in self._made:
-                    each.rmdir()
+                for folder in self._made:
+                    folder.rmdir()
         finally:
             self.close_below()
             os.close(self._descriptor)
@@ -219,16 +219,16 @@ class PackageFolder:
 
     def _make(self) -> None:
         missing = []
-        for each in (self.path, *self.path.parents):
-            if os.path.lexists(each):
+        for folder in (self.path, *self.path.parents):
+            if os.path.lexists(folder):
                 break
-            missing.append(each)
+            missing.append(folder)
         self.path.mkdir(parents=True, exist_ok=True)
         self._made = [*missing, *self._made]
 
     def _refuse_file_above(self) -> None:
         with self._usable("look into"):
-            above = (each for each in (self.path, *self.path.parents) if each.exists() and not each.is_dir())
+            above = (folder for folder in (self.path, *self.path.parents) if folder.exists() and not folder.is_dir())
             file = next(above, None)
         if file is not None:
             raise UsageError(f"{file} is a file, not a folder", hint=_HINT)
@@ -276,7 +276,7 @@ def opened(
 def free_backup_name(folder: Path) -> Path:
     """A free name for moving this folder aside: `<name>.bak-1` …"""
     for number in count(1):
-        found = folder.with_name(f"{folder.name}{BACKUP}{number}")
-        if not os.path.lexists(found):
-            return found
+        backup = folder.with_name(f"{folder.name}{BACKUP}{number}")
+        if not os.path.lexists(backup):
+            return backup
     raise AssertionError("numbers do not end")

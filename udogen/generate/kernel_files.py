@@ -154,12 +154,12 @@ def _kernels_of(backend: str, folder: Path, api: str, package: OpPackage, *, alo
 def _choose_language(name: str, chosen: dict[str, Path], common: Path) -> None:
     """Choose between C++ or OpenCL and Python: the kernel for the backend has precedence, then C++ or OpenCL."""
     in_python = chosen.get(f"{name}.py")
-    others = {each for each in (name, f"{name}.cl") if each in chosen}
+    others = {other for other in (name, f"{name}.cl") if other in chosen}
     if in_python is None or not others:
         return
-    is_special = in_python.parent != common and all(chosen[each].parent == common for each in others)
-    for each in others if is_special else {f"{name}.py"}:
-        del chosen[each]
+    is_special = in_python.parent != common and all(chosen[other].parent == common for other in others)
+    for other in others if is_special else {f"{name}.py"}:
+        del chosen[other]
 
 
 def _kernel(path: Path) -> bytes:
@@ -186,10 +186,10 @@ def kernel_sources(package: PackageLibrary) -> dict[Path, Path]:
     if folder.is_relative_to(Path.cwd()):
         folder = folder.relative_to(Path.cwd())
     originals = {}
-    own = {os.path.dirname(each) for each in package.sources}  # a folder may have the libraries of several backends
-    for path in (package.path / each for each in package.user_owned if os.path.dirname(each) in own):
+    own = {os.path.dirname(file) for file in package.sources}  # a folder may have the libraries of several backends
+    for path in (package.path / file for file in package.user_owned if os.path.dirname(file) in own):
         places = (*kernel_places(folder, package.backend, package.api or next(iter(HTP_APIS)), path.name), folder)
-        if source := next((each / path.name for each in places if (each / path.name).is_file()), None):
+        if source := next((place / path.name for place in places if (place / path.name).is_file()), None):
             originals[path] = source
     return originals
 

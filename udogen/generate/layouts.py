@@ -31,10 +31,10 @@ _REPLACED = ("Makefile", "makefiles/linux.mk")
 
 
 def _core(kind: str) -> UdoCore:
-    found = backends.KINDS[kind].udo
-    if found is None:
+    core = backends.KINDS[kind].udo
+    if core is None:
         raise UsageError(f"the UDO documentation has no {kind} backend", hint="generate it with --layout qnn")
-    return found
+    return core
 
 
 class _CoreFolder(NamedTuple):
@@ -54,7 +54,7 @@ class _CorePlacement(Placement):
     def __init__(self, folder: _CoreFolder, package: Iterable[_CoreFolder]) -> None:
         self._core, self._hidden = folder.core, f"{_SDK}/{folder.backend}"
         self._support = SUPPORT.format(backend=folder.backend)
-        self._package = [each.core for each in package]
+        self._package = [core_folder.core for core_folder in package]
 
     def own(self, path: str) -> str:
         if path in _REPLACED:
@@ -160,21 +160,22 @@ def _configs(source: Source) -> list[PlannedFile]:
 
 def _plan_snpe(by_backend: Mapping[str, OpPackage], source: Source) -> list[Plan]:
     package = next(iter(by_backend.values()))
-    folders = [each for name in by_backend for each in _folders(name, by_backend[name], source)]
-    made = [
-        backends.ALL[each.backend].contents(each.package, source, _CorePlacement(each, folders)) for each in folders
+    folders = [folder for name in by_backend for folder in _folders(name, by_backend[name], source)]
+    contents = [
+        backends.ALL[folder.backend].contents(folder.package, source, _CorePlacement(folder, folders))
+        for folder in folders
     ]
-    parts = [_parts(*pair) for pair in zip(folders, made, strict=True)]
+    parts = [_parts(*pair) for pair in zip(folders, contents, strict=True)]
     libraries = dict.fromkeys(
-        (each.core.core, part.library) for each, own in zip(folders, parts, strict=True) for part in own
+        (folder.core.core, part.library) for folder, own in zip(folders, parts, strict=True) for part in own
     )
     registration = _registration(package, by_backend, source, list(libraries))
-    made.append(registration)
+    contents.append(registration)
     parts.append((_reg_part(package, registration, chain.from_iterable(parts)),))
     folders.append(_CoreFolder(REGISTRATION.id, _core(REGISTRATION.id), (), package))
-    cores = [_core_view(*each) for each in zip(folders, parts, made, strict=True)]
+    cores = [_core_view(*of_core) for of_core in zip(folders, parts, contents, strict=True)]
     configs = _configs(source)
-    planned = chain(*(each.files for each in made), _build_files(package, source, cores), configs)
+    planned = chain(*(of_core.files for of_core in contents), _build_files(package, source, cores), configs)
     files = {file.path: file for file in planned}  # cores share some
     return [
         Plan(
@@ -182,7 +183,7 @@ def _plan_snpe(by_backend: Mapping[str, OpPackage], source: Source) -> list[Plan
             backend="udo",
             layout="snpe",
             libraries="libs",
-            configs=tuple(each.path for each in configs),
+            configs=tuple(file.path for file in configs),
             files=tuple(files[path] for path in sorted(files)),
             parts=tuple(chain(*parts)),
         )
@@ -202,17 +203,17 @@ def _build_files(package: OpPackage, source: Source, cores: Sequence[_CoreView])
     data = {
         "package": package,
         "config": source.label,
-        "reg": next(each for each in cores if each.registers),
-        "folders": [each.folder for each in cores if each.android and not each.registers],
+        "reg": next(core for core in cores if core.registers),
+        "folders": [core.folder for core in cores if core.android and not core.registers],
         **_root(cores),
     }
-    return [*_root_files(data), *chain(*(_core_files(each, data) for each in cores))]
+    return [*_root_files(data), *chain(*(_core_files(core, data) for core in cores))]
 
 
 # --- the libraries -------------------------------------------------------------------------------------------------
 
 
-def _parts(folder: _CoreFolder, made: Contents) -> tuple[Part, ...]:
+def _parts(folder: _CoreFolder, contents: Contents) -> tuple[Part, ...]:
     """The libraries of a core, named as in the documentation: with the op's name if each op has its own."""
     return tuple(
         replace(
@@ -221,11 +222,11 @@ def _parts(folder: _CoreFolder, made: Contents) -> tuple[Part, ...]:
             targets=tuple(row.id for row in folder.targets),
             makefile=f"{folder.core.folder}/Makefile",
         )
-        for part in made.parts
+        for part in contents.parts
     )
 
 
-def _reg_part(package: OpPackage, made: Contents, parts: Iterable[Part]) -> Part:
+def _reg_part(package: OpPackage, contents: Contents, parts: Iterable[Part]) -> Part:
     return Part(
         backend=REGISTRATION.id,
         library=_core(REGISTRATION.id).library.format(package.name),
@@ -233,7 +234,7 @@ def _reg_part(package: OpPackage, made: Contents, parts: Iterable[Part]) -> Part
         ops=tuple(dict.fromkeys(op for part in parts for op in part.ops)),
         targets=REGISTRATION.target_ids("snpe"),
         makefile=f"{_core(REGISTRATION.id).folder}/Makefile",
-        sources=tuple(file.path for file in made.files if file.path.endswith(".cpp")),
+        sources=tuple(file.path for file in contents.files if file.path.endswith(".cpp")),
     )
 
 
@@ -246,8 +247,8 @@ def _folders(backend: str, package: OpPackage, source: Source) -> list[_CoreFold
     if source.version_folders and versions:
         own = [core._replace(folder=f"{VERSION_FOLDER}{row.arch.upper()}") for row in versions]
         return [
-            _CoreFolder(backend, each, (*(others if each is own[0] else ()), row), package)
-            for each, row in zip(own, versions, strict=True)
+            _CoreFolder(backend, of_version, (*(others if of_version is own[0] else ()), row), package)
+            for of_version, row in zip(own, versions, strict=True)
         ]
     if core.one_library:
         versions = versions[:1]  # the library for the oldest version runs on the others
@@ -257,12 +258,12 @@ def _folders(backend: str, package: OpPackage, source: Source) -> list[_CoreFold
 # --- views for templates ----------------------------------------------------------------------------------------------
 
 
-def _core_view(folder: _CoreFolder, parts: Sequence[Part], made: Contents) -> _CoreView:
+def _core_view(folder: _CoreFolder, parts: Sequence[Part], contents: Contents) -> _CoreView:
     backend, core, _, package = folder
     kind, part = backends.KINDS[backend], parts[0]
     hidden = f"{_SDK}/{backend}"
     rows = [targets.UDO[name] for name in part.targets]
-    of_all = [path for path in part.sources if all(path in each.sources for each in parts)]
+    of_all = [path for path in part.sources if all(path in library.sources for library in parts)]
     return _CoreView(
         backend=backend,
         folder=core.folder,
@@ -273,11 +274,11 @@ def _core_view(folder: _CoreFolder, parts: Sequence[Part], made: Contents) -> _C
         runtime=core.loaded_with,
         sources=tuple(of_all),
         op_sources=tuple(
-            _OpSources(each.op, " ".join(path for path in each.sources if path not in of_all))
-            for each in parts
-            if each.op
+            _OpSources(library.op, " ".join(path for path in library.sources if path not in of_all))
+            for library in parts
+            if library.op
         ),
-        include_folders=_include_folders(kind, core, hidden, made),
+        include_folders=_include_folders(kind, core, hidden, contents),
         android=core.android,
         own_makefile=core.own_makefile,
         build_files="jni" if kind.registration else f"{core.folder}/makefiles",
@@ -285,20 +286,22 @@ def _core_view(folder: _CoreFolder, parts: Sequence[Part], made: Contents) -> _C
         registers=kind.registration,
         udo_root=names.make_path(package.snpe_udo_root) if kind.registration else "",
         api=f"{hidden}/htp_core.mk" if part.api == "core" else "",
-        architectures=tuple(each for each in architectures_of(backend) if each.name in [row.arch for row in rows]),
+        architectures=tuple(arch for arch in architectures_of(backend) if arch.name in [row.arch for row in rows]),
         goals=tuple(goal for row in rows for goal in _goals(row, core, parts)),
         first=rows[0].id,
     )
 
 
-def _include_folders(kind: Kind, core: UdoCore, hidden: str, made: Contents) -> tuple[str, ...]:
+def _include_folders(kind: Kind, core: UdoCore, hidden: str, contents: Contents) -> tuple[str, ...]:
     """A core's include folders: its own, the hidden ones, and those of other cores with shared files."""
     if kind.registration:
         return ("include", "include/utils")
-    others = (each.udo.folder for each in backends.ALL.values() if each.udo is not None)
+    others = (backend.udo.folder for backend in backends.ALL.values() if backend.udo is not None)
     roots = dict.fromkeys((core.folder, hidden, _SDK, *others))
-    found = [f"{root}/{each}" for root in roots for each in ("include", "src/utils") if f"{root}/{each}" != _HEADERS]
-    return tuple(each for each in found if any(file.path.startswith(f"{each}/") for file in made.files))
+    folders = [
+        f"{root}/{below}" for root in roots for below in ("include", "src/utils") if f"{root}/{below}" != _HEADERS
+    ]
+    return tuple(folder for folder in folders if any(file.path.startswith(f"{folder}/") for file in contents.files))
 
 
 _HEADERS = f"{_SDK}/include"  # of QNN and SNPE, searched after those of an installed SDK
@@ -307,8 +310,8 @@ _HEADERS = f"{_SDK}/include"  # of QNN and SNPE, searched after those of an inst
 def _kernels(kind: Kind, core: UdoCore, part: Part, hidden: str) -> tuple[str, ...]:
     """OpenCL files that are built into a library; the user's may be missing."""
     texts = kind.kernel_texts if isinstance(kind, Backend) else ()
-    made = (text.format(utils=hidden, folder=core.folder, op=op) for text in texts for op in part.ops)
-    return tuple(dict.fromkeys(made))
+    paths = (text.format(utils=hidden, folder=core.folder, op=op) for text in texts for op in part.ops)
+    return tuple(dict.fromkeys(paths))
 
 
 def _goals(row: Target, core: UdoCore, parts: Sequence[Part]) -> list[_Goal]:
@@ -344,8 +347,8 @@ def _groups(offered: Mapping[str, _CoreView]) -> list[_Group]:
     """The documented groups of targets for which the package has cores."""
     listed = []
     for name, targets_of in targets.GROUPS["snpe"].items():
-        members = [_DEVICE.get(each, each) for each in targets_of if each in offered or each in _DEVICE]
-        own = [each for each in members if not each.startswith(("reg_", "$"))]
+        members = [_DEVICE.get(member, member) for member in targets_of if member in offered or member in _DEVICE]
+        own = [member for member in members if not member.startswith(("reg_", "$"))]
         if name not in offered and name != "all" and (own or name.startswith(("reg", "all"))):
             listed.append(_Group(name, " ".join(members)))
     return listed
@@ -359,10 +362,10 @@ def _root(cores: Sequence[_CoreView]) -> dict[str, object]:
     lines = []
     for name, core in offered.items():
         row = targets.UDO[name]
-        first = [_DEVICE.get(each, each) for each in groups.get(name, ()) if each != name]
-        made = [f"libs/{each}/{core.library.removesuffix('.so')}{row.ending}.so" for each in row.folders]
+        first = [_DEVICE.get(member, member) for member in groups.get(name, ()) if member != name]
+        libraries = [f"libs/{folder}/{core.library.removesuffix('.so')}{row.ending}.so" for folder in row.folders]
         gap = " " * (wide - len(name))
-        lines.append(_RootTarget(name, gap, " or ".join(made), f"{core.folder}/Makefile", " ".join(first)))
+        lines.append(_RootTarget(name, gap, " or ".join(libraries), f"{core.folder}/Makefile", " ".join(first)))
     listed = _groups(offered)
     return {"targets": lines, "groups": listed, "names": " ".join([*offered, *(group.name for group in listed)])}
 

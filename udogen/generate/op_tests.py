@@ -38,15 +38,15 @@ def files(packages: Sequence[OpPackage], known: Mapping[str, KnownTests]) -> lis
     configs = list(dict.fromkeys(op.config for op in ops))
     ops = [op._replace(config="") for op in ops] if len(configs) == 1 else ops
     data = {
-        "package": ", ".join(dict.fromkeys(each.name for each in packages)),
+        "package": ", ".join(dict.fromkeys(package.name for package in packages)),
         "config": configs[0] if len(configs) == 1 else "",
         "ops": ops,
         "unwritten": [op for op in ops if op.is_own],
     }
-    made = [PlannedFile(FILE, template="tests/op_tests.toml.mako", data=data, user_owned=True)]
+    planned = [PlannedFile(FILE, template="tests/op_tests.toml.mako", data=data, user_owned=True)]
     if data["unwritten"]:
-        made.append(PlannedFile(REFERENCES, template="tests/reference.py.mako", data=data, user_owned=True))
-    return made
+        planned.append(PlannedFile(REFERENCES, template="tests/reference.py.mako", data=data, user_owned=True))
+    return planned
 
 
 def write(
@@ -77,11 +77,11 @@ class _TestedOp(NamedTuple):
 def run_arguments(op: Op, folder: str, shapes: Mapping[str, Sequence[int]] | None = None) -> list[str]:
     """The arguments of `udogen` for one execution of an op on random numbers, with these or fitting shapes."""
     words, usual = ["run", "op", folder, op.name], shapes_of(op.inputs)
-    for each in op.inputs:
-        if shapes and each.name in shapes:
-            words += ["--input", f"{each.name}={'x'.join(map(str, shapes[each.name]))}"]
-        elif each.mandatory:
-            words += ["--input", f"{each.name}={(usual or shapes_of([each]) or ['1'])[-1]}"]
+    for tensor in op.inputs:
+        if shapes and tensor.name in shapes:
+            words += ["--input", f"{tensor.name}={'x'.join(map(str, shapes[tensor.name]))}"]
+        elif tensor.mandatory:
+            words += ["--input", f"{tensor.name}={(usual or shapes_of([tensor]) or ['1'])[-1]}"]
     for param in op.params:
         if param.mandatory and param.default is None:
             words += ["--param", f"{param.name}={example_value(param)}"]
@@ -90,7 +90,7 @@ def run_arguments(op: Op, folder: str, shapes: Mapping[str, Sequence[int]] | Non
 
 def _view(op: Op, known: KnownTests) -> _TestedOp:
     function = snake_case(op.name)
-    answer = " and ".join(f"`{each.name}`" for each in op.outputs) or "nothing"
+    answer = " and ".join(f"`{output.name}`" for output in op.outputs) or "nothing"
     todo = f'raise NotImplementedError("write what {op.name} computes, and return {answer}")'
     return _TestedOp(
         name=toml_text(op.name),
@@ -100,7 +100,7 @@ def _view(op: Op, known: KnownTests) -> _TestedOp:
         is_own=not known.reference,
         signature=_signature(op),
         body=known.body or todo,
-        params=", ".join(_param(each) for each in op.params),
+        params=", ".join(_param(param) for param in op.params),
         shapes=", ".join(json.dumps(shape) for shape in shapes_of(op.inputs)),
         cases=known.cases,
     )
@@ -114,9 +114,9 @@ def snake_case(name: str) -> str:
 
 def _signature(op: Op) -> str:
     """Inputs by position, parameters by name; `**params` if a name is not valid in Python."""
-    inputs = [_identifier(each.name, f"input_{number}") for number, each in enumerate(op.inputs)]
-    params = [each.name for each in op.params]
-    named = all(each.isidentifier() and not keyword.iskeyword(each) and each not in inputs for each in params)
+    inputs = [_identifier(tensor.name, f"input_{number}") for number, tensor in enumerate(op.inputs)]
+    params = [param.name for param in op.params]
+    named = all(name.isidentifier() and not keyword.iskeyword(name) and name not in inputs for name in params)
     return ", ".join([*inputs, *(params if named else ["**params"])])
 
 
@@ -149,7 +149,7 @@ def _element(param: Tensor) -> str:
 
 def shapes_of(tensors: Sequence[Tensor]) -> list[str]:
     """Shapes that the ranks of all tensors allow."""
-    ranks = [set(each.rank.ranks) for each in tensors if each.rank.ranks]
+    ranks = [set(tensor.rank.ranks) for tensor in tensors if tensor.rank.ranks]
     if not ranks:
         return list(_OF_ANY_RANK)
-    return ["x".join(map(str, shape)) for shape in _SHAPES if all(len(shape) in each for each in ranks)]
+    return ["x".join(map(str, shape)) for shape in _SHAPES if all(len(shape) in allowed for allowed in ranks)]

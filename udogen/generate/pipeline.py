@@ -122,16 +122,16 @@ def generate(
     planned = _plan(packages, options, findings, log)
     before_writing()
     with _opened(planned, force=options.force, shared=options.dry_run, log=log) as folders:
-        found = [_compare(each, folders[each.path], options) for each in planned]
-        for each, memory in found if not options.dry_run else ():
-            folder = folders[each.folder]
-            if each.backup is not None:
-                folder.move_to_backup(each.backup)
-            write(folder, memory or Memory(folder), each.plan, each.rendered, each.changes)
+        compared = [_compare(package, folders[package.path], options) for package in planned]
+        for generated, memory in compared if not options.dry_run else ():
+            folder = folders[generated.folder]
+            if generated.backup is not None:
+                folder.move_to_backup(generated.backup)
+            write(folder, memory or Memory(folder), generated.plan, generated.rendered, generated.changes)
             if options.kernels is not None:
-                below = os.path.relpath(os.path.realpath(options.kernels), os.path.realpath(each.folder))
+                below = os.path.relpath(os.path.realpath(options.kernels), os.path.realpath(generated.folder))
                 folder.put(kernel_files.KERNELS, os.fsencode(below))
-    return [each for each, _ in found]
+    return [generated for generated, _ in compared]
 
 
 def _plan(packages: Sequence[OpPackage], options: GenerateOptions, findings: Findings, log: Say) -> list[_Planned]:
@@ -250,12 +250,12 @@ def _folder(out: Path, plan: Plan, *, alone: bool) -> Path:
 
 def _interface(options: GenerateOptions, package: OpPackage, by_backend: Iterable[str], log: Say) -> str:
     """HTP's interface: as chosen, else that of the existing package, else one that the installed SDK supports."""
-    if options.htp_api or not any(backends.ALL[each].interfaces for each in by_backend):
+    if options.htp_api or not any(backends.ALL[backend].interfaces for backend in by_backend):
         return options.htp_api
     out = options.out or Path(package.output_path or ".")
     for folder in (out / package.name, out / f"{package.name}{htp.BACKEND.suffix}") if not options.force else ():
-        found = read_manifest(folder) if os.path.isdir(folder) else None
-        if known := next((part.api for part in read_parts(found or {}) if part.api), ""):
+        manifest = read_manifest(folder) if os.path.isdir(folder) else None
+        if known := next((part.api for part in read_parts(manifest or {}) if part.api), ""):
             return known
     root = tools.environment().qnn_sdk_root
     old = sdks.has_no_qhpi(root)
@@ -271,9 +271,9 @@ def _interface(options: GenerateOptions, package: OpPackage, by_backend: Iterabl
 
 def _has_version_folders(folder: Path) -> bool:
     """Whether a UDO package has kernels in a folder for another version of DSP."""
-    own = {Path(core.folder).name for each in backends.ALL.values() if (core := each.udo) is not None}
-    found = folder.glob(f"{layouts.VERSION_FOLDER}V*/src/ops") if os.path.isdir(folder) else ()
-    return any(each.parent.parent.name not in own for each in found)
+    own = {Path(core.folder).name for backend in backends.ALL.values() if (core := backend.udo) is not None}
+    folders = folder.glob(f"{layouts.VERSION_FOLDER}V*/src/ops") if os.path.isdir(folder) else ()
+    return any(sources.parent.parent.name not in own for sources in folders)
 
 
 def _holds(folder: Path, plan: Plan) -> bool:
@@ -284,12 +284,12 @@ def _holds(folder: Path, plan: Plan) -> bool:
     return manifest is not None and (manifest.get("package"), manifest.get("backend")) == (plan.package, plan.backend)
 
 
-def stop_on_conflict(found: Sequence[Generated]) -> None:
+def stop_on_conflict(generated: Sequence[Generated]) -> None:
     """Raise, with all files, if udogen and the user changed the same lines."""
     details = [
-        f"{each.folder / change.path}: your version is kept; {change.note}"
-        for each in found
-        for change in each.conflicts
+        f"{package.folder / change.path}: your version is kept; {change.note}"
+        for package in generated
+        for change in package.conflicts
     ]
     if details:
         raise Conflict(
@@ -306,26 +306,31 @@ def _resolve(package: OpPackage, options: GenerateOptions, findings: Findings) -
     wanted = list(dict.fromkeys(options.backends)) or supported
     if not wanted and not findings.errors:
         _refuse_backends(package, findings)
-    found = {each: _resolve_one(package, each, options, findings, forced=each not in supported) for each in wanted}
-    if not options.backends and any(not faults.errors for _, faults in found.values()):
-        _drop_unsupported(package, found, findings)
-    for _, faults in found.values():
+    by_backend = {
+        backend: _resolve_one(package, backend, options, findings, forced=backend not in supported)
+        for backend in wanted
+    }
+    if not options.backends and any(not faults.errors for _, faults in by_backend.values()):
+        _drop_unsupported(package, by_backend, findings)
+    for _, faults in by_backend.values():
         findings.extend(faults.all())
-    return {backend: resolved for backend, (resolved, _) in found.items()}
+    return {backend: resolved for backend, (resolved, _) in by_backend.items()}
 
 
-def _drop_unsupported(package: OpPackage, found: dict[str, tuple[OpPackage, Findings]], findings: Findings) -> None:
+def _drop_unsupported(
+    package: OpPackage, by_backend: dict[str, tuple[OpPackage, Findings]], findings: Findings
+) -> None:
     """Remove backends that were not chosen and do not support the package; their errors become warnings."""
-    for backend, (_, faults) in tuple(found.items()):
+    for backend, (_, faults) in tuple(by_backend.items()):
         if not faults.errors:
             continue
-        findings.extend(each._replace(severity="warning") for each in faults.all())
+        findings.extend(fault._replace(severity="warning") for fault in faults.all())
         findings.warn(
             package.location,
             f"`{package.name}` is not generated for {backend.upper()}, which does not support it: see its warnings",
             f"correct the config, or remove {backend.upper()} from it; --backend {backend} makes them errors",
         )
-        del found[backend]
+        del by_backend[backend]
 
 
 def _refuse_backends(package: OpPackage, findings: Findings) -> None:
@@ -347,9 +352,9 @@ def _resolve_one(
             f"no op of `{package.name}` names the backend {backend.upper()}",
             f"all of them are generated for it, because of --backend {backend}",
         )
-    found = Findings()
-    resolved = resolve.for_backend(package, backend, found, forced=forced, layout=options.layout)
-    return resolved, found
+    faults = Findings()
+    resolved = resolve.for_backend(package, backend, faults, forced=forced, layout=options.layout)
+    return resolved, faults
 
 
 def _doubts(package: OpPackage, by_backend: Mapping[str, OpPackage], api: str) -> Iterator[tuple[object, str, str]]:
@@ -376,7 +381,7 @@ def _doubts(package: OpPackage, by_backend: Mapping[str, OpPackage], api: str) -
 
 def _warn_of_needed_inputs(by_backend: Mapping[str, OpPackage], findings: Findings) -> None:
     """Warn of optional inputs, which the C++ interface of HTP requires."""
-    for op in (op for name, each in by_backend.items() if backends.ALL[name].interfaces for op in each.ops):
+    for op in (op for name, resolved in by_backend.items() if backends.ALL[name].interfaces for op in resolved.ops):
         for tensor, needed in zip(op.inputs, op.with_all_inputs().inputs, strict=True):
             if needed.given and not tensor.given:
                 findings.warn(
@@ -429,10 +434,10 @@ def make_package(
     from udogen.build.make import build_package  # a sixth of the start-up of `udogen generate`, which builds nothing
 
     file = Path(config)
-    found = Path(kernels) if kernels is not None else file.parent / "kernels"
+    folder = Path(kernels) if kernels is not None else file.parent / "kernels"
     packages, findings = load([file])
-    options = GenerateOptions(Path(out), backends=(backend,), layout="qnn", kernels=found if found.is_dir() else None)
-    [made] = generate(packages, options, findings)
-    [package] = open_packages(made.folder)
+    options = GenerateOptions(Path(out), backends=(backend,), layout="qnn", kernels=folder if folder.is_dir() else None)
+    [generated] = generate(packages, options, findings)
+    [package] = open_packages(generated.folder)
     build_package(package, on_step=on_step)
     return package.path

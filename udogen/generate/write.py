@@ -77,11 +77,11 @@ class Memory:
     def _resume(self, unfinished: Mapping[str, object]) -> None:
         files, manifest = unfinished.get("files"), unfinished.get("manifest")
         new = manifest if isinstance(manifest, dict) else None
-        made = _checksums(new)
+        checksums = _checksums(new)
         begun = {path: row for path, row in (files if isinstance(files, dict) else {}).items() if _is_below(path)}
         self._begun = set(begun)
-        self._written = {path for path, row in begun.items() if path in made and self._is_written(row)}
-        self.checksums |= {path: made[path] for path in self._written}
+        self._written = {path for path, row in begun.items() if path in checksums and self._is_written(row)}
+        self.checksums |= {path: checksums[path] for path in self._written}
         self.skeletons = self.skeletons - self._written | _listed(new, "skeletons") & self._written
         self.mergeable |= _listed(new, "mergeable")
         self.manifest = self.manifest if new is None else new
@@ -94,9 +94,9 @@ class Memory:
         """The content that was last generated for this file; None without an exact copy."""
         if path not in self.checksums:
             return None
-        found = self._folder.read(f"{_NEXT}/{path}") if path in self._written else None
-        found = self._folder.read(f"{_LAST}/{path}") if found is None else found
-        return found if found is not None and self.is_last(path, found) else None
+        content = self._folder.read(f"{_NEXT}/{path}") if path in self._written else None
+        content = self._folder.read(f"{_LAST}/{path}") if content is None else content
+        return content if content is not None and self.is_last(path, content) else None
 
     def begin(self, manifest: Mapping[str, object], rendered: Mapping[str, bytes], changes: Sequence[Change]) -> None:
         """Record what will be written, before the first file is written."""
@@ -160,8 +160,8 @@ class Memory:
     def _is_written(self, row: object) -> bool:
         match row:
             case [str(file), str(key)] if _is_below(file):
-                found = self._folder.read(file)
-                return found is not None and content_key(found) == key
+                content = self._folder.read(file)
+                return content is not None and content_key(content) == key
         return False
 
 
@@ -258,44 +258,44 @@ def _fits(folder: PackageFolder, memory: Memory, plan: Plan) -> None:
 
 def _kernels_have_style(folder: PackageFolder, part: Part) -> bool:
     """Whether the folder's kernels were replaced by kernels for the interface of `part`, which allows it to change."""
-    found = [folder.read(path) for path in part.sources if PurePosixPath(path).parent.name == "ops"]
-    return bool(found) and all(vendor.style(part.backend, text or b"") == part.api for text in found)
+    kernels = [folder.read(path) for path in part.sources if PurePosixPath(path).parent.name == "ops"]
+    return bool(kernels) and all(vendor.style(part.backend, text or b"") == part.api for text in kernels)
 
 
 def _change(folder: PackageFolder, memory: Memory, file: PlannedFile, new: bytes, *, keep: bool) -> Change:
     path = file.path
-    found = folder.read(path)
-    if found is None:
+    current = folder.read(path)
+    if current is None:
         removed = "it was removed" if file.user_owned and path in memory.checksums else ""
         return Change(path, "created", None, new, removed)
-    if found == new:
-        return Change(path, "unchanged", found, found)
-    if memory.is_last(path, found) and not keep:
-        return Change(path, "updated", found, new)
+    if current == new:
+        return Change(path, "unchanged", current, current)
+    if memory.is_last(path, current) and not keep:
+        return Change(path, "updated", current, new)
     if file.replaces:
-        old = next(each for each in _old_names(path) if folder.read(each) in (None, found))
-        return Change(path, "replaced", found, new, f"the new kernel has another style; your old one is {old}", old)
+        old = next(name for name in _old_names(path) if folder.read(name) in (None, current))
+        return Change(path, "replaced", current, new, f"the new kernel has another style; your old one is {old}", old)
     if file.user_owned:
-        return Change(path, "kept", found, found, "yours")
+        return Change(path, "kept", current, current, "yours")
     if memory.is_last(path, new):
         waits = f"; {_beside(path)} is still to be merged" if folder.exists(_beside(path)) else ""
-        return Change(path, "kept", found, found, f"you edited it, and the generated file is the same{waits}")
+        return Change(path, "kept", current, current, f"you edited it, and the generated file is the same{waits}")
     last = memory.last(path) if file.merges else None
-    merged = None if last is None else merge(last, new, found)
+    merged = None if last is None else merge(last, new, current)
     if merged is None:
         note = f"the generated one is {_beside(path)}; merge them, then remove it"
-        return Change(path, "conflict", found, found, note, _beside(path))
-    return Change(path, "merged", found, merged, "your edits and the generated ones")
+        return Change(path, "conflict", current, current, note, _beside(path))
+    return Change(path, "merged", current, merged, "your edits and the generated ones")
 
 
 def _leave(folder: PackageFolder, memory: Memory, path: str) -> Change | None:
     """The removal of a file that is no longer generated, unless the user edited it; None if it is gone."""
-    found = folder.read(path)
-    if found is None:
+    current = folder.read(path)
+    if current is None:
         return None
-    if memory.is_last(path, found):
-        return Change(path, "removed", found, None)
-    return Change(path, "orphaned", found, found, "no longer generated; kept, as you edited it")
+    if memory.is_last(path, current):
+        return Change(path, "removed", current, None)
+    return Change(path, "orphaned", current, current, "no longer generated; kept, as you edited it")
 
 
 def _skeletons(plan: Plan) -> set[str]:
@@ -314,14 +314,14 @@ def _old_names(path: str) -> Iterator[str]:
 
 
 def _checksums(manifest: Mapping[str, object] | None) -> dict[str, str]:
-    found = (manifest or {}).get("files")
-    rows = found.items() if isinstance(found, dict) else ()
+    checksums = (manifest or {}).get("files")
+    rows = checksums.items() if isinstance(checksums, dict) else ()
     return {path: key for path, key in rows if _is_below(path) and isinstance(key, str)}
 
 
 def _listed(manifest: Mapping[str, object] | None, key: str) -> set[str]:
-    found = (manifest or {}).get(key)
-    return {path for path in found if isinstance(path, str) and _is_below(path)} if isinstance(found, list) else set()
+    listed = (manifest or {}).get(key)
+    return {path for path in listed if isinstance(path, str) and _is_below(path)} if isinstance(listed, list) else set()
 
 
 def _is_below(path: str) -> bool:
@@ -351,7 +351,7 @@ def _manifest(plan: Plan, rendered: Mapping[str, bytes]) -> dict[str, object]:
 def merge(last: bytes, new: bytes, edited: bytes) -> bytes | None:
     """The user's version of a file merged with the new one; None if both changed the same lines."""
     try:
-        base, new_lines, theirs = (each.decode("utf-8").splitlines(True) for each in (last, new, edited))
+        base, new_lines, theirs = (version.decode("utf-8").splitlines(True) for version in (last, new, edited))
     except UnicodeDecodeError:
         return None
     out: list[str] = []
@@ -374,16 +374,16 @@ def _agreements(base: list[str], new_lines: list[str], theirs: list[str]) -> lis
 
     in_new = SequenceMatcher(None, base, new_lines, autojunk=False).get_matching_blocks()
     in_theirs = SequenceMatcher(None, base, theirs, autojunk=False).get_matching_blocks()
-    found = []
+    agreements = []
     first = second = 0
     while first < len(in_new) and second < len(in_theirs):
         a, b = in_new[first], in_theirs[second]
         start, end = max(a.a, b.a), min(a.a + a.size, b.a + b.size)
         if start < end:
-            found.append((start, a.b + start - a.a, b.b + start - b.a, end - start))
+            agreements.append((start, a.b + start - a.a, b.b + start - b.a, end - start))
         if a.a + a.size <= b.a + b.size:
             first += 1
         else:
             second += 1
-    found.append((len(base), len(new_lines), len(theirs), 0))
-    return found
+    agreements.append((len(base), len(new_lines), len(theirs), 0))
+    return agreements

@@ -16,7 +16,7 @@ _PLAIN = frozenset(" .,:;=()/-[]|+*_?")  # beside letters and digits; all else i
 
 
 @dataclass(frozen=True)
-class Node:
+class ShownNode:
     """An op or a tensor: `kind` is op, custom, input, output or static."""
 
     id: str
@@ -38,7 +38,7 @@ class Section:
     """A graph, or an op with its tensors."""
 
     title: str
-    nodes: tuple[Node, ...]
+    nodes: tuple[ShownNode, ...]
     edges: tuple[Edge, ...] = ()
     note: str = ""
 
@@ -110,7 +110,7 @@ def config_view(packages: Sequence[OpPackage], name: str) -> GraphView:
 def _op_section(op: Op, package: OpPackage) -> Section:
     rows = (op.name, " ".join(op.backends) or "no backend", *map(_param, op.params))
     sides = [
-        Node(
+        ShownNode(
             f"{tensor.role} {tensor.name}",
             "static" if tensor.static else tensor.role,
             (tensor.name, *_facts(tensor, op, package)),
@@ -118,7 +118,7 @@ def _op_section(op: Op, package: OpPackage) -> Section:
         for tensor in (*op.inputs, *op.outputs)
     ]
     edges = [Edge(node.id, "op") if node.id.startswith("input ") else Edge("op", node.id) for node in sides]
-    return Section(f"{package.name}::{op.name}", (Node("op", "op", rows), *sides), tuple(edges))
+    return Section(f"{package.name}::{op.name}", (ShownNode("op", "op", rows), *sides), tuple(edges))
 
 
 def _param(param: Tensor) -> str:
@@ -166,13 +166,13 @@ def _graph_section(graph: GraphInfo, backend: str) -> Section:
     kinds = {"input": graph.inputs, "static": graph.updateable, "output": graph.outputs}
     nodes = [_graph_tensor(tensor, kind) for kind, tensors in kinds.items() for tensor in tensors]
     edges = [Edge("graph", node.id) if node.kind == "output" else Edge(node.id, "graph") for node in nodes]
-    return Section(f"graph {graph.name}", (Node("graph", "op", tuple(rows)), *nodes), tuple(edges))
+    return Section(f"graph {graph.name}", (ShownNode("graph", "op", tuple(rows)), *nodes), tuple(edges))
 
 
-def _graph_tensor(tensor: TensorInfo, kind: str) -> Node:
+def _graph_tensor(tensor: TensorInfo, kind: str) -> ShownNode:
     sizes = zip(tensor.shape, tensor.dims, strict=True)
     shape = shape_or_word([f"{most}?" if size is None else size for most, size in sizes])  # 4?: may change
     word = "updateable" if kind == "static" else kind
     quant = describe_quantization(tensor.quant) if tensor.quant else ""
     lines = (tensor.name, f"{word}: {tensor.dtype} {shape}", quant)
-    return Node(f"{kind} {tensor.id}", kind, tuple(filter(None, lines)))
+    return ShownNode(f"{kind} {tensor.id}", kind, tuple(filter(None, lines)))

@@ -70,19 +70,11 @@ def include(request: Request, report: Report) -> str:
     if report.not_on_gpu:
         return render_template(REFUSED, {"op": request.op, "refusal": cpp_string(report.not_on_gpu)})
     by_types = _by_types(report)
-    variants = {each.name(request.prefix): each for row in by_types.values() for each in row.values()}
-    functions = {name: _Function(name, ", ".join(_parameters(request, each))) for name, each in variants.items()}
-    last = [functions[name] for name, variant in variants.items() if variant.last]
-    called = list(functions.values())
-    if report.table:
-        called.append(_Function(f"{request.prefix}_table", ", ".join(["void*", *["udo::halide::Buffer*"] * 3])))
-    endings = ("", "_aligned") if _may_be_aligned(request, report) else ("",)
-    by_function = {each.function: [row for row in report.launches if row.function == each.function]
-                   for each in report.launches}  # fmt: skip
+    by_function = {launch.function: [row for row in report.launches if row.function == launch.function]
+                   for launch in report.launches}  # fmt: skip
     data = {
         "op": request.op,
-        "functions": [_Function(name + ending, parameters) for name, parameters in called for ending in endings],
-        "small": last if report.auto else (),
+        **_functions(request, report, [variant for row in by_types.values() for variant in row.values()]),
         "lines": [_Lines(name, _numbers(numbers)) for name, numbers in report.lines.items()],
         "table": _table(request, report, by_types) if report.table else None,
         "gpu": request.machine.gpu,
@@ -94,6 +86,20 @@ def include(request: Request, report: Report) -> str:
         "choices": [_choice(request, report, types, by_last) for types, by_last in by_types.items()],
     }
     return render_template(TEMPLATE, data)
+
+
+def _functions(request: Request, report: Report, variants: Sequence[KernelVariant]) -> dict[str, Sequence[_Function]]:
+    """The functions that are declared, and those for small tensors, by their names in the template."""
+    by_name = {variant.name(request.prefix): variant for variant in variants}
+    functions = {name: _Function(name, ", ".join(_parameters(request, variant))) for name, variant in by_name.items()}
+    declared = list(functions.values())
+    if report.table:
+        declared.append(_Function(f"{request.prefix}_table", ", ".join(["void*", *["udo::halide::Buffer*"] * 3])))
+    endings = ("", "_aligned") if _may_be_aligned(request, report) else ("",)
+    return {
+        "functions": [_Function(name + ending, parameters) for name, parameters in declared for ending in endings],
+        "small": [functions[name] for name, variant in by_name.items() if variant.last] if report.auto else (),
+    }
 
 
 def _by_types(report: Report) -> dict[tuple[str, ...], dict[bool, KernelVariant]]:

@@ -6,6 +6,7 @@ import re
 import sys
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -34,18 +35,118 @@ def compiled_wrongly(loops: str) -> str:
     one that changes their width; of a product that fills no vector, and where it narrows one vector, it loses the odd
     ones.
     """
-    for result, lanes, name, given in _OPERATION.findall(loops):
-        bits, given_bits = (int(lanes) * int(each.strip("uint") or 0) for each in (result, given))
-        if name == "widening_shift_right" and result.endswith("32") and bits > _VECTOR:  # what has 8 bits is in order
-            return "a shift of widened numbers"
-        if name == "saturating_cast" and result[0] == "i" and given[:1] == "u" and given_bits > _VECTOR:
-            return "a saturating cast of widened numbers"
-        if name == "widening_mul" and result == "uint16" and bits < _VECTOR:
-            return "a product of bytes"
+    for operation in _OPERATION.findall(loops):
+        if reason := _operation_compiled_wrongly(*operation):
+            return reason
     for saturated, narrowed, bits, of_words, word in _NARROWED.findall(loops):
         if int(saturated or narrowed or of_words) * int(bits or word) % (2 * _VECTOR):
             return "a narrowing shift"
     return ""
+
+
+def _operation_compiled_wrongly(result: str, lanes: str, name: str, operand: str) -> str:
+    """Why an operation that widens or saturates is compiled wrongly, by its types; empty if it is not."""
+    bits, operand_bits = (int(lanes) * int(dtype.strip("uint") or 0) for dtype in (result, operand))
+    if name == "widening_shift_right" and result.endswith("32") and bits > _VECTOR:  # what has 8 bits is in order
+        return "a shift of widened numbers"
+    if name == "saturating_cast" and result[0] == "i" and operand[:1] == "u" and operand_bits > _VECTOR:
+        return "a saturating cast of widened numbers"
+    if name == "widening_mul" and result == "uint16" and bits < _VECTOR:
+        return "a product of bytes"
+    return ""
+
+
+@dataclass
+class _Operators:
+    """The operators of expressions in a kernel for HVX; each has the usual result, and what to return instead."""
+
+    lanes: int
+    length: Any  # of a tensor; None: Halide may know the ranges of numbers
+    in_floats: bool
+    data: Collection[str]  # functions whose elements are numbers and not indices
+    is_inside: bool = False  # the operators inside of one of these are the usual ones
+
+    def rows(self) -> list[tuple[Any, str, Any]]:
+        """The rows of `replaced`."""
+        ways = {"mul": self.product, "rmul": self.product, "truediv": self.quotient, "rtruediv": self.quotient,
+                "floordiv": self.quotient, "rshift": self.shifted, "mod": self.remainder}  # fmt: skip
+        return [
+            (
+                kind,
+                f"__{name}__",
+                self.operator(getattr(kind, f"__{name}__"), way, swapped=name in ("rmul", "rtruediv")),
+            )
+            for kind in _KINDS
+            for name, way in ways.items()
+        ]
+
+    def operator(
+        self, method: Callable[[Any, Any], Any], way: Callable[[Any, Any, Any], Any], *, swapped: bool
+    ) -> Callable[[Any, Any], Any]:
+        """A method that calls the usual one, and then `way`."""
+
+        def both(a: Any, b: Any) -> Any:
+            usual = method(a, b)
+            if self.is_inside or usual is NotImplemented:
+                return usual
+            self.is_inside = True
+            try:
+                return way(usual, b, a) if swapped else way(usual, a, b)
+            finally:
+                self.is_inside = False
+
+        return both
+
+    def unknown(self, number: hl.Expr) -> hl.Expr:
+        """The same number, of which Halide does not know the range."""
+        return hl.select(self.length > _MOST, hl.cast(number.type(), self.length), number)
+
+    def is_data(self, usual: Any, a: Any) -> bool:
+        """Whether an operand of 32 bits is a number and not an index."""
+        if self.length is None or usual.type().is_float() or usual.type().bits() != 32:
+            return False
+        return bool(set(_CALL.findall(str(_expr(a)))) & set(self.data))
+
+    def quotient(self, usual: Any, a: Any, b: Any) -> Any:
+        if usual.type() == hl.Float(32):
+            if not self.in_floats:
+                return usual
+            is_number = isinstance(b, int | float) and b != 0
+            factor = hl.f32(1.0 / b) if is_number else inverse(hl.cast(hl.Float(32), b))
+            return hl.cast(hl.Float(32), a) * factor
+        number = _number(b)
+        if number & (number - 1) == 0 < number:
+            return self.shifted(usual, a, number.bit_length() - 1)
+        return self.in_16_bits(usual, a, b, lambda a, b: a / b)
+
+    def remainder(self, usual: Any, a: Any, b: Any) -> Any:
+        return self.in_16_bits(usual, a, b, lambda a, b: hl.select(b == 0, hl.i16(0), a - a / b * b))
+
+    def in_16_bits(self, usual: Any, a: Any, b: Any, do: Callable[[Any, Any], Any]) -> Any:
+        """Halide divides bytes by multiplying them."""
+        of = usual.type()
+        if of not in (hl.UInt(8), hl.Int(8)) or 16 * self.lanes >= _VECTOR:
+            return usual
+        return hl.cast(of, do(hl.cast(hl.Int(16), a), hl.cast(hl.Int(16), b)))
+
+    def shifted(self, usual: Any, a: Any, amount: Any) -> Any:
+        number = _number(amount)
+        if number < 1 or not self.is_data(usual, a):
+            return usual
+        shift = _expr(a) >> self.unknown(hl.u32(number))
+        if 32 * self.lanes > _VECTOR:
+            return shift
+        return shift + self.unknown(hl.cast(usual.type(), 0))  # not to be narrowed with it
+
+    def product(self, usual: Any, a: Any, b: Any) -> Any:
+        of = usual.type()
+        is_narrow = of in (hl.UInt(8), hl.Int(8), hl.UInt(16)) and of.bits() * self.lanes < _VECTOR
+        if is_narrow and self.length is None:
+            return hl.cast(of, hl.cast(hl.Int(16), a) * hl.cast(hl.Int(16), b))
+        if is_narrow or (32 * self.lanes <= _VECTOR and (self.is_data(usual, a) or self.is_data(usual, b))):
+            wide = hl.Int(32) if of.bits() < 32 else of
+            return hl.cast(of, (hl.cast(wide, a) + self.unknown(hl.cast(wide, 0))) * hl.cast(wide, b))
+        return usual
 
 
 @contextmanager
@@ -59,75 +160,7 @@ def operators(
     unsigned to signed numbers become selections.  With the `length` of a tensor, Halide does not know the ranges of
     numbers, and narrows none; `data` are the functions whose elements are numbers and not indices.
     """
-
-    def unknown(number: hl.Expr) -> hl.Expr:
-        return hl.select(length > _MOST, hl.cast(number.type(), length), number)
-
-    def is_data(found: Any, a: Any) -> bool:
-        if length is None or found.type().is_float() or found.type().bits() != 32:
-            return False
-        return bool(set(_CALL.findall(str(_expr(a)))) & set(data))
-
-    def quotient(found: Any, a: Any, b: Any) -> Any:
-        if found.type() == hl.Float(32):
-            if not in_floats:
-                return found
-            is_number = isinstance(b, int | float) and b != 0
-            factor = hl.f32(1.0 / b) if is_number else inverse(hl.cast(hl.Float(32), b))
-            return hl.cast(hl.Float(32), a) * factor
-        number = _number(b)
-        if number & (number - 1) == 0 < number:
-            return shifted(found, a, number.bit_length() - 1)
-        return in_16_bits(found, a, b, lambda a, b: a / b)
-
-    def remainder(found: Any, a: Any, b: Any) -> Any:
-        return in_16_bits(found, a, b, lambda a, b: hl.select(b == 0, hl.i16(0), a - a / b * b))
-
-    def in_16_bits(found: Any, a: Any, b: Any, do: Callable[[Any, Any], Any]) -> Any:
-        """Halide divides bytes by multiplying them."""
-        of = found.type()
-        if of not in (hl.UInt(8), hl.Int(8)) or 16 * lanes >= _VECTOR:
-            return found
-        return hl.cast(of, do(hl.cast(hl.Int(16), a), hl.cast(hl.Int(16), b)))
-
-    def shifted(found: Any, a: Any, amount: Any) -> Any:
-        number = _number(amount)
-        if number < 1 or not is_data(found, a):
-            return found
-        made = _expr(a) >> unknown(hl.u32(number))
-        return made if 32 * lanes > _VECTOR else made + unknown(hl.cast(found.type(), 0))  # not to be narrowed with it
-
-    def product(found: Any, a: Any, b: Any) -> Any:
-        of = found.type()
-        is_narrow = of in (hl.UInt(8), hl.Int(8), hl.UInt(16)) and of.bits() * lanes < _VECTOR
-        if is_narrow and length is None:
-            return hl.cast(of, hl.cast(hl.Int(16), a) * hl.cast(hl.Int(16), b))
-        if is_narrow or (32 * lanes <= _VECTOR and (is_data(found, a) or is_data(found, b))):
-            wide = hl.Int(32) if of.bits() < 32 else of
-            return hl.cast(of, (hl.cast(wide, a) + unknown(hl.cast(wide, 0))) * hl.cast(wide, b))
-        return found
-
-    ways = {"mul": product, "rmul": product, "truediv": quotient, "rtruediv": quotient, "floordiv": quotient,
-            "rshift": shifted, "mod": remainder}  # fmt: skip
-    is_inside = False  # the operators of a way are the usual ones
-
-    def operator(kind: Any, name: str, way: Callable[[Any, Any, Any], Any]) -> tuple[Any, str, Any]:
-        method = getattr(kind, name)
-
-        def both(a: Any, b: Any) -> Any:
-            nonlocal is_inside
-            found = method(a, b)
-            if is_inside or found is NotImplemented:
-                return found
-            is_inside = True
-            try:
-                return way(found, b, a) if name in ("__rmul__", "__rtruediv__") else way(found, a, b)
-            finally:
-                is_inside = False
-
-        return kind, name, both
-
-    rows = [operator(kind, f"__{name}__", way) for kind in _KINDS for name, way in ways.items()]
+    rows = _Operators(lanes, length, in_floats, data).rows()
     rows += [(hl, name, partial(_saturated, getattr(hl, name))) for name in _SATURATING]
     with replaced(rows, file):
         yield

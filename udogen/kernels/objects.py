@@ -201,30 +201,43 @@ def _locked(folder: Path) -> Iterator[None]:
 
 
 def _request(kernels: PythonKernels, op: Op, file: Path, machine: str) -> Request:
-    tensors = [*op.inputs, *(each for each in op.params if not each.is_scalar), *op.outputs]
-    refused = {identifier(each.name): "repeated" for each in tensors if each.repeated}
-    texts = [each for each in op.params if any(one.kind == "string" for one in each.datatypes)]
-    refused |= {identifier(each.name): "a text" for each in texts}
-    others = [each for each in tensors if each not in texts and not _types(each, kernels.backend)]
-    refused |= {identifier(each.name): f"of {' or '.join(row.name for row in each.datatypes)}" for each in others}
+    tensors = [*op.inputs, *(param for param in op.params if not param.is_scalar), *op.outputs]
+    scalars = [param for param in op.params if param.is_scalar and not _is_text(param)]
+    refused = {identifier(tensor.name): what for tensor in (*tensors, *op.params)
+               if (what := _refused(tensor, kernels.backend))}  # fmt: skip
     return Request(
         file=str(file.resolve()),
         op=op.name,
         prefix=f"{kernels.package}_{op.name}",
-        tensors=tuple(_port(each, kernels.backend) for each in tensors if identifier(each.name) not in refused),
-        scalars={
-            identifier(each.name): "f32" if any(one.kind == "float" for one in each.datatypes) else "i32"
-            for each in op.params
-            if each.is_scalar and each not in texts
-        },
+        tensors=tuple(_port(tensor, kernels.backend) for tensor in tensors if identifier(tensor.name) not in refused),
+        scalars={identifier(scalar.name): _type_of_scalar(scalar) for scalar in scalars},
         refused=refused,
         machine=machines_of(kernels.backend)[machine],
         defaults={
-            identifier(each.name): float(each.default)
-            for each in op.params
-            if each.is_scalar and isinstance(each.default, bool | int | float)
+            identifier(scalar.name): float(scalar.default)
+            for scalar in scalars
+            if isinstance(scalar.default, bool | int | float)
         },
     )
+
+
+def _is_text(param: Tensor) -> bool:
+    return param.role == "param" and any(datatype.kind == "string" for datatype in param.datatypes)
+
+
+def _refused(tensor: Tensor, backend: str) -> str:
+    """What a tensor or parameter is that kernels in Python do not take; empty if they do."""
+    if _is_text(tensor):
+        return "a text"
+    if tensor.is_scalar:
+        return ""
+    if not _types(tensor, backend):
+        return f"of {' or '.join(datatype.name for datatype in tensor.datatypes)}"
+    return "repeated" if tensor.repeated else ""
+
+
+def _type_of_scalar(param: Tensor) -> str:
+    return "f32" if any(datatype.kind == "float" for datatype in param.datatypes) else "i32"
 
 
 def _types(tensor: Tensor, backend: str) -> tuple[str, ...]:

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from udogen.errors import UsageError
-from udogen.inspect.graph import Edge, GraphView, Node, Section, shape_or_word
-from udogen.onnx.models.model import Attribute, OnnxConstant, OnnxGraph, OpName, type_in, walk
-from udogen.onnx.models.model import Node as OnnxNode
+from udogen.inspect.graph import Edge, GraphView, Section, ShownNode, shape_or_word
+from udogen.onnx.models.model import Attribute, OnnxConstant, OnnxGraph, OnnxNode, OpName, type_in, walk
 from udogen.onnx.models.reading import cpu_session, onnx_module, read_whole
-from udogen.plugins import Source
+from udogen.plugins import ModelSource
 
 if TYPE_CHECKING:
     from udogen.init.draft import Draft
@@ -157,32 +156,50 @@ def _section(
     note: str,
     custom: frozenset[OpName],
 ) -> Section:
-    def typed(name: str) -> str:
-        known = type_in(name, scopes)
-        return known.other or f"{known.dtype or 'unknown type'} {shape_or_word(known.shape)}"
-
-    constants = {name for scope in scopes for name in scope.constants}
-    constants |= {name for node in graph.nodes if node.op == _CONSTANT for name in node.outputs}
-    nodes, edges, producers = [], [], {name: f"node {i}" for i, node in enumerate(shown) for name in node.outputs}
-    consumed = {name for node in shown for name in node.inputs if name and name not in constants}
-    for name in dict.fromkeys([*graph.inputs, *sorted(consumed - producers.keys())]):
-        nodes.append(Node(f"input {name}", "input", (name, typed(name))))
+    constants = _constants(graph, scopes)
+    producers = {name: f"node {index}" for index, node in enumerate(shown) for name in node.outputs}
+    taken = {name for node in shown for name in node.inputs if name and name not in constants}
+    inputs = dict.fromkeys([*graph.inputs, *sorted(taken - producers.keys())])
+    outputs = [name for name in dict.fromkeys(graph.outputs) if name in producers]
+    nodes = [ShownNode(f"input {name}", "input", (name, _typed(name, scopes))) for name in inputs]
     for index, node in enumerate(shown):
-        held = [f"{name}: {typed(name)}" for name in node.inputs if name in constants]
-        attributes = [_attribute(attribute) for attribute in node.attributes]
-        more = [f"and {len(attributes) - _ATTRIBUTES} more"] if len(attributes) > _ATTRIBUTES else []
-        lines = (str(node.op), node.name, *held, *attributes[:_ATTRIBUTES], *more)
-        nodes.append(Node(f"node {index}", "custom" if node.op in custom else "op", tuple(filter(None, lines))))
+        held = [f"{name}: {_typed(name, scopes)}" for name in node.inputs if name in constants]
+        lines = (str(node.op), node.name, *held, *_attributes(node))
+        nodes.append(ShownNode(f"node {index}", "custom" if node.op in custom else "op", tuple(filter(None, lines))))
+    nodes += [ShownNode(f"output {name}", "output", (name, _typed(name, scopes))) for name in outputs]
+    edges = [*_edges(shown, scopes, producers, constants)]
+    edges += [Edge(producers[name], f"output {name}") for name in outputs]
+    return Section(title, tuple(nodes), tuple(edges), note)
+
+
+def _constants(graph: OnnxGraph, scopes: tuple[OnnxGraph, ...]) -> set[str]:
+    in_nodes = {name for node in graph.nodes if node.op == _CONSTANT for name in node.outputs}
+    return in_nodes.union(*(scope.constants for scope in scopes))
+
+
+def _edges(
+    shown: Sequence[OnnxNode], scopes: tuple[OnnxGraph, ...], producers: Mapping[str, str], constants: Collection[str]
+) -> Iterator[Edge]:
+    """The edges to the inputs of nodes; constants are shown inside of nodes."""
+    for index, node in enumerate(shown):
         for name in dict.fromkeys(node.inputs):
             if name in producers:
-                edges.append(Edge(producers[name], f"node {index}", f"{name}: {typed(name)}"))
+                yield Edge(producers[name], f"node {index}", f"{name}: {_typed(name, scopes)}")
             elif name and name not in constants:
-                edges.append(Edge(f"input {name}", f"node {index}"))
-    for name in dict.fromkeys(graph.outputs):
-        if name in producers:
-            nodes.append(Node(f"output {name}", "output", (name, typed(name))))
-            edges.append(Edge(producers[name], f"output {name}"))
-    return Section(title, tuple(nodes), tuple(edges), note)
+                yield Edge(f"input {name}", f"node {index}")
+
+
+def _typed(name: str, scopes: tuple[OnnxGraph, ...]) -> str:
+    """The type and shape of a value."""
+    known = type_in(name, scopes)
+    return known.other or f"{known.dtype or 'unknown type'} {shape_or_word(known.shape)}"
+
+
+def _attributes(node: OnnxNode) -> list[str]:
+    """The first attributes of a node, and how many more it has."""
+    shown = [_attribute(attribute) for attribute in node.attributes[:_ATTRIBUTES]]
+    more = len(node.attributes) - len(shown)
+    return [*shown, f"and {more} more"] if more else shown
 
 
 def _attribute(attribute: Attribute) -> str:
@@ -201,4 +218,4 @@ def _number(value: object) -> str:
     return f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
-ONNX = Source("an ONNX model", is_onnx, _draft, _view, find_reference)
+ONNX = ModelSource("an ONNX model", is_onnx, _draft, _view, find_reference)

@@ -62,8 +62,8 @@ class Built:
         if self.folder is None or self.config is None:
             return None
         alone = self.config.with_ops(tuple(op for op in self.config.ops if op.name == name))
-        found = resolve.for_backend(alone, backend, Findings(), forced=True, layout=self.folder.layout)
-        return next(iter(found.ops), None)
+        resolved = resolve.for_backend(alone, backend, Findings(), forced=True, layout=self.folder.layout)
+        return next(iter(resolved.ops), None)
 
     def check_op(self, name: str) -> None:
         """Raise if the package lacks the op, before a runtime is started."""
@@ -87,14 +87,14 @@ def backend_of(path: Path) -> str:
     """The only backend of the packages at a path; cpu if there are several, or if it is unknown."""
     package = package_of(path) if path.exists() and not path.is_dir() else None
     packages = open_packages(path) if path.is_dir() else [package] if package is not None else []
-    found = {each.backend for each in packages} & backends.RUNTIMES.keys()
-    return next(iter(found)) if len(found) == 1 else _USUAL
+    usable = {package.backend for package in packages} & backends.RUNTIMES.keys()
+    return next(iter(usable)) if len(usable) == 1 else _USUAL
 
 
 def _built_in(folder: PackageLibrary, backend: str, provider: str) -> Built:
     """The library for this machine in a package folder."""
     native = _native_targets(folder, backend)
-    library = next((found for row in native for found in folder.artifacts(row) if found.is_file()), None)
+    library = next((library for row in native for library in folder.artifacts(row) if library.is_file()), None)
     if library is None:
         targets = " ".join(row.id for row in native)
         raise RunFailed(
@@ -116,7 +116,9 @@ def find_built(path: Path, *, backend: str = "cpu", provider: str = "") -> Built
     if is_registration(path):
         return find_built(_implementation(path, backend), backend=backend, provider=provider)
     package = package_of(path)
-    if package is not None and path.name not in [each.name for row in package.rows for each in package.artifacts(row)]:
+    if package is not None and path.name not in [
+        artifact.name for row in package.rows for artifact in package.artifacts(row)
+    ]:
         package = None  # in a package folder, but not its library
     if package is not None and not provider:
         return Built(path, package.provider, package.name, package)
@@ -130,7 +132,7 @@ def _implementation(path: Path, backend: str) -> Path:
     if registration.libraries_of(core):
         return udo_host.implementation(registration, core)
     cores = udo_host.BACKENDS.items()
-    have = " or ".join(f"--backend {name}" for name, each in cores if registration.libraries_of(each))
+    have = " or ".join(f"--backend {name}" for name, core in cores if registration.libraries_of(core))
     raise UsageError(
         f"package {registration.package} names no library that runs on the {backend} backend of this machine",
         hint=have or "run it on a device",
@@ -152,32 +154,32 @@ def find_source(path: Path, *, backend: str) -> Built:
 
 def _of_backend(path: Path, backend: str) -> PackageLibrary:
     """The package for this backend in a folder; with the ops of all its libraries if each op has its own."""
-    found = open_packages(path)
-    fitting = [each for each in found if each.backend == backend]
-    if len({each.path for each in fitting}) == 1:
-        return replace(fitting[0], ops=tuple(op for each in fitting for op in each.ops))
+    packages = open_packages(path)
+    fitting = [package for package in packages if package.backend == backend]
+    if len({package.path for package in fitting}) == 1:
+        return replace(fitting[0], ops=tuple(op for package in fitting for op in package.ops))
     if fitting:
         raise UsageError(
             f"{path} contains several {backend} packages",
-            hint="choose one of " + ", ".join(str(each.path) for each in fitting[:5]),
+            hint="choose one of " + ", ".join(str(package.path) for package in fitting[:5]),
         )
-    have = sorted({each.backend for each in found})
+    have = sorted({package.backend for package in packages})
     raise UsageError(
         f"{path} contains no package for the {backend} backend",
-        hint=" or ".join(f"--backend {each}" for each in have),
+        hint=" or ".join(f"--backend {name}" for name in have),
     )
 
 
 def _native_targets(folder: PackageLibrary, backend: str) -> list[Target]:
     rows = [row for row in folder.rows if row.native]
-    found = [row for row in rows if row.backend == backend]
-    if not found:
+    fitting = [row for row in rows if row.backend == backend]
+    if not fitting:
         others = " or ".join(f"--backend {row.backend}" for row in rows)
         raise UsageError(
             f"package {folder.name} has no target that runs on the {backend} backend of this machine",
             hint=others or "run it on a device",
         )
-    return found
+    return fitting
 
 
 def _only_provider(library: Path) -> str:

@@ -146,20 +146,20 @@ class SharedMemory:
             offsets.append(offset)
         fd = _new_memory(end)
         try:
-            made = cls(fd, end)
+            memory = cls(fd, end)
         except BaseException:
             os.close(fd)
             raise
-        return [made.block(offset, size) for offset, size in zip(offsets, sizes, strict=True)]
+        return [memory.block(offset, size) for offset, size in zip(offsets, sizes, strict=True)]
 
     @classmethod
     def received(cls, fd: int) -> SharedMemory:
         """Memory that the other end allocated; writes here are not visible there."""
         if fcntl.fcntl(fd, _F_GET_SEALS) & _SEALS != _SEALS:
             raise Garbled("memory was received that its sender can still shrink")
-        found = cls(fd, os.fstat(fd).st_size, private=True)
-        found.fd = -1  # the caller closes it
-        return found
+        memory = cls(fd, os.fstat(fd).st_size, private=True)
+        memory.fd = -1  # the caller closes it
+        return memory
 
     def block(self, offset: int, size: int) -> Block:
         """A part of it."""
@@ -232,8 +232,8 @@ def shared_array(shape: Sequence[int], dtype: Any) -> Array:
     _arrays[address] = _Place(memory.fd, block.offset, block.data.nbytes)
     memory.fd = -1
     weakref.finalize(block.data.obj, _forget, address).atexit = False
-    found: Array = np.frombuffer(block.data, kind).reshape(shape)
-    return found
+    array: Array = np.frombuffer(block.data, kind).reshape(shape)
+    return array
 
 
 def _forget(address: int) -> None:
@@ -246,8 +246,8 @@ def _place_of(value: Any) -> _Place | None:
         return _Place(value.memory.fd, value.offset, value.data.nbytes)
     if not hasattr(value, "__array_interface__") or not value.flags.c_contiguous:
         return None
-    found = _arrays.get(value.__array_interface__["data"][0])
-    return found if found is not None and found.nbytes == value.nbytes else None
+    place = _arrays.get(value.__array_interface__["data"][0])
+    return place if place is not None and place.nbytes == value.nbytes else None
 
 
 def out_of_the_way(fd: int) -> int:
@@ -329,11 +329,11 @@ class _Unpickler(pickle.Unpickler):
 
     def find_class(self, module: str, name: str) -> Any:
         """A dataclass, a named tuple, or a path, of a module that is loaded already."""
-        found = getattr(sys.modules.get(module), name, None)
-        if isinstance(found, type) and (
-            is_dataclass(found) or hasattr(found, "_fields") or issubclass(found, (PurePath, int, float, str))
+        value = getattr(sys.modules.get(module), name, None)
+        if isinstance(value, type) and (
+            is_dataclass(value) or hasattr(value, "_fields") or issubclass(value, (PurePath, int, float, str))
         ):
-            return found
+            return value
         raise UnknownMessage(f"`{name}` is unknown")
 
     def persistent_load(self, place: Any) -> Block | bytes:

@@ -50,14 +50,14 @@ def ask_all(library: Path, calls: Sequence[ConverterCall], *, timeout: float | N
     """The library's replies to all calls, from a worker."""
     check_loadable(library, "converter op package")
     worker, deadline = WorkerProcess(__name__), deadline_of(timeout)
-    found: list[ConverterReply] = []
+    replies: list[ConverterReply] = []
     fault = ""
     try:
         for call in calls:
             reply = worker.ask(AskConverter(library, call), ConverterReply, deadline=deadline)
             if isinstance(reply, Failed):
                 raise error_of(reply)
-            found.append(reply)
+            replies.append(reply)
     except TimeoutError:
         fault = f"did not return within {timeout:g} s"
     except (EOFError, Garbled):
@@ -65,14 +65,14 @@ def ask_all(library: Path, calls: Sequence[ConverterCall], *, timeout: float | N
     finally:
         returncode = worker.end(0.5 if fault else 0.0)
     if fault:
-        op = calls[len(found)].op
+        op = calls[len(replies)].op
         how = fault if fault.startswith("did") else f"{fault} ({returncode})"
         raise RunFailed(
             f"{library.name} {how} when it was called for op `{op}`",
             hint=f"see {op}ShapeInference and {op}DataTypeInference in ConverterOpPackage.cpp",
             details=worker.output()[-5:],
         )
-    return found
+    return replies
 
 
 class _Converter:
@@ -100,8 +100,8 @@ def _call(
         QnnTensor(f"output{number}", dtype="INT_8", shape=[0] * _MOST_AXES, role=APP_READ)
         for number in range(call.outputs)
     ]
-    for each in outputs:
-        each.struct.v1.rank, each.struct.v1.dataType = 0, _UNKNOWN
+    for output in outputs:
+        output.struct.v1.rank, output.struct.v1.dataType = 0, _UNKNOWN
     config = OpConfig(
         call.op,
         package="",
@@ -112,9 +112,9 @@ def _call(
     )
     address = ctypes.cast(getattr(library, call.op + function), ctypes.c_void_p).value
     status = int(ffi().cast("Qnn_ErrorHandle_t(*)(Qnn_OpConfig_t*)", address)(config.struct))
-    found = [config.struct.v1.outputTensors[number].v1 for number in range(call.outputs)]
-    dtypes = [row.name if (row := by_code(int(each.dataType))) else "" for each in found]
-    return status, tuple(tuple(each.dimensions[0 : each.rank]) for each in found), tuple(dtypes)
+    structs = [config.struct.v1.outputTensors[number].v1 for number in range(call.outputs)]
+    dtypes = [row.name if (row := by_code(int(struct.dataType))) else "" for struct in structs]
+    return status, tuple(tuple(struct.dimensions[0 : struct.rank]) for struct in structs), tuple(dtypes)
 
 
 def _tensor(name: str, given: Given | None) -> QnnTensor:
@@ -124,7 +124,7 @@ def _tensor(name: str, given: Given | None) -> QnnTensor:
     data = None
     if given.data is not None and given.dtype in _PACKED:
         kind = _PACKED[given.dtype]
-        data = ffi().new(f"{kind}[]", [each if kind == "float" else int(each) for each in given.data] or [0])
+        data = ffi().new(f"{kind}[]", [number if kind == "float" else int(number) for number in given.data] or [0])
     return QnnTensor(name, dtype=given.dtype, shape=given.shape, role=APP_WRITE, data=data)
 
 

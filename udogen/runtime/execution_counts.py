@@ -143,8 +143,8 @@ class Counters:
 
     def of(self, op: str) -> int:
         """How often this op was executed; 0 for an unknown op."""
-        found = int(self._count(op.encode()))
-        return 0 if found == _UNKNOWN else found
+        number = int(self._count(op.encode()))
+        return 0 if number == _UNKNOWN else number
 
     def total(self) -> int:
         """How often all ops of the package together were executed."""
@@ -165,15 +165,15 @@ def counters_of(library: Path | str, provider: str) -> Counters | None:
 def demanded(library: Path | str, provider: str) -> Counters:
     """The counters of a loaded library; raises `NoCounter` if it has none or is not loaded."""
     try:
-        found = counters_of(library, provider)
+        counters = counters_of(library, provider)
     except OSError as fault:
         raise NoCounter(
             f"the op package {library} is not loaded in this process, so its counts cannot be read",
             hint=f"if it runs in another process, set {VARIABLE}=FILE there",
         ) from fault
-    if found is None:
+    if counters is None:
         raise no_counter(library)
-    return found
+    return counters
 
 
 def no_counter(library: Path | str) -> NoCounter:
@@ -234,11 +234,11 @@ def executions(library: PathArgument, provider: str = "") -> Mapping[str, int]:
 
 def summary(rows: Sequence[Mapping[str, Any]]) -> dict[tuple[str, str, str], int]:
     """The sums of rows of several runs: (package, op, what is counted) -> count."""
-    found: dict[tuple[str, str, str], int] = {}
+    sums: dict[tuple[str, str, str], int] = {}
     for row in rows:
         key = (row["package"], row["op"], row["counted"])
-        found[key] = found.get(key, 0) + row["count"]
-    return found
+        sums[key] = sums.get(key, 0) + row["count"]
+    return sums
 
 
 def sentences(sums: Mapping[tuple[str, str, str], int]) -> list[str]:

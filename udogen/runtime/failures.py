@@ -53,7 +53,7 @@ class OpCrashed(RunFailed):
     """The op ended the process, or made it unusable: `except OpCrashed as error: print(error)`."""
 
     kind = "op-crashed"
-    fault: Fault | None = None  # if the process reported one
+    fault: AccessFault | None = None  # if the process reported one
     beside: bool = False  # whether the message names a tensor next to the accessed address
 
 
@@ -192,8 +192,8 @@ def _op_error(
 
 def stray_error(situation: Situation, strays: Sequence[Stray]) -> OutOfBounds:
     """The error for an op that accessed memory that is not its own; writes come first."""
-    first, *others = sorted(strays, key=lambda each: each.how != "wrote")
-    also = [each.sentence(situation.subject) for each in others]
+    first, *others = sorted(strays, key=lambda stray: stray.how != "wrote")
+    also = [stray.sentence(situation.subject) for stray in others]
     return OutOfBounds(first.sentence(situation.subject), hint=first.hint, details=[*also, *situation.details()])
 
 
@@ -201,12 +201,12 @@ def reported_error(situation: Situation, failed: Failed) -> UdogenError:
     """The error that the worker reported, of the QNN API or of udogen."""
     if failed.function:
         return api_error(situation, failed.function, failed.code)
-    found = error_of(failed)
-    if type(found) is RunFailed:
+    error = error_of(failed)
+    if type(error) is RunFailed:
         kind = OpFailed if situation.call else RegistrationFailed
-        found = kind(found.message, hint=found.hint, details=found.details)
-    found.details = tuple(dict.fromkeys((*found.details, *situation.details())))
-    return found
+        error = kind(error.message, hint=error.hint, details=error.details)
+    error.details = tuple(dict.fromkeys((*error.details, *situation.details())))
+    return error
 
 
 def error_of(failed: Failed) -> UdogenError:
@@ -316,7 +316,8 @@ def check_op(op: str, package: OpPackageInfo) -> None:
 
 def check_release(library: str, headers: str, runtime: str) -> None:
     """Raise if a package was built with C++ headers of another release than the runtime's."""
-    expected, found = (each.partition("_")[0] for each in (headers, runtime))  # `_` begins a number of the build farm
+    # `_` begins a number of the build farm.
+    expected, found = (version.partition("_")[0] for version in (headers, runtime))
     if headers and expected != found:
         raise RegistrationFailed(
             f"the op package {library} is built with the C++ headers of SDK {_release(headers)} ({headers}), and the "
@@ -404,7 +405,7 @@ class Copy(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Fault:
+class AccessFault:
     """One access that raised a signal."""
 
     how: str  # read, write, unknown
@@ -439,7 +440,7 @@ class Fault:
         return max(0, self.address - (begin + size - 1))
 
 
-def fault_of(lines: Sequence[str]) -> Fault | None:
+def fault_of(lines: Sequence[str]) -> AccessFault | None:
     """The fault that a worker reported on its stderr, or None."""
     reports = [line for line in lines if line.startswith(_FAULT)]
     if not reports:
@@ -448,7 +449,7 @@ def fault_of(lines: Sequence[str]) -> Fault | None:
         _, _, how, address = reports[-1].split()
         frames = [line.removeprefix(_FRAME).partition(" ") for line in lines if line.startswith(_FRAME)]
         regions = [line.split()[1:] for line in lines if line.startswith(_REGION)]
-        return Fault(
+        return AccessFault(
             how,
             int(address, 16),
             tuple(Frame(library, int(offset, 16)) for offset, _, library in frames),

@@ -104,7 +104,7 @@ def _given(backend: str, row: HostRuntime, path: Path) -> RuntimeLibrary:
     path = path / row.library if path.is_dir() else path
     if not path.is_file():
         raise ToolMissing(f"no QNN runtime at {path}", hint=f"give the path of {row.library}")
-    emulators = [each.emulator.library for each in backends.ALL.values() if each.emulator]
+    emulators = [other.emulator.library for other in backends.ALL.values() if other.emulator]
     emulator = path.name != row.library and path.name in emulators
     return RuntimeLibrary(backend, row, path.resolve(), "given", emulator=emulator)
 

@@ -81,10 +81,10 @@ def left_out(lines: Iterable[str]) -> tuple[str, str] | None:
     """
     pending: tuple[str, str] | None = None
     for line in lines:
-        if found := _NODE.search(line):
+        if match := _NODE.search(line):
             if pending:
                 return pending
-            pending = found["op"], found["package"]
+            pending = match["op"], match["package"]
         elif _ADDED.search(line):
             pending = None
     return pending

@@ -145,8 +145,8 @@ def size_text(size: int) -> str:
 
 def parse_size(text: str) -> int | None:
     """The bytes of a size that a user wrote, such as 3.5GB or 2000MiB; None if it is not a size."""
-    found = _SIZE.fullmatch(text)
-    return int(float(found["number"]) * _UNITS[(found["unit"] or "B").lower()]) or None if found else None
+    match = _SIZE.fullmatch(text)
+    return int(float(match["number"]) * _UNITS[(match["unit"] or "B").lower()]) or None if match else None
 
 
 def _row(share: SessionShare) -> tuple[str, ...]:

@@ -90,8 +90,8 @@ class WorkerProcess:
         while True:
             message = self._channel.receive(expected, deadline)
             if not isinstance(message, (Phase, LogLine)):
-                found: _Reply | Failed = message
-                return found
+                answer: _Reply | Failed = message
+                return answer
             on_report(message)
 
     def quit(self, seconds: float) -> None:
@@ -187,7 +187,7 @@ class WorkerSession:
         worker.forget_output()
         self.phase, self.regions = phase, ()
         try:
-            found = worker.ask(command, reply, deadline=deadline_of(timeout), on_report=self._report)
+            answer = worker.ask(command, reply, deadline=deadline_of(timeout), on_report=self._report)
         except EOFError:
             returncode = self.drop(_DYING)  # its exit status is the reason
             raise failures.crash_error(self._completed(situation, worker), returncode) from None
@@ -203,9 +203,9 @@ class WorkerSession:
         except BaseException:  # Ctrl-C: leave nothing running
             self.drop()
             raise
-        if isinstance(found, Failed):
-            raise self._explain(self._completed(situation, worker), found)
-        return found
+        if isinstance(answer, Failed):
+            raise self._explain(self._completed(situation, worker), answer)
+        return answer
 
     def output(self) -> list[str]:
         """The lines that the worker printed during the last command."""

@@ -39,7 +39,7 @@ class CostChange:
 
 def save(run: TestRun, path: Path) -> None:
     """Write the costs of a run, sorted, so that a diff of two files shows what changed."""
-    rows = {_key(each): _row(each) for each in run.outcomes if each.status in ("passed", "ran")}
+    rows = {_key(outcome): _row(outcome) for outcome in run.outcomes if outcome.status in ("passed", "ran")}
     content = {
         "format": _FORMAT,
         "udogen": __version__,
@@ -86,29 +86,33 @@ def load(path: Path) -> Baseline:
     with reading(path, hint="--save-baseline writes one"):
         data = read_plain(path)
     try:
-        found = json.loads(data)
+        document = json.loads(data)
     except (ValueError, RecursionError) as error:
         raise UsageError(
             f"{path} is not a file of --save-baseline: {syntax_fault(error)}", hint="--save-baseline writes one"
         ) from error
-    if not isinstance(found, dict) or found.get("format") != _FORMAT or not isinstance(found.get("costs"), dict):
+    if (
+        not isinstance(document, dict)
+        or document.get("format") != _FORMAT
+        or not isinstance(document.get("costs"), dict)
+    ):
         raise UsageError(f"{path} is not a file of --save-baseline", hint="--save-baseline writes one")
-    costs = {key: row for key, row in found["costs"].items() if isinstance(row, dict)}
-    return Baseline(path, dict(found.get("environment") or {}), costs)
+    costs = {key: row for key, row in document["costs"].items() if isinstance(row, dict)}
+    return Baseline(path, dict(document.get("environment") or {}), costs)
 
 
 def compare(run: TestRun, baseline: Baseline) -> list[CostChange]:
     """The costs that both runs have, the worst ratio first."""
-    found = []
-    for each in run.outcomes:
-        before, now = baseline.costs.get(_key(each)), _row(each)
-        if before is None or each.status not in ("passed", "ran"):
+    changes = []
+    for outcome in run.outcomes:
+        before, now = baseline.costs.get(_key(outcome)), _row(outcome)
+        if before is None or outcome.status not in ("passed", "ran"):
             continue
-        names = (each.case.op, each.case.name, each.dtype, each.backend)
+        names = (outcome.case.op, outcome.case.name, outcome.dtype, outcome.backend)
         if "median" in before and "median" in now:
             slower = now["median"] > before["median"] * _SLOWER and now["low"] > before["high"]
-            found.append(CostChange(*names, "time", before["median"], now["median"], slower))
+            changes.append(CostChange(*names, "time", before["median"], now["median"], slower))
         if "packets" in before and "packets" in now:
             more = now["packets"] > before["packets"] * _MORE_PACKETS
-            found.append(CostChange(*names, "packets", before["packets"], now["packets"], more))
-    return sorted(found, key=lambda change: (not change.worse, -change.ratio))
+            changes.append(CostChange(*names, "packets", before["packets"], now["packets"], more))
+    return sorted(changes, key=lambda change: (not change.worse, -change.ratio))

@@ -124,10 +124,10 @@ def _generated(
     generate(
         [package], GenerateOptions(out, backends=(backend,), kernels=subject.kernels, htp_api=_api(source)), findings
     )
-    made = [row for row in open_packages(out) if (row.name, row.backend) == (package.name, backend)]
-    if not made:
+    libraries = [row for row in open_packages(out) if (row.name, row.backend) == (package.name, backend)]
+    if not libraries:
         raise UsageError(f"{subject.config} made no {backend} package", hint="see `udogen generate`")
-    return made[0]
+    return libraries[0]
 
 
 def _api(source: PackageSource) -> str:

@@ -20,6 +20,7 @@ from udogen.runtime.hexagon.session import HexagonSession
 from udogen.runtime.library import find_runtime
 from udogen.runtime.op.calls import POISON, Chain, OpCall, OpResult, RuntimeInfo
 from udogen.runtime.op.session import OpSession
+from udogen.verify.options import TestOptions
 
 
 class ProgramSession(Closing):
@@ -110,18 +111,15 @@ def check_available(place: Place, on_step: Callable[[str], None]) -> None:
 def open_session(
     place: Place,
     built: Built,
+    options: TestOptions,
     *,
-    timeout: float | None,
-    runtime: Path | None = None,
-    force: bool = False,
     count: bool = False,
-    keep: bool = False,
-    arch: str = "",
     on_step: Callable[[str], None] = lambda _line: None,
 ) -> Session:
-    """Open a session; `count` counts packets if the place runs instructions, `keep` keeps files sent to a device."""
+    """Open a session; `count` counts packets if the place runs instructions."""
+    timeout = options.timeout
     if place.device:
-        return DeviceSession(built, place, timeout=timeout, keep=keep, on_step=on_step)
+        return DeviceSession(built, place, timeout=timeout, keep=options.keep, on_step=on_step)
     if place.program is not None:
         session: ProgramSession = place.program.open(built, place.config, timeout)
         return session
@@ -130,14 +128,14 @@ def open_session(
             built.library,
             built.provider,
             backend=place.config,
-            runtime=runtime,
-            runtime_kind=place.kind if runtime is None else "auto",
+            runtime=options.runtime,
+            runtime_kind=place.kind if options.runtime is None else "auto",
             timeout=timeout,
-            force=force,
+            force=options.force,
             poison=POISON,
             on_step=on_step,
         )
     if built.folder is None:
         raise UsageError("only a package that udogen generated can be compiled for Hexagon", hint="give its folder")
-    arch = arch if arch in architectures.of_backend(place.config) else ""
+    arch = options.arch if options.arch in architectures.of_backend(place.config) else ""
     return HexagonSession(built.folder, arch=arch, timeout=timeout, count=count, on_step=on_step)

@@ -8,6 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatch
 from functools import cached_property
+from pathlib import Path
 
 from udogen import __version__
 from udogen.backends import PLACES, architectures
@@ -248,20 +249,12 @@ class _Planner:
         safety, files = self.options.safety, set(self.files.files)
         bases = {self.files.folder}
         for tests in self.files.ops:
-            subject = tests.subject
-            files |= {file for file in (subject.config, subject.rules) if file}
             reference = tests.folder / tests.reference.partition(":")[0]
-            files.add(reference)
+            files |= {reference, *self._files_of(tests)}
             bases |= {tests.folder, reference.parent}
-            if subject.rules and any(row.startswith(SHAPES.id) for row in self._selected):
+            if tests.subject.rules and any(row.startswith(SHAPES.id) for row in self._selected):
                 with suppress(UdogenError):  # reported when the shapes are compared
-                    load_module(subject.rules)
-            fills = (fill for group in tests.groups for fills in group.values for fill in fills.values())
-            files.update(fill.file for fill in fills if isinstance(fill, GivenNumbers) and fill.file)
-            folders = [package.path for package in self.sources[subject].folders]
-            if subject.config:
-                folders = [subject.kernels or subject.config.parent / "kernels"]
-            files.update(file for folder in folders for file in folder.rglob("*") if file.suffix in _SOURCES)
+                    load_module(tests.subject.rules)
         files.update(file for tests in self.files.networks for file in tests.inputs.values())
         files |= modules_below(bases)  # what references and rules import
         contents = {
@@ -272,6 +265,17 @@ class _Planner:
         checks = (safety.heap, safety.guard, [variant.folder for variant in safety.sanitize])
         facts = (__version__, self.options.arch, checks, sorted(self._selected))
         return content_key(repr(facts).encode(), *sorted(contents))
+
+    def _files_of(self, tests: OpTests) -> Iterator[Path]:
+        """The config, rules, given numbers and sources of an op."""
+        subject = tests.subject
+        yield from (file for file in (subject.config, subject.rules) if file)
+        fills = (fill for group in tests.groups for fills in group.values for fill in fills.values())
+        yield from (fill.file for fill in fills if isinstance(fill, GivenNumbers) and fill.file)
+        folders = [package.path for package in self.sources[subject].folders]
+        if subject.config:
+            folders = [subject.kernels or subject.config.parent / "kernels"]
+        yield from (file for folder in folders for file in folder.rglob("*") if file.suffix in _SOURCES)
 
     def _ops(self) -> Iterator[tuple[OpTests, configs.PackageSource, OpPackage]]:
         for tests in self.files.ops:

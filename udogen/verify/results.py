@@ -120,12 +120,12 @@ class Outcome:
     @property
     def max_error(self) -> float:
         """The largest absolute difference of all outputs; infinite where there are no numbers."""
-        return max((each.max_error for each in self.tensors), default=float("inf"))
+        return max((tensor.max_error for tensor in self.tensors), default=float("inf"))
 
     @property
     def worst(self) -> TensorResult | None:
         """The output with the largest error relative to its tolerance."""
-        return max(self.tensors, key=lambda each: each.worst, default=None)
+        return max(self.tensors, key=lambda tensor: tensor.worst, default=None)
 
     def inputs_at(self, tensor: TensorResult, index: tuple[int, ...]) -> dict[str, object]:
         """What an element of an output was computed from: the numbers of each input there, at most four.
@@ -295,7 +295,7 @@ class TestRun:
     def verdict(self) -> Verdict:
         """Whether something was compared, nothing failed, all packages compile, and all references are implemented."""
         return verdict_of(
-            [(each.status, each.error.kind if each.error else "") for each in self.results],
+            [(result.status, result.error.kind if result.error else "") for result in self.results],
             self.states,
             planned=self.planned,
             unwritten=self.unwritten,
@@ -330,7 +330,7 @@ class TestRun:
             elif kind in passed or all(tensor.found.size < FEW_ELEMENTS for tensor in outcome.tensors):
                 key = first.get(kind, kind)
             groups.setdefault(key, []).append(outcome)
-        return tuple(tuple(sorted(group, key=lambda each: not each.findings)) for group in groups.values())
+        return tuple(tuple(sorted(group, key=lambda outcome: not outcome.findings)) for group in groups.values())
 
     def _kind(self, outcome: Outcome) -> tuple[str, ...]:
         return self.op(outcome), outcome.status, outcome.backend, outcome.dtype

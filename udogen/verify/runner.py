@@ -112,31 +112,20 @@ class CaseRunner(Closing):
         self._stack.close()
 
     def _open(self, *, count: bool = False) -> Session:
-        options = self._options
-        return open_session(
-            self._place,
-            self._built,
-            timeout=options.timeout,
-            runtime=options.runtime,
-            force=options.force,
-            count=count,
-            keep=options.keep,
-            arch=options.arch,
-            on_step=self._on_step,
-        )
+        return open_session(self._place, self._built, self._options, count=count, on_step=self._on_step)
 
     def prepare(self, cases: Sequence[Case]) -> None:
         """Let a client run as many of these cases together as it can."""
         if not isinstance(self._session, (ProgramSession, DeviceSession)):
             return
-        found = []
+        calls = []
         for case in cases:
             if case.error is None and not case.refusal:
                 try:
-                    found.append(self._calls(case))
+                    calls.append(self._calls(case))
                 except UdogenError:  # reported when the case is run
                     continue
-        self._session.prepare(found)
+        self._session.prepare(calls)
 
     def run(self, case: Case) -> Outcome:
         """The outcome of one case: compared, measured, explained and checked, as the options request."""
@@ -216,7 +205,7 @@ class CaseRunner(Closing):
         if case.refusal:
             return replace(outcome, status="failed", findings=(_NOT_REFUSED,)), None
         tensors = tuple(_compare(case, call, result, name) for name in case.expected)
-        status: Status = "failed" if any(not each.passed for each in tensors) else "passed" if tensors else "ran"
+        status: Status = "failed" if any(not tensor.passed for tensor in tensors) else "passed" if tensors else "ran"
         return replace(outcome, tensors=tensors, status=status), call
 
     def _execute(self, case: Case) -> tuple[OpCall, OpResult]:
@@ -237,7 +226,9 @@ class CaseRunner(Closing):
         """The calls of a chain; otherwise the one call of the case."""
         loops = 1 if self._place.instructions else _EXECUTIONS
         op = self._op(case)
-        return [each.call(op, self._built, loops=loops, by_name=self._place.client) for each in (*case.before, case)]
+        return [
+            called.call(op, self._built, loops=loops, by_name=self._place.client) for called in (*case.before, case)
+        ]
 
     def _time(self, outcome: Outcome, call: OpCall, loops: int) -> Cost:
         """The cost with the times of more executions; on CPU without poison, because its hook takes time too."""
@@ -267,7 +258,7 @@ _NOT_REFUSED = Finding(
 
 
 def _compare(case: Case, call: OpCall, result: OpResult, name: str) -> TensorResult:
-    tensor = next(each for each in call.outputs if each.name == name)
+    tensor = next(output for output in call.outputs if output.name == name)
     return TensorResult.judged(
         name,
         tensor.dtype,
@@ -284,7 +275,7 @@ def _compare(case: Case, call: OpCall, result: OpResult, name: str) -> TensorRes
 def _cost_of(case: Case, call: OpCall, result: OpResult, place: Place) -> Cost:
     """The cost that every run measures."""
     outputs = result.outputs.values()
-    given = [each.array.nbytes for each in call.inputs if each.array is not None]
+    given = [tensor.array.nbytes for tensor in call.inputs if tensor.array is not None]
     elements = sum(array.size for array in outputs)
     return Cost(
         execute=None if place.instructions else _spread(result.times.samples),  # times under QEMU are meaningless

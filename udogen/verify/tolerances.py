@@ -90,7 +90,7 @@ def parse(raw: object) -> Mapping[str, Tolerance] | str:
     Steps apply only to values stored as integers, ulp and relative only to floats.
     """
     if isinstance(raw, dict):
-        found: dict[str, Tolerance] = {}
+        by_name: dict[str, Tolerance] = {}
         for key, value in raw.items():
             row = datatypes.parse(key)
             name = row.name if row else key
@@ -99,8 +99,8 @@ def parse(raw: object) -> Mapping[str, Tolerance] | str:
             one = _single(value)
             if isinstance(one, str):
                 return one
-            found[name] = one[0]
-        return found
+            by_name[name] = one[0]
+        return by_name
     one = _single(raw)
     if isinstance(one, str):
         return one

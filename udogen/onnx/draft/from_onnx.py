@@ -28,7 +28,7 @@ from udogen.onnx.fuse.ops import title
 from udogen.onnx.fuse.subgraph import SourceModel
 from udogen.onnx.fuse.write import FusedOp, fused_op, kernel_text
 from udogen.onnx.models.load import Loaded, TypeOf, knows, load_model, nearest_standard, schema_of
-from udogen.onnx.models.model import Attribute, Function, Node, OnnxGraph, OpName, ValueType, walk
+from udogen.onnx.models.model import Attribute, Function, OnnxGraph, OnnxNode, OpName, ValueType, walk
 from udogen.onnx.models.reading import attribute_of, onnx_module
 from udogen.onnx.models.uses import Argument, Use, definition, standalone_model, uses_of
 from udogen.opdef import names
@@ -130,7 +130,7 @@ class _LikeFirstInput:
     def __init__(self) -> None:
         self.values: set[str] = set()
 
-    def __call__(self, node: Node, scopes: tuple[OnnxGraph, ...], type_of: TypeOf) -> Sequence[ValueType]:
+    def __call__(self, node: OnnxNode, scopes: tuple[OnnxGraph, ...], type_of: TypeOf) -> Sequence[ValueType]:
         names = (name for name in node.inputs if name and not any(name in graph.constants for graph in scopes))
         first = type_of(next(names, ""))
         if knows(node.op) or not first.complete:
@@ -163,23 +163,16 @@ def _drafted_op(
     obstacles = _obstacles([*inputs, *outputs], attributes, chosen)
     remarks += [Remark((name,), why, decide=True) for why in obstacles.values() if why]
     left = tuple(backend for backend, why in obstacles.items() if not why) or USUAL_BACKENDS[:1]
-    made, supplements, of_tensors = _tensors([*inputs, *outputs], name, left)
-    remarks += of_tensors
-    made = [
-        replace(tensor, constraints=same_shape(operand, inputs)) if operand.role == "output" else tensor
-        for tensor, operand in zip(made, (*inputs, *outputs), strict=True)
-    ]
-    remarks += [
-        Remark((name, each.name), "the model does not define it: assumed to be like the first input", decide=True)
-        for each in outputs
-        if any(value.name in assumed for value in each.all)
-    ]
-    remarks += _of_op(name, inputs, outputs)
+    tensors, supplements, of_tensors = _tensors([*inputs, *outputs], name, left)
+    remarks += [*of_tensors, *_of_assumed(name, outputs, assumed), *_of_op(name, inputs, outputs)]
     op = Op(
         name=name,
-        inputs=tuple(tensor for tensor in made if tensor.role == "input"),
-        outputs=tuple(tensor for tensor in made if tensor.role == "output"),
-        params=tuple(each.tensor for each in attributes),
+        inputs=tuple(tensors[: len(inputs)]),
+        outputs=tuple(
+            replace(tensor, constraints=same_shape(operand, inputs))
+            for tensor, operand in zip(tensors[len(inputs) :], outputs, strict=True)
+        ),
+        params=tuple(param.tensor for param in attributes),
         description=(Passage(clean(_described(source, uses, model.file))),),
         backends=tuple(backend.upper() for backend in left),
     )
@@ -342,6 +335,13 @@ def _supplements(found: Sequence[DraftedOp], chosen: Sequence[str]) -> list[Supp
         if ops:
             made.append(Supplement(backend.upper(), ops))
     return made
+
+
+def _of_assumed(op: str, outputs: Sequence[Operand], assumed: Collection[str]) -> list[Remark]:
+    """Remarks on outputs whose type and shape the model does not have."""
+    text = "the model does not define it: assumed to be like the first input"
+    unknown = [output for output in outputs if any(value.name in assumed for value in output.all)]
+    return [Remark((op, output.name), text, decide=True) for output in unknown]
 
 
 def _of_op(op: str, inputs: Sequence[Operand], outputs: Sequence[Operand]) -> list[Remark]:

@@ -207,29 +207,33 @@ def _apart(found: Array, expected: Array, usual: Array) -> float:
 def lines(fused: Fused) -> Sequence[str]:
     """What was written and found, as lines of text."""
     op = fused.op
-    found = [f"{path}: {action}" for path, action in fused.files.items() if path.parent.name != write.VALUES]
-    shapes = ", ".join(f"{port.name} {'x'.join(map(str, port.shape))}" for port in op.inputs)
-    made = ", ".join(f"{port.name} {'x'.join(map(str, port.shape))}" for port in op.outputs)
-    found.append(f"{op.name}: {len(op.part.nodes)} nodes; takes {shapes}; returns {made}")
-    for each in fused.compared:
-        failed = [*each.failure.details, each.failure.hint and f"= {each.failure.hint}"] if each.failure else []
-        if each.own is None and each.failure:
-            found.append(f"{each.backend}: NOT COMPARED: {each.failure.message}")
-            found += [f"  {line}" for line in failed if line]
-            continue
-        what = f"the op is off by {each.own:.2g} of its range, the model by {each.model or 0.0:.2g}"
-        if each.failure:
-            what = f"the op alone is off by {each.own:.2g} of its range"
-        found.append(f"{each.backend}: {'right' if each.right else 'WRONG'}; {what} ({each.runtime})")
-        if each.failure:
-            found.append(f"  MODEL NOT COMPARED: {each.failure.message}")
-            found += [f"    {line}" for line in each.failure.details]
-            found.append("    = to compare the op among its neighbours, cut a part out: onnx.utils.extract_model")
-        if each.elsewhere:
-            more = " …" if len(each.elsewhere) > _MOST_NAMES else ""
-            names = ", ".join(each.elsewhere[:_MOST_NAMES]) + more
-            found.append(f"  {len(each.elsewhere)} nodes not on QNN, but on ONNX Runtime's CPU: {names}")
-    return found
+    files = [f"{path}: {action}" for path, action in fused.files.items() if path.parent.name != write.VALUES]
+    inputs = ", ".join(f"{port.name} {'x'.join(map(str, port.shape))}" for port in op.inputs)
+    outputs = ", ".join(f"{port.name} {'x'.join(map(str, port.shape))}" for port in op.outputs)
+    summary = f"{op.name}: {len(op.part.nodes)} nodes; takes {inputs}; returns {outputs}"
+    return [*files, summary, *(line for compared in fused.compared for line in _lines_of(compared))]
+
+
+def _lines_of(compared: Compared) -> list[str]:
+    """The results on one backend, as lines of text."""
+    failure = compared.failure
+    if compared.own is None and failure:
+        details = [*failure.details, failure.hint and f"= {failure.hint}"]
+        first = f"{compared.backend}: NOT COMPARED: {failure.message}"
+        return [first, *(f"  {line}" for line in details if line)]
+    off = f"the op is off by {compared.own:.2g} of its range, the model by {compared.model or 0.0:.2g}"
+    if failure:
+        off = f"the op alone is off by {compared.own:.2g} of its range"
+    lines = [f"{compared.backend}: {'right' if compared.right else 'WRONG'}; {off} ({compared.runtime})"]
+    if failure:
+        lines.append(f"  MODEL NOT COMPARED: {failure.message}")
+        lines += [f"    {line}" for line in failure.details]
+        lines.append("    = to compare the op among its neighbours, cut a part out: onnx.utils.extract_model")
+    if compared.elsewhere:
+        more = " …" if len(compared.elsewhere) > _MOST_NAMES else ""
+        names = ", ".join(compared.elsewhere[:_MOST_NAMES]) + more
+        lines.append(f"  {len(compared.elsewhere)} nodes not on QNN, but on ONNX Runtime's CPU: {names}")
+    return lines
 
 
 def as_json(fused: Fused) -> dict[str, Any]:

@@ -14,15 +14,15 @@ from typing import Any
 from udogen.errors import UsageError
 from udogen.findings import nearest
 from udogen.onnx.models import reading
-from udogen.onnx.models.model import Function, Node, OnnxGraph, OnnxModel, OpName, ValueType, type_in, walk
+from udogen.onnx.models.model import Function, OnnxGraph, OnnxModel, OnnxNode, OpName, ValueType, type_in, walk
 from udogen.onnx.models.reading import freeze, onnx_module
 
 TypeOf = Callable[[str], ValueType]  # what is known about a value where a node sees it
 # What a node returns, as far as it is known; empty or UNKNOWN where it is not.
-Outputs = Callable[[Node, tuple[OnnxGraph, ...], TypeOf], Sequence[ValueType]]
+Outputs = Callable[[OnnxNode, tuple[OnnxGraph, ...], TypeOf], Sequence[ValueType]]
 
 
-def no_outputs(_node: Node, _scopes: tuple[OnnxGraph, ...], _type_of: TypeOf) -> Sequence[ValueType]:
+def no_outputs(_node: OnnxNode, _scopes: tuple[OnnxGraph, ...], _type_of: TypeOf) -> Sequence[ValueType]:
     """No node has known properties."""
     return ()
 
@@ -193,7 +193,7 @@ def _is_container(op: OpName, model: OnnxModel, above: frozenset[OpName]) -> boo
     return any(_hides_custom(node, model, above | {op}) for node in _nodes(function))
 
 
-def _hides_custom(node: Node, model: OnnxModel, above: frozenset[OpName]) -> bool:
+def _hides_custom(node: OnnxNode, model: OnnxModel, above: frozenset[OpName]) -> bool:
     """A node of a body that is neither a standard op nor made of standard ops alone."""
     op = node.op
     if model.function(op) is not None:
@@ -201,7 +201,7 @@ def _hides_custom(node: Node, model: OnnxModel, above: frozenset[OpName]) -> boo
     return op.domain not in _PUBLISHED and (op.domain not in _WITH_SCHEMAS or not knows(op))
 
 
-def _nodes(function: Function) -> list[Node]:
+def _nodes(function: Function) -> list[OnnxNode]:
     """The nodes of a body, and of the graphs in it."""
     body = OnnxGraph("", function.inputs, function.outputs, function.nodes)
     return [node for node, _ in walk(body)]

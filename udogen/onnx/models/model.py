@@ -65,7 +65,7 @@ class Attribute:
 
 
 @dataclass(frozen=True)
-class Node:
+class OnnxNode:
     """One use of an op."""
 
     op: OpName
@@ -83,7 +83,7 @@ class OnnxGraph:
     name: str
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
-    nodes: tuple[Node, ...]
+    nodes: tuple[OnnxNode, ...]
     types: Mapping[str, ValueType] = field(default_factory=dict)
     constants: Mapping[str, OnnxConstant] = field(default_factory=dict)
 
@@ -97,7 +97,7 @@ class Function:
     outputs: tuple[str, ...]
     required: tuple[str, ...]  # attributes without a default
     defaults: tuple[Attribute, ...]
-    nodes: tuple[Node, ...]
+    nodes: tuple[OnnxNode, ...]
 
 
 @dataclass(frozen=True)
@@ -114,7 +114,7 @@ class OnnxModel:
         return next((each for each in self.functions if each.op == op), None)
 
 
-def walk(graph: OnnxGraph, scopes: tuple[OnnxGraph, ...] = ()) -> Iterator[tuple[Node, tuple[OnnxGraph, ...]]]:
+def walk(graph: OnnxGraph, scopes: tuple[OnnxGraph, ...] = ()) -> Iterator[tuple[OnnxNode, tuple[OnnxGraph, ...]]]:
     """Every node, and the graphs around it from the outermost to its own."""
     inside = (*scopes, graph)
     for node in graph.nodes:

@@ -10,7 +10,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from udogen.errors import ToolMissing, UsageError, open_plain
-from udogen.onnx.models.model import Attribute, Function, Node, OnnxConstant, OnnxGraph, OnnxModel, OpName, ValueType
+from udogen.onnx.models.model import (
+    Attribute,
+    Function,
+    OnnxConstant,
+    OnnxGraph,
+    OnnxModel,
+    OnnxNode,
+    OpName,
+    ValueType,
+)
 
 if TYPE_CHECKING:
     from udogen.onnx.models.model import Array
@@ -253,8 +262,8 @@ class _Freezer:
             constants=constants,
         )
 
-    def node(self, proto: Any) -> Node:
-        return Node(
+    def node(self, proto: Any) -> OnnxNode:
+        return OnnxNode(
             op=OpName(_domain(proto.domain), proto.op_type),
             name=proto.name,
             inputs=tuple(proto.input),

@@ -12,10 +12,10 @@ from typing import Any
 from udogen.onnx.models.model import (
     UNKNOWN,
     Attribute,
-    Node,
     OnnxConstant,
     OnnxGraph,
     OnnxModel,
+    OnnxNode,
     OpName,
     ValueType,
     type_in,
@@ -79,8 +79,8 @@ class _Finder:
     """Knows who makes and who takes each value of each graph."""
 
     def __init__(self, model: OnnxModel) -> None:
-        self._makers: dict[tuple[int, str], Node] = {}
-        self._takers: dict[tuple[int, str], list[Node]] = {}
+        self._makers: dict[tuple[int, str], OnnxNode] = {}
+        self._takers: dict[tuple[int, str], list[OnnxNode]] = {}
         self._static: dict[tuple[int, str], bool] = {}
         for node, scopes in walk(model.graph):
             graph = scopes[-1]
@@ -88,7 +88,7 @@ class _Finder:
             for name in node.inputs:
                 self._takers.setdefault((id(graph), name), []).append(node)
 
-    def use(self, node: Node, scopes: tuple[OnnxGraph, ...]) -> Use:
+    def use(self, node: OnnxNode, scopes: tuple[OnnxGraph, ...]) -> Use:
         return Use(
             name=node.name,
             inputs=_without_tail([self._input(name, scopes) for name in node.inputs]),
@@ -119,7 +119,7 @@ class _Finder:
             outside=name in scopes[0].outputs,
         )
 
-    def _home(self, name: str, scopes: tuple[OnnxGraph, ...]) -> tuple[OnnxGraph, Node | None] | None:
+    def _home(self, name: str, scopes: tuple[OnnxGraph, ...]) -> tuple[OnnxGraph, OnnxNode | None] | None:
         """The graph where a value is made, and the node that makes it; no node of constants and graph inputs."""
         for graph in reversed(scopes):
             node = self._makers.get((id(graph), name))
@@ -171,7 +171,7 @@ class _Finder:
                 return self._read(node, type_in(node.outputs[0], scopes).dtype if node.outputs else "", scopes)
         return None
 
-    def _read(self, node: Node, dtype: str, scopes: tuple[OnnxGraph, ...]) -> Quantized | None:
+    def _read(self, node: OnnxNode, dtype: str, scopes: tuple[OnnxGraph, ...]) -> Quantized | None:
         """The quantization of a QuantizeLinear or DequantizeLinear."""
         scale = self._number(node.inputs[1], scopes) if len(node.inputs) > 1 else None
         has_zero = len(node.inputs) > 2 and node.inputs[2]

@@ -177,21 +177,31 @@ class Network:
         if len(counts) > 1:
             raise UsageError("the inputs have different numbers of samples", hint="give the same number for each")
         count = counts.pop() if counts else 1
+        random, assumed = self._random(given, count)
+        given |= random
+        rows = [{name: rows[min(n, len(rows) - 1)] for name, rows in given.items()} for n in range(count)]
+        return Samples(rows, tuple(random), tuple(assumed))
+
+    def _random(self, given: Mapping[str, list[Array]], count: int) -> tuple[dict[str, list[Array]], list[str]]:
+        """Random numbers for the inputs that are not given, and the names of those with assumed dimensions."""
         known = {
             dim.dim_param: size
             for name, rows in given.items()
             for dim, size in zip(self._dims(name), rows[0].shape, strict=True)
             if dim.dim_param
         }
-        numbers = np.random.default_rng(2026)
-        random, assumed = tuple(name for name in self.inputs if name not in given), []
-        for name in random:
-            shape = [each.dim_value or known.get(each.dim_param, 1) for each in self._dims(name)]
-            if any(not each.dim_value and each.dim_param not in known for each in self._dims(name)):
-                assumed.append(f"{name} [{', '.join(_dim_text(each, known) for each in self._dims(name))}]")
-            given[name] = [np.asarray(numbers.normal(size=shape), self._dtype(name)) for _ in range(count)]
-        rows = [{name: rows[min(n, len(rows) - 1)] for name, rows in given.items()} for n in range(count)]
-        return Samples(rows, random, tuple(assumed))
+        generator = np.random.default_rng(2026)
+        random: dict[str, list[Array]] = {}
+        assumed = []
+        for name in self.inputs:
+            if name in given:
+                continue
+            dims = self._dims(name)
+            shape = [dim.dim_value or known.get(dim.dim_param, 1) for dim in dims]
+            if any(not dim.dim_value and dim.dim_param not in known for dim in dims):
+                assumed.append(f"{name} [{', '.join(_dim_text(dim, known) for dim in dims)}]")
+            random[name] = [np.asarray(generator.normal(size=shape), self._dtype(name)) for _ in range(count)]
+        return random, assumed
 
     def _dims(self, name: str) -> Sequence[Any]:
         found: Sequence[Any] = self.inputs[name].type.tensor_type.shape.dim

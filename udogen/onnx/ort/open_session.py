@@ -26,7 +26,7 @@ from udogen.onnx.ort.placement import (
     EP,
     Failure,
     LogReasons,
-    Placement,
+    NodePlacement,
     SessionFailed,
     read_log,
 )
@@ -134,7 +134,7 @@ def _prepare(
 
 def _open(
     prepared: _PreparedSession, library: Path, options: Any, provider_options: Mapping[str, str]
-) -> tuple[Any, Placement]:
+) -> tuple[Any, NodePlacement]:
     """The session, after a check of the placement of its nodes."""
     with tempfile.TemporaryDirectory(prefix="udogen-ort-") as dump:
         all_options = {

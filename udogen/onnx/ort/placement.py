@@ -21,7 +21,7 @@ from udogen.clients.explain import explain_line
 from udogen.clients.package import Package
 from udogen.errors import RunFailed, UdogenError
 from udogen.findings import Finding
-from udogen.onnx.models.model import STANDARD, UNKNOWN, Node, OnnxGraph, OnnxModel, type_in, walk
+from udogen.onnx.models.model import STANDARD, UNKNOWN, OnnxGraph, OnnxModel, OnnxNode, type_in, walk
 from udogen.onnx.ort.contexts import OP, ContextModel
 from udogen.onnx.ort.schema import MARK, SHAPE_HINT
 from udogen.runtime import log_messages
@@ -129,7 +129,7 @@ class NotPlaced(Failure):
 
 
 @dataclass(frozen=True)
-class Placement:
+class NodePlacement:
     """The placement of a session's nodes."""
 
     nodes: Mapping[str, Counter[str]]  # execution provider -> op type -> nodes
@@ -150,7 +150,7 @@ class Placement:
 _RENAMED = re.compile(r"_token_\d+$")  # ends the names that ONNX Runtime gives when it changes the layout of tensors
 
 
-def placement_of(made: Any, dump: Path, output: str) -> Placement:
+def placement_of(made: Any, dump: Path, output: str) -> NodePlacement:
     nodes: dict[str, Counter[str]] = {}
     names: set[str] = set()
     replaced = []
@@ -166,7 +166,7 @@ def placement_of(made: Any, dump: Path, output: str) -> Placement:
             for name, node in graph.get("nodes", {}).items():
                 in_packages[node["package"], node["type"]] += 1
                 names |= {_RENAMED.sub("", each) for each in (name, *node["output_names"])}
-    return Placement(nodes, tuple(replaced), in_packages, frozenset(names), output)
+    return NodePlacement(nodes, tuple(replaced), in_packages, frozenset(names), output)
 
 
 def nodes_elsewhere(made: Any) -> tuple[str, ...]:
@@ -180,7 +180,7 @@ def nodes_elsewhere(made: Any) -> tuple[str, ...]:
     )
 
 
-def check_placement(placement: Placement, model: OnnxModel, packages: Sequence[Package]) -> None:
+def check_placement(placement: NodePlacement, model: OnnxModel, packages: Sequence[Package]) -> None:
     for package in packages:
         for op in package.ops:
             in_package, on_qnn = placement.in_packages[package.name, op], placement.on_qnn(op)
@@ -210,7 +210,7 @@ def _is_quantized(model: OnnxModel, op: str) -> bool:
     )
 
 
-def _not_placed(package: Package, op: str, placement: Placement, model: OnnxModel) -> NotPlaced:
+def _not_placed(package: Package, op: str, placement: NodePlacement, model: OnnxModel) -> NotPlaced:
     log = read_log(placement.output, ops=[op])
     used = sum(node.op.type == op for node, _ in walk(model.graph))
     nodes = f"the node of op {op} is not" if used == 1 else f"not all {used} nodes of op {op} are"
@@ -229,7 +229,7 @@ def _not_placed(package: Package, op: str, placement: Placement, model: OnnxMode
     )
 
 
-def check_contexts(placement: Placement, model: ContextModel, path: Path) -> None:
+def check_contexts(placement: NodePlacement, model: ContextModel, path: Path) -> None:
     """Raise if a context is not on QNN; HTP restores none whose packages are not registered."""
     missing = len(model.nodes) - placement.on_qnn(OP)
     if missing > 0:
@@ -257,7 +257,7 @@ def of_model(model: OnnxModel, packages: Sequence[Package], backend: str) -> lis
     return list(dict.fromkeys(found))
 
 
-def _of_node(node: Node, scopes: tuple[OnnxGraph, ...], backend: str, *, of_config: bool) -> Iterator[Finding]:
+def _of_node(node: OnnxNode, scopes: tuple[OnnxGraph, ...], backend: str, *, of_config: bool) -> Iterator[Finding]:
     where = f"node `{node.name or node.outputs[0]}` of op {node.op.type}"
     if len(scopes) > 1:
         yield Finding(

@@ -13,7 +13,7 @@ from udogen.build import tools
 from udogen.clients.package import Package
 from udogen.errors import ToolMissing, UsageError
 from udogen.findings import suggestion
-from udogen.onnx.models.model import Attribute, Node, OnnxModel, OpName, walk
+from udogen.onnx.models.model import Attribute, OnnxModel, OnnxNode, OpName, walk
 from udogen.onnx.models.reading import freeze, read_proto
 from udogen.opdef.model import Op, Tensor
 
@@ -44,7 +44,7 @@ def check_model(model: OnnxModel, packages: Sequence[Package]) -> None:
                 raise UsageError(faults[0][0], details=[text for text, _ in faults[1:]], hint=faults[0][1])
 
 
-def _check_domains(model: OnnxModel, name: str, nodes: Sequence[Node], package: Package) -> None:
+def _check_domains(model: OnnxModel, name: str, nodes: Sequence[OnnxNode], package: Package) -> None:
     if not nodes:
         used = sorted({node.op.type for node, _ in walk(model.graph)})
         raise UsageError(
@@ -60,7 +60,7 @@ def _check_domains(model: OnnxModel, name: str, nodes: Sequence[Node], package: 
         )
 
 
-def _faults(node: Node, op: Op | None) -> Iterator[tuple[str, str]]:
+def _faults(node: OnnxNode, op: Op | None) -> Iterator[tuple[str, str]]:
     """(problem of one node, remedy)."""
     where = f"node `{node.name or node.outputs[0]}` of op {node.op.type}"
     for each in node.attributes:
@@ -103,13 +103,22 @@ def _integers(attribute: Attribute) -> list[int]:
 
 def _mismatch(attribute: Attribute, op: Op) -> tuple[str, str] | None:
     """How an attribute differs from its parameter in the config, and the remedy; None if they agree."""
-    names = [param.name for param in op.params]
-    param = next((each for each in op.params if each.name == attribute.name), None)
+    param = next((param for param in op.params if param.name == attribute.name), None)
     if param is None:
+        names = [param.name for param in op.params]
         have = f"it has: {', '.join(names)}" if names else "it has none"
         return "is not a parameter of the op", suggestion(attribute.name, names, have)
-    arrives, types = _KINDS[attribute.kind], {each.name for each in param.datatypes}
-    ranges = [found for each in param.datatypes if each.integral and (found := each.range())]
+    if mismatch := _type_mismatch(attribute, param):
+        return mismatch
+    if attribute.kind.endswith("S") is param.is_scalar:
+        is_list = "a list" if attribute.kind.endswith("S") else "one number"
+        return f"is {is_list}, and the parameter is {'scalar' if param.is_scalar else 'a tensor'}", "make them alike"
+    return None
+
+
+def _type_mismatch(attribute: Attribute, param: Tensor) -> tuple[str, str] | None:
+    arrives, types = _KINDS[attribute.kind], {datatype.name for datatype in param.datatypes}
+    ranges = [bounds for datatype in param.datatypes if datatype.integral and (bounds := datatype.range())]
     if arrives == "INT_32" and ranges:  # packages convert integers
         for value in _integers(attribute):
             if not any(least <= value <= most for least, most in ranges):
@@ -118,9 +127,6 @@ def _mismatch(attribute: Attribute, op: Op) -> tuple[str, str] | None:
         return f"arrives as {arrives}, and the parameter is {' or '.join(sorted(types))}", (
             "leave it out, where it is optional; or make it FLOAT_32 or INT_32 in the config"
         )
-    if attribute.kind.endswith("S") is param.is_scalar:
-        is_list = "a list" if attribute.kind.endswith("S") else "one number"
-        return f"is {is_list}, and the parameter is {'scalar' if param.is_scalar else 'a tensor'}", "make them alike"
     return None
 
 

@@ -21,7 +21,7 @@ from udogen.clients.package import Package
 from udogen.errors import UdogenError, UsageError
 from udogen.onnx.models import reading
 from udogen.onnx.models.load import TypeOf, is_custom, load_model
-from udogen.onnx.models.model import BY_ONNX, UNKNOWN, Node, OnnxGraph, OnnxModel, OpName, ValueType, type_in, walk
+from udogen.onnx.models.model import BY_ONNX, UNKNOWN, OnnxGraph, OnnxModel, OnnxNode, OpName, ValueType, type_in, walk
 from udogen.opdef.datatypes import DataType
 from udogen.opdef.model import Op
 from udogen.opdef.shape_rules import Given, ShapeRules, load_shape_rules
@@ -67,7 +67,7 @@ class Schemas:
 class _Use:
     """One node, and the known types of its inputs and outputs."""
 
-    node: Node
+    node: OnnxNode
     inputs: tuple[ValueType, ...]
     outputs: tuple[ValueType, ...]
 
@@ -351,7 +351,7 @@ class _OutputTypes:
     def __init__(self, ops: Sequence[Op], rules: Path | None) -> None:
         self._rules = load_shape_rules(rules, ops) if rules else ShapeRules(Path(), {op.name: op for op in ops}, {})
 
-    def __call__(self, node: Node, scopes: tuple[OnnxGraph, ...], type_of: TypeOf) -> Sequence[ValueType]:
+    def __call__(self, node: OnnxNode, scopes: tuple[OnnxGraph, ...], type_of: TypeOf) -> Sequence[ValueType]:
         op = self._rules.ops.get(node.op.type)
         if op is None:
             return ()
@@ -377,7 +377,7 @@ class _OutputTypes:
 
 
 def _inputs(
-    op: Op, node: Node, scopes: tuple[OnnxGraph, ...], type_of: TypeOf
+    op: Op, node: OnnxNode, scopes: tuple[OnnxGraph, ...], type_of: TypeOf
 ) -> Mapping[str, Given | Sequence[Given]] | None:
     """The inputs of the node by their names in the config; None if a shape is unknown or not fixed."""
     spare = len(node.inputs) - len(op.inputs) + 1  # the tensors of a repeated input
@@ -408,7 +408,7 @@ def _given(name: str, scopes: tuple[OnnxGraph, ...], known: ValueType) -> Given 
     return Given(tuple(extents), _FROM_ONNX[known.dtype], data)
 
 
-def _params(op: Op, node: Node) -> dict[str, object]:
+def _params(op: Op, node: OnnxNode) -> dict[str, object]:
     names = {each.name for each in op.params}
     return {each.name: each.value for each in node.attributes if each.name in names}
 

@@ -280,7 +280,7 @@ class RepackBuffer:
     def __init__(self, kind: str, shape: Sequence[int], *, memory: Any = None) -> None:
         """`memory` is a `Buffer` (of shared memory for a device) or any writable bytes; by default it is allocated."""
         self.format, self.shape = format_of(kind), tuple(shape)
-        if not self.shape or any(each < 1 for each in self.shape):
+        if not self.shape or any(extent < 1 for extent in self.shape):
             raise UsageError(f"a repack buffer cannot have the shape {list(self.shape)}", hint="give rows and columns")
         self.columns, self.rows = self.shape[-1], prod(self.shape[:-1])
         check_columns(self.format, self.columns)

@@ -488,7 +488,9 @@ class RegisteredPart:
     @property
     def is_bound(self) -> bool:
         """Whether a tensor is bound to it, or is being bound."""
-        return any(each is not None and not each.ended for each in (known() for known in self.attached))
+        return any(
+            attachment is not None and not attachment.ended for attachment in (known() for known in self.attached)
+        )
 
 
 class Registrations:
@@ -518,7 +520,7 @@ class Registrations:
     def attach(self, row: RegisteredPart, view: memoryview) -> Attachment:
         """The attachment of a tensor to a registered range."""
         attachment = Attachment(handle=row.memory.handle, view=view, unused=partial(self._sweep, row))
-        row.attached = [each for each in row.attached if each() is not None]
+        row.attached = [reference for reference in row.attached if reference() is not None]
         row.attached.append(weakref.ref(attachment))
         return attachment
 

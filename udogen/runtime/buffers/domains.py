@@ -495,14 +495,16 @@ class MemoryDomain(Closing):
     def use(self, token: int) -> ManagedBuffer:
         """The buffer of a token: `domain.use(buffer.token)`; raises unless this domain made it, in this process."""
         self.check_open()
-        found = self._buffers.get(arguments.whole(token, "the token", most=2**128, hint="give the `token` of a buffer"))
-        if found is None:
+        buffer = self._buffers.get(
+            arguments.whole(token, "the token", most=2**128, hint="give the `token` of a buffer")
+        )
+        if buffer is None:
             raise RunFailed(
                 f"memory domain `{self.name}` has no buffer with the token {token:#x}: it was closed, or it is one of "
                 "another domain or process",
                 hint="use it with the domain that allocated it, or copy the buffer",
             )
-        return found
+        return buffer
 
     def forget(self, buffer: ManagedBuffer) -> None:
         """Remove a closed buffer."""

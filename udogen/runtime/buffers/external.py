@@ -136,7 +136,7 @@ def allocate_external(contexts: Sequence[Context], kind: str, *, memory: str = "
     wanted = [external_sizes(context) for context in contexts]
     size = max((needs.of(kind) for needs in wanted), default=0)
     # Offsets in the descriptor may have any alignment; the address is page-aligned, as every allocator guarantees.
-    name = f"{'weights' if kind == WEIGHTS else 'spill-fill'} of {', '.join(each.name for each in contexts)}"
+    name = f"{'weights' if kind == WEIGHTS else 'spill-fill'} of {', '.join(context.name for context in contexts)}"
     return allocate(memory or "shared", size, alignment=64, name=name) if size else None
 
 

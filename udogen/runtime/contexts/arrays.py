@@ -26,64 +26,64 @@ _UNFIT = re.compile(r"[^\w.-]+")  # characters to replace in a file name
 
 def read(file: Path, info: TensorInfo) -> tuple[Array, str]:
     """The array of a file as a tensor stores it, and how it was obtained: see `as_stored`."""
-    found = load(file, info)
+    array = load(file, info)
     if file.suffix == NPY:
-        return as_stored(found, info, what=str(file))
-    if found.nbytes != info.nbytes:
+        return as_stored(array, info, what=str(file))
+    if array.nbytes != info.nbytes:
         raise UsageError(
-            f"{file} has {found.nbytes} bytes, input `{info.name}` ({info.dtype} {list(info.shape)}) has {info.nbytes}",
+            f"{file} has {array.nbytes} bytes, input `{info.name}` ({info.dtype} {list(info.shape)}) has {info.nbytes}",
             hint="give the tensor's stored bytes, or an array saved with numpy.save",
         )
     shape, dtype = layout(info)
-    return found.view(dtype).reshape(shape), "raw bytes"
+    return array.view(dtype).reshape(shape), "raw bytes"
 
 
 def load(file: Path, info: TensorInfo) -> Array:
     """The array of an .npy file, mapped, or the bytes of any other file, for an input."""
     try:
         open_plain(file).close()
-        found = np.load(file, allow_pickle=False, mmap_mode="r") if file.suffix == NPY else np.fromfile(file, np.uint8)
+        array = np.load(file, allow_pickle=False, mmap_mode="r") if file.suffix == NPY else np.fromfile(file, np.uint8)
     except OSError as fault:
         raise UsageError(f"{file} cannot be read: {fault.strerror}", hint=f"give a file for `{info.name}`") from fault
     except (ValueError, EOFError, BadZipFile) as fault:
         raise UsageError(f"{file} is not an array that numpy can load: {fault}", hint="use numpy.save") from fault
-    if not isinstance(found, np.ndarray):
+    if not isinstance(array, np.ndarray):
         raise UsageError(f"{file} contains several arrays", hint="save one array with numpy.save")
-    return found
+    return array
 
 
 def load_all(file: Path) -> dict[str, Array]:
     """The arrays of an .npz file, by name."""
     try:
         open_plain(file).close()
-        with np.load(file, allow_pickle=False) as found:
-            return {name: found[name] for name in found.files}
+        with np.load(file, allow_pickle=False) as arrays:
+            return {name: arrays[name] for name in arrays.files}
     except (OSError, ValueError, EOFError, BadZipFile, AttributeError, TypeError) as fault:
         raise UsageError(f"{file} cannot be read: {fault}", hint="give a file written by numpy.savez") from fault
 
 
-def as_stored(found: Array, info: TensorInfo, *, what: str) -> tuple[Array, str]:
+def as_stored(array: Array, info: TensorInfo, *, what: str) -> tuple[Array, str]:
     """An array as a tensor stores it, and how it was obtained: unchanged, quantized from real numbers, or converted.
 
     `what` names the array in messages.
     """
     shape, dtype = layout(info)
-    if not fits(found.shape, info):
+    if not fits(array.shape, info):
         raise UsageError(
-            f"{what} has the shape {list(found.shape)}, input `{info.name}` has "
+            f"{what} has the shape {list(array.shape)}, input `{info.name}` has "
             + (info.sizes if any(info.dynamic) else str(list(shape))),
             hint="dimensions that the graph leaves open may be smaller, the others not"
             if any(info.dynamic)
             else "give it that shape (numpy.reshape)",
         )
-    if found.dtype == dtype:
-        return found, "as stored"
-    if found.dtype.kind == "f" and info.quant is not None and dtype.kind in "iu":
-        return quantized(found, info, dtype), "quantized"
-    if found.dtype.kind == dtype.kind == "f":
-        return found.astype(dtype), f"from {found.dtype}"
+    if array.dtype == dtype:
+        return array, "as stored"
+    if array.dtype.kind == "f" and info.quant is not None and dtype.kind in "iu":
+        return quantized(array, info, dtype), "quantized"
+    if array.dtype.kind == dtype.kind == "f":
+        return array.astype(dtype), f"from {array.dtype}"
     raise UsageError(
-        f"{what} is {found.dtype}, input `{info.name}` is {info.dtype} ({dtype})",
+        f"{what} is {array.dtype}, input `{info.name}` is {info.dtype} ({dtype})",
         hint=f"give an array of {dtype}" + (", or of real numbers" if info.quant is not None else ""),
     )
 
@@ -97,8 +97,8 @@ def given_value(array: Array, info: TensorInfo, *, what: str = "the array") -> A
         limits = np.iinfo(dtype)
         if limits.min <= array.min() and array.max() <= limits.max:
             array = array.astype(dtype)
-    found, _ = as_stored(array, info, what=what)
-    return found
+    value, _ = as_stored(array, info, what=what)
+    return value
 
 
 def quantized(real: Array, info: TensorInfo, dtype: Any) -> Array:
@@ -137,9 +137,9 @@ def grid_of(low: float, high: float, dtype: str) -> ScaleOffset:
     # QNN's structs store the scale as a float: compute with exactly that value here.
     with np.errstate(over="ignore"):
         scale = float(np.float32((high - low) / (limits.max - limits.min))) if low < high else 1.0
-    made = ScaleOffset(scale, round(low / scale) - int(limits.min))
-    check(made, (), f"numbers from {low} to {high}")
-    return made
+    grid = ScaleOffset(scale, round(low / scale) - int(limits.min))
+    check(grid, (), f"numbers from {low} to {high}")
+    return grid
 
 
 def _grid(quant: Quantization, shape: Sequence[int], what: str) -> tuple[Any, Any]:

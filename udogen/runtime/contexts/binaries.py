@@ -55,9 +55,9 @@ def file_info(library: Path, path: Path, *, timeout: float = _SECONDS) -> Binary
     """`system.file_info` in a worker: what would crash or hang this process becomes an error."""
     head_of(path)  # a check that starts no process
     worker = WorkerProcess(__name__)
-    found: BinaryInfo | Failed | None = None
+    answer: BinaryInfo | Failed | None = None
     try:
-        found = worker.ask(ReadBinary(library, path), BinaryInfo, deadline=deadline_of(timeout))
+        answer = worker.ask(ReadBinary(library, path), BinaryInfo, deadline=deadline_of(timeout))
     except TimeoutError as fault:
         raise NoContextBinary(
             f"{path} is damaged: {library.name} did not come back from reading it in {timeout:g} seconds", hint=_AGAIN
@@ -65,11 +65,11 @@ def file_info(library: Path, path: Path, *, timeout: float = _SECONDS) -> Binary
     except (EOFError, Garbled):
         pass  # its exit code shows more
     finally:
-        returncode = worker.end(0.5 if found is None else 0.0)
-    if isinstance(found, BinaryInfo):
-        return found
-    if isinstance(found, Failed):
-        raise error_of(found)
+        returncode = worker.end(0.5 if answer is None else 0.0)
+    if isinstance(answer, BinaryInfo):
+        return answer
+    if isinstance(answer, Failed):
+        raise error_of(answer)
     if returncode < 0:
         name = signal.Signals(-returncode).name
         raise NoContextBinary(f"{path} is damaged: {library.name} crashed on reading it ({name})", hint=_AGAIN)
@@ -139,16 +139,16 @@ def find_shards(paths: Sequence[Path]) -> FoundShards:
     """
     faults: list[str] = []
     notes: list[str] = []
-    found: list[Shard] = []
+    shards: list[Shard] = []
     for path in paths:
         if path.is_dir():
-            found += _in_folder(path, faults, notes)
+            shards += _in_folder(path, faults, notes)
         elif path.exists():
-            found.append(Shard(path, json_of(path), _index(path)))
+            shards.append(Shard(path, json_of(path), _index(path)))
         else:
             faults.append(f"there is no file or folder {path}")
     seen: set[Path] = set()
-    for shard in found:
+    for shard in shards:
         real = shard.binary.resolve()
         if real in seen:
             faults.append(f"{shard.binary} is given twice")
@@ -159,7 +159,7 @@ def find_shards(paths: Sequence[Path]) -> FoundShards:
             "things are wrong with the context binaries",
             hint="give a folder of forward_<i>.bin and forward_<i>_json.json, or files *.bin",
         )
-    return FoundShards(tuple(found), tuple(notes))
+    return FoundShards(tuple(shards), tuple(notes))
 
 
 def json_of(binary: Path) -> Path | None:
@@ -174,23 +174,23 @@ def _in_folder(folder: Path, faults: list[str], notes: list[str]) -> list[Shard]
     except OSError as fault:
         faults.append(f"the folder {folder} cannot be read: {fault.strerror}")
         return []
-    binaries = [each for each in entries if each.suffix == ".bin"]
-    for each in binaries:
-        if not each.is_file():
-            faults.append(f"{each} is {'a link to nothing' if each.is_symlink() else 'not a file'}")
-    numbered = [(index, each) for each in binaries if (index := _index(each)) is not None]
+    binaries = [binary for binary in entries if binary.suffix == ".bin"]
+    for binary in binaries:
+        if not binary.is_file():
+            faults.append(f"{binary} is {'a link to nothing' if binary.is_symlink() else 'not a file'}")
+    numbered = [(index, binary) for binary in binaries if (index := _index(binary)) is not None]
     if not numbered:
-        orphans = [each.name for each in entries if _JSON.fullmatch(each.name)]
+        orphans = [entry.name for entry in entries if _JSON.fullmatch(entry.name)]
         if orphans:
             faults.append(f"{folder} has {_and(orphans)}, but no forward_<i>.bin")
         elif not binaries:
             faults.append(f"{folder} contains no context binary (*.bin)")
-        return [Shard(each, json_of(each)) for each in sorted(binaries, key=_naturally)]
+        return [Shard(binary, json_of(binary)) for binary in sorted(binaries, key=_naturally)]
     by_index: dict[int, Path] = {}
-    for index, each in numbered:
+    for index, binary in numbered:
         if index in by_index:
-            faults.append(f"{by_index[index].name} and {each.name} in {folder} have one number")
-        by_index[index] = each
+            faults.append(f"{by_index[index].name} and {binary.name} in {folder} have one number")
+        by_index[index] = binary
     _odd(folder, entries, by_index, notes)
     return [Shard(by_index[index], json_of(by_index[index]), index) for index in sorted(by_index)]
 
@@ -201,12 +201,12 @@ def _odd(folder: Path, entries: Iterable[Path], by_index: dict[int, Path], notes
     gaps = [f"forward_{index}.bin" for index in range(min(last, 10_000)) if index not in by_index]
     if gaps:
         notes.append(f"{folder}: {_and(gaps)} {'is' if len(gaps) == 1 else 'are'} missing before {by_index[last].name}")
-    for each in entries:
-        described = _JSON.fullmatch(each.name)
+    for entry in entries:
+        described = _JSON.fullmatch(entry.name)
         if described and int(described[1]) not in by_index:
-            notes.append(f"{each} describes forward_{described[1]}.bin, which is not there")
-        elif each.suffix == ".bin" and not _BINARY.fullmatch(each.name):
-            notes.append(f"{each} is left out: beside forward_<i>.bin other names are not shards")
+            notes.append(f"{entry} describes forward_{described[1]}.bin, which is not there")
+        elif entry.suffix == ".bin" and not _BINARY.fullmatch(entry.name):
+            notes.append(f"{entry} is left out: beside forward_<i>.bin other names are not shards")
 
 
 def _index(path: Path) -> int | None:
@@ -287,7 +287,7 @@ class StoredContext(Closing):
         return file_info(library, self.path)
 
     def __repr__(self) -> str:
-        graphs = ", ".join(each.name for each in self.info.graphs)
+        graphs = ", ".join(graph.name for graph in self.info.graphs)
         return f"<StoredContext {self.path} ({self.verdict.state} manifest): {graphs or 'no graphs'}>"
 
     def check_open(self) -> None:
@@ -314,10 +314,10 @@ def system_library_of(
 ) -> Path:
     """The libQnnSystem.so for a binary with this head: the given one, Qualcomm's, or the emulator's."""
     if given is not None:
-        found = given / "libQnnSystem.so" if given.is_dir() else given
-        if not found.is_file():
-            raise ToolMissing(f"there is no QNN system library at {found}", hint="give the path of libQnnSystem.so")
-        return found
+        library = given / "libQnnSystem.so" if given.is_dir() else given
+        if not library.is_file():
+            raise ToolMissing(f"there is no QNN system library at {library}", hint="give the path of libQnnSystem.so")
+        return library
     if head.emulator:
         backend = by_number(head.backend_id)
         if backend is None or backend.emulator is None:

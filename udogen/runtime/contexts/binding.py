@@ -103,22 +103,22 @@ class TensorBinding:
     def bind(self, graph: Graph, place: Any) -> None:
         """Bind the tensor to memory; raises if that is too small, has another type, or is read-only for an output."""
         if hasattr(place, "attach") and not isinstance(place, type):
-            found: Attachment = place.attach(graph, self.info, self.role)
+            attachment: Attachment = place.attach(graph, self.info, self.role)
         else:
             if hasattr(place, "__array_interface__"):
                 self._check(place)
-            found = Attachment(data=place)
-        held = self._hold(found.data) if found.handle is None else None
+            attachment = Attachment(data=place)
+        held = self._hold(attachment.data) if attachment.handle is None else None
         if self._attachment is not None:
             self._attachment.unbind = None
-        self._attachment, self._held, self._why = found, held, ""
-        found.unbind = partial(graph.release, self)
+        self._attachment, self._held, self._why = attachment, held, ""
+        attachment.unbind = partial(graph.release, self)
         self._restore()
 
     def array(self) -> Array:
         """The bound memory as an array."""
-        found = self._attachment
-        view = None if found is None else (found.view if found.view is not None else found.data)
+        attachment = self._attachment
+        view = None if attachment is None else (attachment.view if attachment.view is not None else attachment.data)
         if view is None:
             raise RunFailed(
                 f"tensor `{self.info.name}` has no memory that can be looked into",
@@ -184,20 +184,20 @@ class TensorBinding:
 
     def clear(self) -> Callable[[], None] | None:
         """Unbind the memory; returns the function to call after all tensors are unbound, or None."""
-        found, self._attachment = self._attachment, None
+        attachment, self._attachment = self._attachment, None
         self._held = self._borrowed = None
         self._restore()
-        if found is None:
+        if attachment is None:
             return None
-        found.unbind, self._why = None, found.ended
-        return found.unused
+        attachment.unbind, self._why = None, attachment.ended
+        return attachment.unused
 
     def _restore(self) -> None:
-        found = self._attachment
-        if found is None:
+        attachment = self._attachment
+        if attachment is None:
             self._memory.data, self._memory.dataSize = self._null, 0
-        elif found.data is None:
-            self._body.memType, self._body.memHandle = self._registered, found.handle
+        elif attachment.data is None:
+            self._body.memType, self._body.memHandle = self._registered, attachment.handle
         else:
             self._body.memType = self._raw
             self._memory.data, self._memory.dataSize = self._held, self.nbytes

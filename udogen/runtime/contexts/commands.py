@@ -34,10 +34,10 @@ class OpLibrary:
 
 def parse_package(text: str) -> OpLibrary:
     """An op package as a user names it: LIB|DIR[:PROVIDER[:TARGET]]."""
-    found = _PACKAGE.fullmatch(text)
-    if found is None:
+    match = _PACKAGE.fullmatch(text)
+    if match is None:
         raise UsageError(f"op package {text}: this is not LIB|DIR[:PROVIDER[:TARGET]]", hint="as in lib/libP.so")
-    return OpLibrary(Path(found["path"]), found["provider"] or "", found["target"] or "")
+    return OpLibrary(Path(match["path"]), match["provider"] or "", match["target"] or "")
 
 
 def is_description(path: Path) -> bool:

@@ -110,7 +110,7 @@ class Context(Closing):
     @property
     def names(self) -> tuple[str, ...]:
         """The names of its graphs."""
-        return tuple(each.name for each in self.info.graphs)
+        return tuple(graph.name for graph in self.info.graphs)
 
     @property
     def graphs(self) -> dict[str, Graph]:
@@ -125,7 +125,7 @@ class Context(Closing):
             self.check_open()
             if name in self._graphs:
                 return self._graphs[name]
-            info = next((each for each in self.info.graphs if each.name == name), None)
+            info = next((row for row in self.info.graphs if row.name == name), None)
             if info is None:
                 raise RunFailed(f"context {self.name} has no graph `{name}`", hint=suggestion(name, self.names, has))
             if self.deferred:
@@ -141,9 +141,9 @@ class Context(Closing):
             raise UsageError(f"there is no precision `{precision}`", hint=f"one of: {', '.join(PRECISIONS)}")
         with self._lock:
             self.check_open()
-            made = self.handle.graph(name, precision=precision)
-            made.owner = self
-            return made
+            handle = self.handle.graph(name, precision=precision)
+            handle.owner = self
+            return handle
 
     def finalize_graph(self, built: GraphHandle) -> Graph:
         """Prepare a graph made by `new_graph`, so that it can be executed and stored."""
@@ -161,9 +161,9 @@ class Context(Closing):
     def _add(self, handle: GraphHandle, info: GraphInfo) -> Graph:
         if self.turn is not None:
             handle.one_at_a_time = self.turn
-        made = Graph(self, handle, info, profile=self.profile)
-        self._graphs[info.name] = made
-        return made
+        graph = Graph(self, handle, info, profile=self.profile)
+        self._graphs[info.name] = graph
+        return graph
 
     def finalize(self) -> None:
         """Initialize the graphs of a context that was restored with `deferred`."""
@@ -326,7 +326,7 @@ def _close_all() -> None:
         try:
             if runtime.process != os.getpid():
                 continue
-            if all(each.idle(_LAST_WAIT) for each in runtime.contexts):
+            if all(context.idle(_LAST_WAIT) for context in runtime.contexts):
                 runtime.close()
             else:  # a thread executes a graph that has not ended
                 _skip_destructors()

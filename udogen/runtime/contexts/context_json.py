@@ -86,11 +86,11 @@ def _bytes(path: Path) -> bytes:
 def _quickly(data: bytes) -> Any:
     """The value of JSON text, parsed fast; MISSING if it is not valid or a key is repeated."""
 
-    def pairs(found: list[tuple[str, Any]]) -> dict[str, Any]:
-        made = dict(found)
-        if len(made) != len(found):
+    def pairs(items: list[tuple[str, Any]]) -> dict[str, Any]:
+        by_key = dict(items)
+        if len(by_key) != len(items):
             raise ValueError("a key is repeated")
-        return made
+        return by_key
 
     def constant(text: str) -> Any:
         raise ValueError(f"{text} is not JSON")
@@ -134,11 +134,11 @@ def _read_graphs(top: JsonNode) -> tuple[GraphInfo, ...]:
     listed = top.get("graphs")
     rows = [top] if listed is None else _read_rows(listed, "graphs")  # a single graph may be at the top level
     _counted(top, "numGraphs", rows, "graphs")
-    found = [(row, graph) for row in rows if (graph := _read_graph(row)) is not None]
+    graphs = [(row, graph) for row in rows if (graph := _read_graph(row)) is not None]
     if not rows and listed is not None:
         listed.error("there is no graph in it", _MAKE)
-    _unique([(row, graph.name) for row, graph in found], "graphs", "the name")
-    return tuple(graph for _, graph in found)
+    _unique([(row, graph.name) for row, graph in graphs], "graphs", "the name")
+    return tuple(graph for _, graph in graphs)
 
 
 def _read_devices(top: JsonNode) -> tuple[HardwareDevice, ...]:
@@ -177,10 +177,10 @@ def _read_graph(row: JsonNode) -> GraphInfo | None:
             row.error(f"graph `{name}` has no `{keys[0]}`", _MAKE)
         rows = _read_rows(listed, keys[0])
         _counted(row, count, rows, f"{keys[0]} of graph `{name}`")
-        found = [_read_tensor(each, role, name) for each in rows]
-        for what, of in (("the name", [t.name for t in found]), ("the id", [str(t.id) for t in found])):
+        tensors = [_read_tensor(tensor, role, name) for tensor in rows]
+        for what, of in (("the name", [t.name for t in tensors]), ("the id", [str(t.id) for t in tensors])):
             _unique(list(zip(rows, of, strict=True)), f"{keys[0]} of graph `{name}`", what)
-        sides.append(tuple(found))
+        sides.append(tuple(tensors))
     return GraphInfo(name, sides[0], sides[1], sides[2], htp_graph(row))
 
 
@@ -234,15 +234,15 @@ def _read_id(row: JsonNode, what: str) -> int:
 
 def _read_shape(row: JsonNode, what: str) -> tuple[int, ...]:
     """The shape of a tensor: `currentDimensions`, with which the graph runs, take precedence over `dimensions`."""
-    found = {key: node for key in ("currentDimensions", "dimensions", "dims") if (node := row.get(key)) is not None}
-    if not found:
+    by_key = {key: node for key in ("currentDimensions", "dimensions", "dims") if (node := row.get(key)) is not None}
+    if not by_key:
         row.error(f"{what} has no `dimensions`", _MAKE)
         return ()
-    shapes = {key: _read_dims(node, key, what) for key, node in found.items()}
+    shapes = {key: _read_dims(node, key, what) for key, node in by_key.items()}
     key, shape = next(iter(shapes.items()))
     for other, others in shapes.items():
         if len(others) != len(shape):
-            found[other].error(
+            by_key[other].error(
                 f"{what}: `{other}` has {len(others)} axes, `{key}` has {len(shape)}",
                 "the number of axes does not change",
             )
@@ -256,13 +256,13 @@ def _read_dims(node: JsonNode, key: str, what: str) -> tuple[int, ...]:
     if not isinstance(node.value, list):
         node.error(f"{what}: `{key}` is {node.shown}, not a list of integers", _MAKE)
         return ()
-    for axis, each in enumerate(node.items()):
-        if not each.is_whole:
-            each.error(f"{what}: axis {axis} of `{key}` is {each.shown}, not an integer", _MAKE)
-        elif not 0 < each.value <= _MOST_DIM:
-            why = "zero" if each.value == 0 else "negative" if each.value < 0 else "more than 32 bits hold"
-            each.error(f"{what}: axis {axis} of `{key}` is {each.shown}: {why}", "no buffer has that size")
-    return tuple(each.value if each.is_whole and 0 < each.value <= _MOST_DIM else 1 for each in node.items())
+    for axis, extent in enumerate(node.items()):
+        if not extent.is_whole:
+            extent.error(f"{what}: axis {axis} of `{key}` is {extent.shown}, not an integer", _MAKE)
+        elif not 0 < extent.value <= _MOST_DIM:
+            why = "zero" if extent.value == 0 else "negative" if extent.value < 0 else "more than 32 bits hold"
+            extent.error(f"{what}: axis {axis} of `{key}` is {extent.shown}: {why}", "no buffer has that size")
+    return tuple(extent.value if extent.is_whole and 0 < extent.value <= _MOST_DIM else 1 for extent in node.items())
 
 
 def _read_dtype(row: JsonNode, what: str) -> str:
@@ -272,21 +272,21 @@ def _read_dtype(row: JsonNode, what: str) -> str:
     if node is None:
         row.error(f"{what} has no `dataType`", _MAKE)
         return "UINT_8"
-    found = data_type(node.value)
-    if found is None and width and code_of(node.value) is not None:
+    datatype = data_type(node.value)
+    if datatype is None and width and code_of(node.value) is not None:
         taken = f"UINT_{width * 8}"
         why = f"data type {node.shown} is not known"
-    elif found is None:
+    elif datatype is None:
         node.error(f"{what}: {node.shown} is not a data type", type_hint(node.value))
         return "UINT_8"
-    elif width in (0, found.bits / 8):
-        return found.name
+    elif width in (0, datatype.bits / 8):
+        return datatype.name
     else:
-        taken = of_width(found, width * 8)
-        why = f"`bytesPerElement` is {width}, but an element of {found.name} takes {_bits(found.bits)}"
+        taken = of_width(datatype, width * 8)
+        why = f"`bytesPerElement` is {width}, but an element of {datatype.name} takes {_bits(datatype.bits)}"
         if not taken:
             (row.get("bytesPerElement") or row).error(f"{what}: {why}", _MAKE)
-            return found.name
+            return datatype.name
     node.warn(f"{what}: {why}; treated as {taken}", "`bytesPerElement` counts")
     return taken
 
@@ -305,13 +305,13 @@ def _read_role(row: JsonNode, role: str, what: str) -> str:
     node = row.get("type")
     if node is None:
         return role
-    found = role_of(node.value)
-    if not found:
+    named = role_of(node.value)
+    if not named:
         node.error(f"{what}: {node.shown} is not a type of a tensor", "such as QNN_TENSOR_TYPE_APP_WRITE")
-    elif role and not found.endswith((role, "READWRITE")):
+    elif role and not named.endswith((role, "READWRITE")):
         side = "an input" if role == "APP_WRITE" else "an output"
-        node.error(f"{what} is {side} by its place and {found} by its type", f"the type of {side} is {role}")
-    return found
+        node.error(f"{what} is {side} by its place and {named} by its type", f"the type of {side} is {role}")
+    return named
 
 
 def _read_dynamic(row: JsonNode, shape: tuple[int, ...], what: str) -> tuple[bool, ...]:
@@ -361,7 +361,7 @@ def info_json(info: BinaryInfo) -> str:
 
 def info_fields(info: BinaryInfo) -> dict[str, Any]:
     """The description as plain values, in the form with an `info` inside each part."""
-    made: dict[str, Any] = {
+    members: dict[str, Any] = {
         "backendId": info.backend_id,
         "buildId": info.build_id,
         "coreApiVersion": info.api_version,
@@ -375,18 +375,18 @@ def info_fields(info: BinaryInfo) -> dict[str, Any]:
         "graphs": [_graph(graph, info.version) for graph in info.graphs],
     }
     if info.version >= 3:
-        made["socModel"] = info.soc_model
+        members["socModel"] = info.soc_model
     if info.devices:
         rows = [{"deviceId": row.id, "deviceType": row.type, "numCores": row.cores} for row in info.devices]
-        made["platformInfo"] = {"numHwDevices": len(rows), "hwDevices": rows}
+        members["platformInfo"] = {"numHwDevices": len(rows), "hwDevices": rows}
     if info.arch:
         version = "QNN_SYSTEM_CONTEXT_HTP_CONTEXT_INFO_BLOB_VERSION_V1"
-        made["contextMetadata"] = {"version": version, "info": {"dspArch": int(info.arch.removeprefix("v"))}}
-    return {"version": f"QNN_SYSTEM_CONTEXT_BINARY_INFO_VERSION_{info.version}", "info": made}
+        members["contextMetadata"] = {"version": version, "info": {"dspArch": int(info.arch.removeprefix("v"))}}
+    return {"version": f"QNN_SYSTEM_CONTEXT_BINARY_INFO_VERSION_{info.version}", "info": members}
 
 
 def _graph(graph: GraphInfo, version: int) -> dict[str, Any]:
-    made: dict[str, Any] = {
+    members: dict[str, Any] = {
         "graphName": graph.name,
         "numGraphInputs": len(graph.inputs),
         "graphInputs": _tensors(graph.inputs),
@@ -396,8 +396,8 @@ def _graph(graph: GraphInfo, version: int) -> dict[str, Any]:
         "updateableTensors": _tensors(graph.updateable),
     }
     if graph.htp is not None:
-        made["graphBlobInfo"] = _htp(graph.htp)
-    return {"version": f"QNN_SYSTEM_CONTEXT_GRAPH_INFO_VERSION_{version}", "info": made}
+        members["graphBlobInfo"] = _htp(graph.htp)
+    return {"version": f"QNN_SYSTEM_CONTEXT_GRAPH_INFO_VERSION_{version}", "info": members}
 
 
 def _htp(graph: HtpGraph) -> dict[str, Any]:
@@ -413,7 +413,7 @@ def _tensors(tensors: Sequence[TensorInfo]) -> list[dict[str, Any]]:
 
 def _tensor(tensor: TensorInfo) -> dict[str, Any]:
     row = datatypes.parse(tensor.dtype)
-    made: dict[str, Any] = {
+    members: dict[str, Any] = {
         "id": tensor.id,
         "name": tensor.name,
         "type": f"QNN_TENSOR_TYPE_{tensor.role}",
@@ -425,8 +425,8 @@ def _tensor(tensor: TensorInfo) -> dict[str, Any]:
         "quantizeParams": write_quantization(tensor.quant),
     }
     if tensor.dynamic:
-        made["isDynamicDimensions"] = [int(each) for each in tensor.dynamic]
-    return {"version": f"QNN_TENSOR_VERSION_{2 if tensor.dynamic else 1}", "info": made}
+        members["isDynamicDimensions"] = [int(flag) for flag in tensor.dynamic]
+    return {"version": f"QNN_TENSOR_VERSION_{2 if tensor.dynamic else 1}", "info": members}
 
 
 def _format(number: int) -> str | int:
@@ -465,8 +465,8 @@ def too_small(described: ContextJson, binary: BinaryInfo, path: Path) -> None:
                 f"tensor `{name}` of graph `{graph}` takes {tensor.nbytes} bytes ({_shown(tensor)}), "
                 f"by the JSON {other.nbytes} ({_shown(other)})"
             )
-    unrelated = bool(binary.graphs) and not {each.name for each in described.info.graphs} & {
-        each.name for each in binary.graphs
+    unrelated = bool(binary.graphs) and not {graph.name for graph in described.info.graphs} & {
+        graph.name for graph in binary.graphs
     }
     if faults or unrelated:
         why = "it has none of its graphs" if unrelated else "buffers made by it would be too small"
@@ -510,8 +510,8 @@ def _graphs(json: GraphInfo, binary: GraphInfo) -> Iterator[Difference]:
         ("inputs", json.inputs, binary.inputs),
         ("outputs", json.outputs, binary.outputs),
     ):
-        yield from _names(binary.name, what, [each.name for each in in_json], [each.name for each in in_binary])
-        by_name = {each.name: each for each in in_json}
+        yield from _names(binary.name, what, [tensor.name for tensor in in_json], [tensor.name for tensor in in_binary])
+        by_name = {tensor.name: tensor for tensor in in_json}
         for tensor in in_binary:
             other = by_name.get(tensor.name)
             if other is not None:
@@ -547,7 +547,7 @@ def _values(quant: Any) -> list[float]:
     if is_dataclass(quant):
         return [value for field in fields(quant) for value in _values(getattr(quant, field.name))]
     if isinstance(quant, tuple):
-        return [len(quant), *(value for each in quant for value in _values(each))]
+        return [len(quant), *(value for part in quant for value in _values(part))]
     return [] if quant is None else [quant]
 
 
@@ -560,7 +560,7 @@ def _shape(shape: tuple[int, ...]) -> str:
 
 
 def _dynamic(flags: tuple[bool, ...]) -> str:
-    return str([axis for axis, each in enumerate(flags) if each])
+    return str([axis for axis, flag in enumerate(flags) if flag])
 
 
 _FIELDS: tuple[tuple[str, str, Callable[[Any], str]], ...] = (

@@ -44,8 +44,8 @@ class Graph:
         self.copied = 0  # bytes that calls have copied, because an array did not fit unchanged
         self._handle = handle
         arrays = [ffi.new("Qnn_Tensor_t[]", max(len(side), 1)) for side in (self.inputs, self.outputs)]
-        self._ins = [TensorBinding(each, APP_WRITE, arrays[0], i) for i, each in enumerate(self.inputs)]
-        self._outs = [TensorBinding(each, APP_READ, arrays[1], i) for i, each in enumerate(self.outputs)]
+        self._ins = [TensorBinding(tensor, APP_WRITE, arrays[0], i) for i, tensor in enumerate(self.inputs)]
+        self._outs = [TensorBinding(tensor, APP_READ, arrays[1], i) for i, tensor in enumerate(self.outputs)]
         self._dynamic = tuple(binding for binding in (*self._ins, *self._outs) if binding.is_dynamic)
         self._bindings = {binding.info.name: binding for binding in (*self._outs, *self._ins)}
         self._arrays = arrays
@@ -106,13 +106,13 @@ class Graph:
     def binding(self, name: str) -> TensorBinding:
         """One tensor and its binding."""
         arguments.expect(name, str, f"the name of a tensor of graph `{self.name}`", "its name")
-        found = self._bindings.get(name)
-        if found is None:
+        binding = self._bindings.get(name)
+        if binding is None:
             raise RunFailed(
                 f"graph `{self.name}` has no tensor `{name}`",
                 hint=suggestion(name, self._bindings, f"it has: {', '.join(self._bindings)}"),
             )
-        return found
+        return binding
 
     def array(self, name: str) -> Array:
         """The bound memory of a tensor as an array."""
@@ -294,10 +294,10 @@ class Graph:
 
         libQnnCpu 2.47 executes some ops at the full size: elements beyond the given ones are computed too.
         """
-        outputs = [each for each in self._outs if each.is_dynamic]
-        smaller = [each for each in self._ins if each.shape != each.info.shape]
-        if smaller and outputs and all(each.shape == each.info.shape for each in outputs):
-            names = ", ".join(f"`{each.info.name}` {list(each.shape)}" for each in smaller)
+        outputs = [binding for binding in self._outs if binding.is_dynamic]
+        smaller = [binding for binding in self._ins if binding.shape != binding.info.shape]
+        if smaller and outputs and all(binding.shape == binding.info.shape for binding in outputs):
+            names = ", ".join(f"`{binding.info.name}` {list(binding.shape)}" for binding in smaller)
             warnings.warn(
                 f"{self.context.runtime.name} executed graph `{self.name}` at its largest size, though it was given "
                 f"{names}: it may not size an op of it per call (docs/contexts.md)",
@@ -341,10 +341,10 @@ class Graph:
 
     def idle(self, within: float) -> bool:
         """Whether it is idle, or becomes so within this many seconds."""
-        found = self._lock.acquire(timeout=within)
-        if found:
+        acquired = self._lock.acquire(timeout=within)
+        if acquired:
             self._lock.release()
-        return found
+        return acquired
 
     def disown(self) -> None:
         """Disable it in a forked process, in which an execution of the parent never ends."""

@@ -103,7 +103,7 @@ def data_type(value: Any) -> datatypes.DataType | None:
 
 def of_width(row: datatypes.DataType, bits: int) -> str:
     """The data type of the same kind with this many bits; empty if there is none."""
-    return next((each.name for each in datatypes.ALL if (each.kind, each.bits) == (row.kind, bits)), "")
+    return next((datatype.name for datatype in datatypes.ALL if (datatype.kind, datatype.bits) == (row.kind, bits)), "")
 
 
 def type_hint(value: Any) -> str:
@@ -123,8 +123,8 @@ def role(value: Any) -> str:
     """The type of a tensor without prefix; empty if the name or number is unknown."""
     code, known = code_of(value), roles()
     name = value.removeprefix("QNN_TENSOR_TYPE_") if isinstance(value, str) else ""
-    found = known.get(code, "") if code is not None else name if name in known.values() else ""
-    return "" if found == "UNDEFINED" else found
+    meaning = known.get(code, "") if code is not None else name if name in known.values() else ""
+    return "" if meaning == "UNDEFINED" else meaning
 
 
 FORMATS = ("FLAT_BUFFER", "SPARSE", "CODEBOOK", "MX", "UBWC_RGBA8888", "UBWC_NV12", "UBWC_NV12_Y", "UBWC_NV12_UV")
@@ -150,8 +150,8 @@ def htp_graph(row: JsonNode) -> HtpGraph | None:
     """HTP's properties of a graph; None if there are none."""
     blobs = [node for key in ("graphBlobInfo", "graphBlobInfoV2") if (node := row.get(key)) is not None]
     pairs = ((blob, key) for blob in blobs for key in HTP_KEYS if blob.is_object and blob.get(key) is not None)
-    found = {key: blob.whole(key, 0) for blob, key in pairs}
-    return htp_graph_of(found) if found else None
+    fields = {key: blob.whole(key, 0) for blob, key in pairs}
+    return htp_graph_of(fields) if fields else None
 
 
 def read_quantization(tensor: JsonNode, what: str) -> Quantization:
@@ -179,8 +179,8 @@ def read_quantization(tensor: JsonNode, what: str) -> Quantization:
         if row in rows[:4]:  # the utility does not write all fields of the others
             params.error(f"{what}: its encoding is {name}, but there is no `{row.key}`", _HINT)
         return OtherEncoding(name)
-    found: Quantization = _encoding(row, params if body is None else body, what)
-    return found
+    encoding: Quantization = _encoding(row, params if body is None else body, what)
+    return encoding
 
 
 def _name(node: JsonNode, what: str) -> str:
@@ -199,13 +199,13 @@ def _name(node: JsonNode, what: str) -> str:
 def write_quantization(quant: Quantization) -> dict[str, Any]:
     """The object for a quantization, in the utility's shape."""
     name = quantization.name_of(quant)
-    made: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "definition": f"QNN_DEFINITION_{'UNDEFINED' if quant is None else 'DEFINED'}",
         "quantizationEncoding": name if name.startswith("0x") else quantization.PREFIX + name,
     }
     if quant is not None and not isinstance(quant, OtherEncoding):
-        made[quantization.encoding_of(quant).key] = _written(quant)
-    return made
+        fields[quantization.encoding_of(quant).key] = _written(quant)
+    return fields
 
 
 _HINT = "correct it, or write the file again with qnn-context-binary-utility"
@@ -213,71 +213,71 @@ _HINT = "correct it, or write the file again with qnn-context-binary-utility"
 
 def _encoding(row: Encoding, node: JsonNode, what: str) -> Any:
     """The encoding in a node; invalid values are reported and replaced by defaults."""
-    found: dict[str, Any] = {}
-    for name, each in row.fields:
-        if each.type == CODEBOOK:
-            codebook = node.get(each.key)
+    values: dict[str, Any] = {}
+    for name, field in row.fields:
+        if field.type == CODEBOOK:
+            codebook = node.get(field.key)
             if codebook is None:
-                node.error(f"{what}: its vectors have no `{each.key}`", _HINT)
+                node.error(f"{what}: its vectors have no `{field.key}`", _HINT)
                 return OtherEncoding(row.name)
-            found[name] = _encoding(quantization.OF_CODEBOOK, codebook, what)
-        elif each.type == STORAGE:
-            storage = node.get(each.key)
-            found[name] = 16 if storage is not None and str(storage.value).endswith("16") else 8
-        elif each.type == PAIRS:
-            found[name] = _pairs(node, what)
-        elif each.is_list:
-            found[name] = tuple(_numbers(node, each.key, what, whole=each.type != "float[]"))
+            values[name] = _encoding(quantization.OF_CODEBOOK, codebook, what)
+        elif field.type == STORAGE:
+            storage = node.get(field.key)
+            values[name] = 16 if storage is not None and str(storage.value).endswith("16") else 8
+        elif field.type == PAIRS:
+            values[name] = _pairs(node, what)
+        elif field.is_list:
+            values[name] = tuple(_numbers(node, field.key, what, whole=field.type != "float[]"))
         else:
-            found[name] = _number(node, each.key, what, whole=each.type != "float")
-    if row is quantization.OF_CODEBOOK and found["offsets"]:
-        _same_length(node, len(found["scales"]), len(found["offsets"]), what)
+            values[name] = _number(node, field.key, what, whole=field.type != "float")
+    if row is quantization.OF_CODEBOOK and values["offsets"]:
+        _same_length(node, len(values["scales"]), len(values["offsets"]), what)
     if row.entries:
-        _counted(node, row.entries, len(found.get("pairs", found.get("scales", ()))), what)
-    return row.kind(**found)
+        _counted(node, row.entries, len(values.get("pairs", values.get("scales", ()))), what)
+    return row.kind(**values)
 
 
 def _written(quant: Any) -> dict[str, Any]:
     """The values of an encoding, in the order of its fields in C."""
-    made: dict[str, Any] = {}
+    fields: dict[str, Any] = {}
     row = quantization.encoding_of(quant)
-    for name, each in row.fields:
+    for name, field in row.fields:
         value = getattr(quant, name)
-        if each.is_list:
+        if field.is_list:
             if row.entries:
-                made.setdefault(row.entries, len(value))
-            value = [_written(pair) for pair in value] if each.type == PAIRS else list(value)
-        elif each.type == STORAGE:
+                fields.setdefault(row.entries, len(value))
+            value = [_written(pair) for pair in value] if field.type == PAIRS else list(value)
+        elif field.type == STORAGE:
             value = f"{quantization.STORAGE_PREFIX}{value}"
-        made[each.key] = _written(value) if each.type == CODEBOOK else value
-    return made
+        fields[field.key] = _written(value) if field.type == CODEBOOK else value
+    return fields
 
 
 def _number(node: JsonNode, key: str, what: str, *, whole: bool = False) -> Any:
     """A number or, with `whole`, an integer of 32 bits."""
-    found = node.get(key)
-    if found is not None and whole and found.is_whole and -(1 << 31) <= found.value < 1 << 32:
-        return int(found.value)
-    if found is not None and not whole and found.is_number and math.isfinite(found.value):
-        return float(found.value)
-    shown, kind = "missing" if found is None else found.shown, "an integer" if whole else "a number"
-    (found or node).error(f"{what}: `{key}` of its quantization is {shown}, not {kind}", _HINT)
+    number = node.get(key)
+    if number is not None and whole and number.is_whole and -(1 << 31) <= number.value < 1 << 32:
+        return int(number.value)
+    if number is not None and not whole and number.is_number and math.isfinite(number.value):
+        return float(number.value)
+    shown, kind = "missing" if number is None else number.shown, "an integer" if whole else "a number"
+    (number or node).error(f"{what}: `{key}` of its quantization is {shown}, not {kind}", _HINT)
     return 0 if whole else 1.0
 
 
 def _numbers(node: JsonNode, key: str, what: str, *, whole: bool = False) -> list[Any]:
     """A list of numbers or, with `whole`, of integers."""
-    found = node.get(key)
-    if found is None:
+    numbers = node.get(key)
+    if numbers is None:
         return []
-    if not isinstance(found.value, list):
-        found.error(f"{what}: `{key}` of its quantization is {found.shown}, not a list", _HINT)
+    if not isinstance(numbers.value, list):
+        numbers.error(f"{what}: `{key}` of its quantization is {numbers.shown}, not a list", _HINT)
         return []
-    if not all(each.is_whole if whole else each.is_number for each in found.items()):
+    if not all(number.is_whole if whole else number.is_number for number in numbers.items()):
         kind = "an integer" if whole else "a number"
-        found.error(f"{what}: `{key}` of its quantization has a value that is not {kind}", _HINT)
+        numbers.error(f"{what}: `{key}` of its quantization has a value that is not {kind}", _HINT)
         return []
-    return list(found.value) if whole else [float(value) for value in found.value]
+    return list(numbers.value) if whole else [float(value) for value in numbers.value]
 
 
 def _pairs(node: JsonNode, what: str) -> tuple[ScaleOffset, ...]:
@@ -290,7 +290,7 @@ def _pairs(node: JsonNode, what: str) -> tuple[ScaleOffset, ...]:
     if listed is None or not isinstance(listed.value, list):
         node.error(f"{what}: its quantization has no list `scaleOffsets`", _HINT)
         return ()
-    return tuple(_encoding(quantization.ENCODINGS[0], each, what) for each in listed.items())
+    return tuple(_encoding(quantization.ENCODINGS[0], pair, what) for pair in listed.items())
 
 
 def _counted(node: JsonNode, key: str, count: int, what: str) -> None:

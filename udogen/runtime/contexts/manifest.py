@@ -80,24 +80,24 @@ def save(binary: Path, data: Any, *, build_id: str = "") -> Manifest:
 def write(binary: Path, *, build_id: str = "") -> Manifest:
     """Write the manifest of an existing binary."""
     size, digest = _measured(binary, _ALGORITHM)
-    made = Manifest(binary.name, size, _ALGORITHM, digest, build_id)
-    text = json.dumps({"udogen_manifest": _FORMAT, **made._asdict()}, indent=2) + "\n"
+    manifest = Manifest(binary.name, size, _ALGORITHM, digest, build_id)
+    text = json.dumps({"udogen_manifest": _FORMAT, **manifest._asdict()}, indent=2) + "\n"
     write_atomically(path_of(binary), text.encode())
-    return made
+    return manifest
 
 
 def check(binary: Path) -> ManifestCheck:
     """Compare a binary with the manifest next to it."""
     beside = path_of(binary)
     try:
-        found = _read(beside)
+        manifest = _read(beside)
     except FileNotFoundError:
         return ManifestCheck(ABSENT, f"there is no {beside.name} beside {binary.name}: its bytes cannot be verified")
     except (OSError, ValueError) as fault:
         why = fault.strerror if isinstance(fault, OSError) else str(fault)
         return ManifestCheck(BROKEN, f"the manifest {beside} cannot be used: {why}")
     try:
-        return _compared(binary, beside, found)
+        return _compared(binary, beside, manifest)
     except OSError as fault:
         raise RunFailed(
             f"the context binary {binary} cannot be read: {fault.strerror}",
@@ -105,24 +105,24 @@ def check(binary: Path) -> ManifestCheck:
         ) from fault
 
 
-def _compared(binary: Path, beside: Path, found: Manifest) -> ManifestCheck:
+def _compared(binary: Path, beside: Path, manifest: Manifest) -> ManifestCheck:
     size = binary.stat().st_size
-    if size != found.size:
-        message = f"{binary} is not the file that {beside.name} describes: it has {size} bytes, not {found.size}"
-        return ManifestCheck(DIFFERS, message, found)
-    size, digest = _measured(binary, found.algorithm)
-    if digest != found.digest:
+    if size != manifest.size:
+        message = f"{binary} is not the file that {beside.name} describes: it has {size} bytes, not {manifest.size}"
+        return ManifestCheck(DIFFERS, message, manifest)
+    size, digest = _measured(binary, manifest.algorithm)
+    if digest != manifest.digest:
         message = (
-            f"{binary} is not the file that {beside.name} describes: its {found.algorithm} is {digest}, "
-            f"not {found.digest}, though it has as many bytes"
+            f"{binary} is not the file that {beside.name} describes: its {manifest.algorithm} is {digest}, "
+            f"not {manifest.digest}, though it has as many bytes"
         )
-        return ManifestCheck(DIFFERS, message, found)
-    return ManifestCheck(MATCHES, f"{binary.name} matches {beside.name} ({found.algorithm} {digest})", found)
+        return ManifestCheck(DIFFERS, message, manifest)
+    return ManifestCheck(MATCHES, f"{binary.name} matches {beside.name} ({manifest.algorithm} {digest})", manifest)
 
 
 def unverified(binaries: Sequence[Path]) -> str:
     """A warning about binaries without a manifest; empty if all have one."""
-    bare = [each for each in binaries if not path_of(each).exists()]
+    bare = [binary for binary in binaries if not path_of(binary).exists()]
     if not bare:
         return ""
     more = f" and {len(bare) - 1} more" if len(bare) > 1 else ""
@@ -149,17 +149,17 @@ def _read(path: Path) -> Manifest:
     with open_plain(path) as file:
         data = file.read(_MOST)
     try:
-        found = json.loads(data)
+        document = json.loads(data)
     except (ValueError, RecursionError):
         raise ValueError("it is not JSON") from None
-    if not isinstance(found, dict) or found.get("udogen_manifest") != _FORMAT:
+    if not isinstance(document, dict) or document.get("udogen_manifest") != _FORMAT:
         raise ValueError(f"it is not a manifest of version {_FORMAT}")
-    made = Manifest(**{key: found.get(key, "") for key in Manifest._fields})
-    if not all(isinstance(each, int if key == "size" else str) for key, each in made._asdict().items()):
+    manifest = Manifest(**{key: document.get(key, "") for key in Manifest._fields})
+    if not all(isinstance(value, int if key == "size" else str) for key, value in manifest._asdict().items()):
         raise ValueError("its values are not of their types")
-    if made.algorithm not in _ALGORITHMS:
-        raise ValueError(f"its checksum is of the kind `{made.algorithm[:40]}`; known are {', '.join(_ALGORITHMS)}")
-    return made
+    if manifest.algorithm not in _ALGORITHMS:
+        raise ValueError(f"its checksum is of the kind `{manifest.algorithm[:40]}`; known are {', '.join(_ALGORITHMS)}")
+    return manifest
 
 
 def _measured(path: Path, algorithm: str) -> tuple[int, str]:
@@ -203,10 +203,10 @@ def mapped_file(path: Path) -> Iterator[mmap.mmap]:
             f"{path} cannot be read: {problem.strerror}", hint="give the path of a context binary"
         ) from problem
     try:
-        found = os.fstat(fd)
-        if not stat.S_ISREG(found.st_mode):
+        state = os.fstat(fd)
+        if not stat.S_ISREG(state.st_mode):
             raise RunFailed(f"{path} is not a file", hint="give the path of a context binary")
-        if found.st_size == 0:
+        if state.st_size == 0:
             raise RunFailed(
                 f"{path} is empty", hint="write the context binary again: writing it seems to have been interrupted"
             )

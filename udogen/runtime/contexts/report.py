@@ -59,8 +59,8 @@ def _graph_as_json(graph: GraphRan) -> dict[str, Any]:
 
 def counts_of(results: Iterable[Result]) -> dict[tuple[str, str, str], int]:
     """The counts of op packages, summed over all contexts, if they were requested."""
-    found = [result for result in results if not isinstance(result, UdogenError)]
-    return execution_counts.summary([row for result in found for row in result.proof or ()])
+    succeeded = [result for result in results if not isinstance(result, UdogenError)]
+    return execution_counts.summary([row for result in succeeded for row in result.proof or ()])
 
 
 def profiles_of(rows: Sequence[Row]) -> list[GraphProfile]:
@@ -169,7 +169,7 @@ def value_text(row: ProfileRow) -> str:
 
 def profile_lines(events: Sequence[ProfileRow], indent: str = "") -> Iterator[str]:
     """Events and their parts as a table: name, value, share of the whole."""
-    rows = [cells for each in events for cells in _cells(each, "", 0, 0)]
+    rows = [cells for event in events for cells in _cells(event, "", 0, 0)]
     yield from (indent + line for line in columns(rows, right={1})) if rows else ()
 
 
@@ -177,8 +177,8 @@ def _cells(row: ProfileRow, indent: str, whole: int, unit: int) -> Iterator[tupl
     name = row.name or ("part" if indent else "execution")
     share = f"{100 * row.value / whole:.1f} %" if whole and row.value and row.unit == unit else ""
     yield indent + name, value_text(row), share
-    for each in row.below:
-        yield from _cells(each, indent + "  ", row.value, row.unit)
+    for part in row.below:
+        yield from _cells(part, indent + "  ", row.value, row.unit)
 
 
 def write_trace(file: Path, profiles: Sequence[GraphProfile]) -> None:
@@ -186,12 +186,12 @@ def write_trace(file: Path, profiles: Sequence[GraphProfile]) -> None:
 
     Parts with known cycles but unknown times are drawn as shares of the execution; the cycles are in the arguments.
     """
-    begin, events = 0.0, [_named("process_name", "udogen", 1), *(_named("thread_name", *each) for each in _ROWS)]
-    for each in profiles:
-        length = each.seconds * 1e6
-        measured = {row.name or "execution": value_text(row) for row in each.events}
-        events.append(_slice(f"{each.context}: {each.graph}", begin, length, measured))
-        for row in each.events:
+    begin, events = 0.0, [_named("process_name", "udogen", 1), *(_named("thread_name", *row) for row in _ROWS)]
+    for profile in profiles:
+        length = profile.seconds * 1e6
+        measured = {row.name or "execution": value_text(row) for row in profile.events}
+        events.append(_slice(f"{profile.context}: {profile.graph}", begin, length, measured))
+        for row in profile.events:
             events += _parts(row, begin, length)
         begin += length
     write_file(file, json.dumps({"traceEvents": events, "displayTimeUnit": "ns"}, indent=1) + "\n")
@@ -200,13 +200,13 @@ def write_trace(file: Path, profiles: Sequence[GraphProfile]) -> None:
 def _parts(row: ProfileRow, begin: float, length: float) -> Iterator[dict[str, Any]]:
     """The parts of an event, one after the other, over the time that it took."""
     took = float(row.value) if row.unit == MICROSECONDS and row.value else length
-    whole = sum(each.value for each in row.below) or 1
+    whole = sum(below.value for below in row.below) or 1
     at = begin
-    for each in row.below:
-        if each.value == 0:
+    for below in row.below:
+        if below.value == 0:
             continue  # not measured
-        part = float(each.value) if each.unit == MICROSECONDS else took * each.value / whole
-        yield _slice(each.name or "part", at, part, {_UNITS.get(each.unit, "value"): each.value}, thread=2)
+        part = float(below.value) if below.unit == MICROSECONDS else took * below.value / whole
+        yield _slice(below.name or "part", at, part, {_UNITS.get(below.unit, "value"): below.value}, thread=2)
         at += part
 
 

@@ -41,12 +41,12 @@ _SHOWN_LINES = 60
 
 def jobs_of(shards: Sequence[Shard]) -> list[Job]:
     """A job for each context; equal names are prefixed with the folder, or else with a number."""
-    times = Counter(each.name for each in shards)
-    named = [each.name if times[each.name] == 1 else f"{each.binary.parent.name}_{each.name}" for each in shards]
+    times = Counter(shard.name for shard in shards)
+    named = [shard.name if times[shard.name] == 1 else f"{shard.binary.parent.name}_{shard.name}" for shard in shards]
     again = Counter(named)
     return [
-        Job(number, name if again[name] == 1 else f"{number}_{name}", each.binary, each.json)
-        for number, (each, name) in enumerate(zip(shards, named, strict=True))
+        Job(number, name if again[name] == 1 else f"{number}_{name}", shard.binary, shard.json)
+        for number, (shard, name) in enumerate(zip(shards, named, strict=True))
     ]
 
 
@@ -181,7 +181,7 @@ def _input_names(described: Sequence[tuple[Job, ContextDescribed]], graphs: Sequ
 
 def _nearest(words: Sequence[str], choices: Iterable[str]) -> list[str]:
     near = [(word, nearest(word, choices)) for word in words]
-    return [f"`{word}`: did you mean `{found}`?" for word, found in near if found]
+    return [f"`{word}`: did you mean `{choice}`?" for word, choice in near if choice]
 
 
 def place_contexts(session: ContextSession, jobs: Sequence[Job], options: RunOptions) -> ContextsPlaced:

@@ -84,41 +84,41 @@ class Runtime(Closing):
     ) -> None:
         self.process, self._ended = os.getpid(), True  # True until it is open
         if isinstance(library, RuntimeLibrary):
-            found = library
+            chosen = library
         else:
             arguments.expect(backend, str, "the backend", f"one of: {', '.join(backends.RUNTIMES)}")
             arguments.expect(kind, str, "the kind of runtime", "one of: " + ", ".join(KINDS))
             given = None if library is None else arguments.path(library, "the runtime library")
-            found = find_runtime(backend, explicit=given, kind=kind, on_step=on_step)
-        check_loadable(found.path, "runtime library")
-        if found.path in lost_libraries:
+            chosen = find_runtime(backend, explicit=given, kind=kind, on_step=on_step)
+        check_loadable(chosen.path, "runtime library")
+        if chosen.path in lost_libraries:
             raise RunFailed(
-                f"{found.path.name} cannot be used in process {os.getpid()}: it was in use in its parent "
-                f"({lost_libraries[found.path]}) when that was forked, and its threads do not exist here",
+                f"{chosen.path.name} cannot be used in process {os.getpid()}: it was in use in its parent "
+                f"({lost_libraries[chosen.path]}) when that was forked, and its threads do not exist here",
                 hint='close the runtime before the fork, or start new processes: multiprocessing.get_context("spawn")',
             )
         arguments.whole(soc, "soc", most=arguments.MOST_32)
         arguments.whole(log_level, "the log level", least=ERROR, most=DEBUG)
         _check_callable(on_step, "on_step", "a line")
         _check_callable(print if log is None else log, "log", "a level and a line: log=print")
-        self.backend, self.path, self.emulator = found.backend, found.path, found.emulator
-        self._behaviour = found.behaviour
-        self.turn = ALONE if found.serial else None  # held by executions that must not run in parallel
-        self._forks = found.emulator or found.behaviour.forks
-        self.system = found.system
+        self.backend, self.path, self.emulator = chosen.backend, chosen.path, chosen.emulator
+        self._behaviour = chosen.behaviour
+        self.turn = ALONE if chosen.serial else None  # held by executions that must not run in parallel
+        self._forks = chosen.emulator or chosen.behaviour.forks
+        self.system = chosen.system
         if system is not None:
             self.system = arguments.path(system, "the system library")
             check_loadable(self.system, "system library")
         sink = log or _to_logging
         printed = None
-        if found.behaviour.prints and self.captures_prints and not found.emulator:
+        if chosen.behaviour.prints and self.captures_prints and not chosen.emulator:
 
             def printed(line: str) -> None:
                 if log_level >= INFO:
                     sink(INFO, line)
 
         with nullcontext() if printed is None else interface.captured_prints(printed):
-            self._interface = Interface.load(found.path)
+            self._interface = Interface.load(chosen.path)
         self._interface.printed = printed
         self.name, self.build_id = self._interface.name, self._interface.build_id()
         # libQnnCpu reports no support, accepts an execution nevertheless, and never reports its end.
@@ -152,7 +152,7 @@ class Runtime(Closing):
     @property
     def contexts(self) -> tuple[Context, ...]:
         """The open contexts."""
-        return tuple(each for row in list(self._contexts.values()) if (each := row()) is not None)
+        return tuple(context for row in list(self._contexts.values()) if (context := row()) is not None)
 
     @property
     def closed(self) -> bool:
@@ -239,8 +239,8 @@ class Runtime(Closing):
         """
         from udogen.runtime.execution_counts import counted_package
 
-        found = [counted_package(*each) for each in self._packages]
-        return {each.name: each.counts() for each in found}
+        packages = [counted_package(*package) for package in self._packages]
+        return {package.name: package.counts() for package in packages}
 
     def _check_symbols(self, library: Path) -> None:
         """Raise if an HTP package would call another runtime: it is linked to the first loaded library that fits."""
@@ -250,7 +250,7 @@ class Runtime(Closing):
         loaded = interface.opened
         before = loaded[: loaded.index(here)] if here in loaded else []
         other = next(
-            (each for each in before if each != here and "qhpi_register_ops_v1" in elf.read(each).exports), None
+            (other for other in before if other != here and "qhpi_register_ops_v1" in elf.read(other).exports), None
         )
         if backends.ALL[self.backend].calls_runtime and other is not None:
             raise RunFailed(
@@ -305,10 +305,10 @@ class Runtime(Closing):
                 with self.turn or nullcontext(), self._importing_arrays():
                     handle = self._restored(content, device, chosen, name)
                 failing.pop_all()
-                made = self._opened(Context(self, handle, info, name=name, options=chosen, profile=measures))
+                context = self._opened(Context(self, handle, info, name=name, options=chosen, profile=measures))
             if chosen.deferred:  # the runtime reads the binary again in `finalize`
-                made.keep(stack.pop_all().close)
-            return made
+                context.keep(stack.pop_all().close)
+            return context
 
     def _info_of(self, content: memoryview, name: str, info: BinaryInfo | None) -> BinaryInfo:
         """The description of a binary, read if none is given; raises if this runtime cannot restore it."""
@@ -330,7 +330,7 @@ class Runtime(Closing):
             return handle
         handle.close()
         op, package = missing
-        if package in [each.info()[0] for each in self._loaded]:
+        if package in [loaded.info()[0] for loaded in self._loaded]:
             what, hint = (
                 "its package does not take it",
                 "use the package, and its version, that the binary was made with",
@@ -425,8 +425,8 @@ class Runtime(Closing):
         if number is None and not self._soc:
             return None
         if number not in self._devices:
-            made = DeviceHandle(self._interface, self._log, soc=self._soc, number=number)
-            self._devices[number] = self._stack.enter_context(made)
+            handle = DeviceHandle(self._interface, self._log, soc=self._soc, number=number)
+            self._devices[number] = self._stack.enter_context(handle)
         return self._devices[number]
 
     # --- closing ----------------------------------------------------------------------------------------------------
@@ -458,8 +458,8 @@ class Runtime(Closing):
         with self._lock:
             self._ended = True  # nothing can be added from here on
             open_runtimes.pop(self, None)
-        steps = [each.close for each in reversed(self.contexts)]
-        steps += [each.run for each in reversed(list(self._contexts))]  # contexts that are not in use
+        steps = [context.close for context in reversed(self.contexts)]
+        steps += [unused.run for unused in reversed(list(self._contexts))]  # contexts that are not in use
         run_all([*steps, self._stack.close, self._contexts.clear])
 
     def __del__(self) -> None:
@@ -469,8 +469,8 @@ class Runtime(Closing):
     def disown(self) -> None:
         """Disable it in a forked process: everything belongs to the parent."""
         self._lock = threading.RLock()
-        for each in self.contexts:
-            each.disown()
+        for context in self.contexts:
+            context.disown()
         if not self._forks:
             lost_libraries[self.path] = self.process
 

@@ -96,7 +96,7 @@ class ContextWorker:
         with self._stored(command.job, check=False) as stored:
             graphs = stored.info.graphs
             return ContextDescribed(
-                tuple(DescribedGraph(each.name, tuple(map(row_of, each.inputs))) for each in graphs)
+                tuple(DescribedGraph(graph.name, tuple(map(row_of, graph.inputs))) for graph in graphs)
             )
 
     def place(self, command: PlaceContexts) -> ContextsPlaced:
@@ -128,7 +128,7 @@ class ContextWorker:
     def run(self, command: RunContext) -> ContextRan:
         """Restore one context and execute its graphs in the requested order."""
         options, began = command.options, time.perf_counter()
-        before = [each.counts() for each in self.counted]
+        before = [counter.counts() for counter in self.counted]
         with self._stored(command.job) as stored:
             self.phase("restore the context")
             context = self.runtime.restore(
@@ -159,7 +159,7 @@ class ContextWorker:
                 with warnings.catch_warnings(record=True) as notes, placement.allocate() as buffers:
                     graphs = tuple(self._graph(context, name, buffers, command) for name in names)
                 self.phase("free the context")
-        differences = (*(each.message for each in stored.differences), *(str(each.message) for each in notes))
+        differences = (*(note.message for note in stored.differences), *(str(note.message) for note in notes))
         return ContextRan(seconds, graphs, placement, stored.verdict.message, differences, self.rises(before))
 
     def rises(self, before: list[dict[str, int]]) -> tuple[Any, ...] | None:
@@ -168,27 +168,27 @@ class ContextWorker:
         return tuple(row for package, counts in pairs for row in package.rows(counts)) if self.counted else None
 
     def _graph(self, context: Context, name: str, buffers: PlannedBuffers, command: RunContext) -> GraphRan:
-        found, folder = GraphRan(name), command.options.output_dir
+        ran, folder = GraphRan(name), command.options.output_dir
         try:
             self.phase(f"graph `{name}`: retrieve")
             graph = context.graph(name)
             buffers.bind(graph, shard=command.job.index)
             given = _fill(graph, command.job.name, command.options.inputs)
-            found = replace(found, inputs=given)
-            sized = [each.name for each in graph.inputs if any(each.dynamic)]
-            shapes = {each.name: each.shape for each in given if each.name in sized}
+            ran = replace(ran, inputs=given)
+            sized = [tensor.name for tensor in graph.inputs if any(tensor.dynamic)]
+            shapes = {tensor.name: tensor.shape for tensor in given if tensor.name in sized}
             self.phase(f"graph `{name}`: execute")
-            before = [each.counts() for each in self.counted]
+            before = [counter.counts() for counter in self.counted]
             with keeping_float_state(f"an op of graph `{name}`"):
                 seconds = [_timed(partial(graph.execute, shapes)) for _ in range(command.options.loops)]
-            found = replace(found, proof=self.rises(before), seconds=_median(seconds), fastest=min(seconds))
-            found = replace(found, outputs=_outputs(graph, folder / command.job.name if folder else None))
+            ran = replace(ran, proof=self.rises(before), seconds=_median(seconds), fastest=min(seconds))
+            ran = replace(ran, outputs=_outputs(graph, folder / command.job.name if folder else None))
             if context.profile:
-                found = replace(found, profile=tuple(map(profile_row, context.profile.events())))
+                ran = replace(ran, profile=tuple(map(profile_row, context.profile.events())))
         except UdogenError as problem:  # the other graphs may succeed
             error = failed(_in_words(problem, f"graph `{name}`"))
-            found = replace(found, error=replace(error, function="", code=0))
-        return found
+            ran = replace(ran, error=replace(error, function="", code=0))
+        return ran
 
     def quit(self, _command: Quit) -> Done:
         """Free everything."""
@@ -232,11 +232,11 @@ def _outputs(graph: Graph, folder: Path | None) -> tuple[OutputRow, ...]:
 
     rows = []
     for info in graph.outputs:
-        found, file = graph.array(info.name), None
+        array, file = graph.array(info.name), None
         if folder is not None:
             file = folder / arrays.file_name(graph.name) / f"{arrays.file_name(info.name)}.npy"
-            arrays.write(file, found)
-        rows.append(output_row(info, found, file))
+            arrays.write(file, array)
+        rows.append(output_row(info, array, file))
     return tuple(rows)
 
 

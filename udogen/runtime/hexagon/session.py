@@ -134,8 +134,8 @@ class HexagonSession(Closing):
     def _library(self, op: str) -> PackageLibrary:
         """The part of the package for this op, if each op has a folder."""
         parts = open_packages(self._folder.path) if op else []
-        found = (each for each in parts if (each.op, each.backend) == (op, self._folder.backend))
-        return next(found, self._folder)
+        fitting = (part for part in parts if (part.op, part.backend) == (op, self._folder.backend))
+        return next(fitting, self._folder)
 
     @property
     def counts(self) -> bool:
@@ -181,7 +181,7 @@ class HexagonSession(Closing):
         )
         if done.timed_out:
             raise failures.timeout_error(situation, self._timeout or 0.0)
-        strays = [wire.stray_of(call, each) for each in report.strays]
+        strays = [wire.stray_of(call, stray) for stray in report.strays]
         if strays:
             raise failures.stray_error(situation, strays)
         if not report.done or done.returncode != 0:
@@ -302,10 +302,10 @@ class _Symbols:
 
         with program.open("rb") as stream:
             table: Any = ELFFile(stream).get_section_by_name(".symtab")
-            found = [(s["st_value"], s.name) for s in table.iter_symbols() if s["st_info"]["type"] == "STT_FUNC"]
-        found.sort()
-        self._starts = [start for start, _ in found]
-        self._names = [name for _, name in found]
+            functions = [(s["st_value"], s.name) for s in table.iter_symbols() if s["st_info"]["type"] == "STT_FUNC"]
+        functions.sort()
+        self._starts = [start for start, _ in functions]
+        self._names = [name for _, name in functions]
 
     def marks(self) -> tuple[int, int]:
         """The addresses where counting begins and ends."""

@@ -282,7 +282,7 @@ def udo_outputs(call: OpCall, raw: list[bytes], shapes: list[tuple[int, ...]]) -
     for arg, shape in zip(call.outputs, shapes, strict=True):
         surplus = len(shape) - len(arg.shape)
         outputs.append(replace(arg, shape=shape[surplus:] if surplus > 0 else shape))
-    return arrays_of(replace(call, outputs=tuple(outputs)), [bytearray(each) for each in raw])
+    return arrays_of(replace(call, outputs=tuple(outputs)), [bytearray(content) for content in raw])
 
 
 def _udo_type(call: OpCall, name: str, dtype: str) -> tuple[int, int, str]:

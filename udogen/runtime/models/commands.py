@@ -122,7 +122,7 @@ class StepsRan:
     @property
     def verdict(self) -> Verdict:
         """The verdict on the tensors of the model and of the expected ones; those that only one has are skipped."""
-        wrong, skipped = sum(each.wrong for each in self.compared), sum(map(len, self.not_compared.values()))
+        wrong, skipped = sum(tensor.wrong for tensor in self.compared), sum(map(len, self.not_compared.values()))
         planned, passed = len(self.compared) + skipped, len(self.compared) - wrong
         return Verdict(planned, passed=passed, failed=wrong, skipped=skipped, unit="tensor")
 

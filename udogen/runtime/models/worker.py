@@ -254,12 +254,12 @@ class Expected:
 
     def compare(self, model: Model, graph: str, step: int, zeros: Iterable[str]) -> None:
         """Compare what the contexts wrote in a step, in their order; `zeros` are inputs that were given no data."""
-        chain, made = model.wiring.chain(graph), model.tensors(graph)
+        chain, tensors = model.wiring.chain(graph), model.tensors(graph)
         written = [
-            _Written(stage, model.names[context], info, name, made[name])
+            _Written(stage, model.names[context], info, name, tensors[name])
             for stage, context in enumerate(chain.contexts)
             for info in chain.stages[stage].outputs
-            if (name := f"{model.names[context]}.{info.name}") in made
+            if (name := f"{model.names[context]}.{info.name}") in tensors
         ]
         for tensor in written:
             self._written[tensor.name] = step + 1, tensor.array.ndim

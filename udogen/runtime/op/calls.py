@@ -147,7 +147,7 @@ def refuse_unwritten(run: Callable[[OpCall], OpResult], call: OpCall, result: Op
     Outputs that still have the byte that filled their memory are computed again over another one.  `result` is that of
     a run with `POISON`.
     """
-    names = [each.name for each in call.outputs if 0 not in each.shape]
+    names = [output.name for output in call.outputs if 0 not in output.shape]
     for poison in (POISON, OTHER_POISON):
         if poison != POISON or result is None:
             result = run(replace(call, loops=1, poison=poison, save_context=False))
@@ -176,8 +176,8 @@ def checked_call(call: OpCall) -> OpCall:
             raise RunFailed(f"input `{arg.name}` of op `{op}` has no data", hint="give it an array")
         if not arg.omitted:
             _check(call, arg.name, arg.dtype, arg.shape, arg.array)
-    outputs = tuple(replace(_checked_tensor(each), array=None) for each in call.outputs)
-    params = tuple(_checked_param(call, each) for each in call.params)
+    outputs = tuple(replace(_checked_tensor(output), array=None) for output in call.outputs)
+    params = tuple(_checked_param(call, param) for param in call.params)
     return replace(call, inputs=inputs, outputs=outputs, params=params, loops=loops)
 
 
@@ -251,7 +251,7 @@ def _numpy_type(call: OpCall, name: str, dtype: str) -> np.dtype[Any]:
     if row is None or not row.numpy:
         raise RunFailed(
             f"`{name}` of op `{call.op_type}` has type {dtype}, of which udogen cannot make a tensor",
-            hint="one of: " + ", ".join(each.name for each in datatypes.ALL if each.numpy),
+            hint="one of: " + ", ".join(datatype.name for datatype in datatypes.ALL if datatype.numpy),
         )
     return np.dtype(row.numpy)
 
@@ -263,16 +263,16 @@ def digest(calls: Chain) -> bytes:
     """A digest that is equal for equal calls, regardless of their poison."""
     import numpy as np
 
-    found = hashlib.sha256()
+    hashed = hashlib.sha256()
     for call in calls:
-        found.update(repr((call.op_type, call.loops)).encode())
+        hashed.update(repr((call.op_type, call.loops)).encode())
         for arg in (*call.inputs, *call.outputs):
-            found.update(repr((arg.name, arg.dtype, arg.shape, arg.quant, arg.static, arg.omitted)).encode())
+            hashed.update(repr((arg.name, arg.dtype, arg.shape, arg.quant, arg.static, arg.omitted)).encode())
             if arg.array is not None:
-                found.update(np.ascontiguousarray(arg.array).tobytes())
+                hashed.update(np.ascontiguousarray(arg.array).tobytes())
         for param in call.params:
-            found.update(repr((param.name, np.asarray(param.value).tolist(), param.dtype)).encode())
-    return found.digest()
+            hashed.update(repr((param.name, np.asarray(param.value).tolist(), param.dtype)).encode())
+    return hashed.digest()
 
 
 # --- commands for the worker, and its replies (see `udogen.runtime.channel`) -----------------------------------------

@@ -75,7 +75,7 @@ def _in_place(op: Op, given: Mapping[str, object]) -> Mapping[str, object]:
         if param.mandatory and param.default is None and param.name not in given:
             raise RunFailed(f"op `{op.name}` needs the parameter `{param.name}`", hint=f"--param {param.name}=VALUE")
     last = max((names.index(name) for name in given), default=-1)
-    found: dict[str, object] = {}
+    by_name: dict[str, object] = {}
     for param in op.params[: last + 1]:
         value = given.get(param.name, param.default)
         if value is None:
@@ -83,8 +83,8 @@ def _in_place(op: Op, given: Mapping[str, object]) -> Mapping[str, object]:
                 f"op `{op.name}` needs the parameter `{param.name}` too, because `{names[last]}` comes after it",
                 hint="this backend knows parameters by position only; only the last ones may be left out",
             )
-        found[param.name] = value
-    return found
+        by_name[param.name] = value
+    return by_name
 
 
 def _inputs(op: Op, options: CallOptions) -> tuple[TensorArg, ...]:
@@ -92,7 +92,7 @@ def _inputs(op: Op, options: CallOptions) -> tuple[TensorArg, ...]:
 
     An input with a default may be left out; if the backend needs it, the default is passed.
     """
-    found: list[TensorArg] = []
+    args: list[TensorArg] = []
     for tensor in op.inputs:
         names = _names_of(tensor, options.inputs)
         for name in names:
@@ -100,9 +100,9 @@ def _inputs(op: Op, options: CallOptions) -> tuple[TensorArg, ...]:
             quant = options.quants.get(name, options.quants.get(tensor.name))
             dtype = _dtype_of_array(op, tensor, array, quant, options.dtypes.get(name, ""))
             _only_default(op, tensor, array)
-            found.append(TensorArg(name, dtype.name, tuple(array.shape), array, quant, static=tensor.static))
+            args.append(TensorArg(name, dtype.name, tuple(array.shape), array, quant, static=tensor.static))
         if not names and tensor.default is not None and not tensor.repeated and tensor.given:
-            found.append(_default_input(tensor))
+            args.append(_default_input(tensor))
             continue
         if not names and tensor.required:
             given = ", ".join(options.inputs) or "none"
@@ -114,8 +114,8 @@ def _inputs(op: Op, options: CallOptions) -> tuple[TensorArg, ...]:
                 )
             raise RunFailed(f"op `{op.name}` needs the input `{tensor.name}`", hint=hint)
         if not names:
-            found.append(TensorArg(tensor.name, tensor.datatypes[0].name, (), omitted=True))
-    return tuple(_without_tail(op, found))
+            args.append(TensorArg(tensor.name, tensor.datatypes[0].name, (), omitted=True))
+    return tuple(_without_tail(op, args))
 
 
 def _default_input(tensor: Tensor) -> TensorArg:
@@ -151,18 +151,18 @@ def _only_default(op: Op, tensor: Tensor, value: object) -> None:
     )
 
 
-def _without_tail(op: Op, found: list[TensorArg]) -> list[TensorArg]:
+def _without_tail(op: Op, args: list[TensorArg]) -> list[TensorArg]:
     """The inputs without omitted ones at the end, unless a repeated input needs their number."""
-    if len(found) > len(op.inputs):
-        return found
-    while found and found[-1].omitted:
-        found.pop()
-    return found
+    if len(args) > len(op.inputs):
+        return args
+    while args and args[-1].omitted:
+        args.pop()
+    return args
 
 
 def _of_some_rank(op: Op, arg: TensorArg, ranks: Sequence[int]) -> TensorArg:
     """A scalar of the config as a tensor of one element, if the backend has no tensors of rank 0."""
-    tensor = next(each for each in op.tensors if _belongs(arg.name, each))
+    tensor = next(tensor for tensor in op.tensors if _belongs(arg.name, tensor))
     if arg.shape or arg.omitted or 0 in ranks or not (tensor.rank.scalar or 0 in tensor.rank.ranks):
         return arg
     return replace(arg, shape=(1,), array=None if arg.array is None else arg.array.reshape(1))
@@ -363,7 +363,7 @@ def _guess(name: str, array: Array, options: CallOptions) -> DataType:
 def _known(name: str, allowed: Sequence[DataType] = ()) -> DataType:
     row = datatypes.meant(name, allowed)
     if row is None or row.kind == "special":
-        types = [each.name for each in datatypes.ALL]
+        types = [datatype.name for datatype in datatypes.ALL]
         hint = suggestion(name.upper(), types, "FLOAT_32, UFIXED_POINT_8, UINT_8, INT_32 …")
         raise UsageError(f"`{name}` is not a data type", hint=hint)
     return row
@@ -391,15 +391,15 @@ def _with_rules(
             hint="give the folder of the package, or --shape NAME=2x3x4",
         )
     assert built.config is not None  # the op is from it
-    found = load_shape_rules(rules, built.config.ops)
-    if not found.has_shapes(op.name):
+    shape_rules = load_shape_rules(rules, built.config.ops)
+    if not shape_rules.has_shapes(op.name):
         raise UsageError(f"{rules} has no rule for the shapes of op `{op.name}`", hint=f"write def {op.name}(op): …")
-    inferred = infer_outputs(found, op, inputs, params, outputs)
-    made = []
+    inferred = infer_outputs(shape_rules, op, inputs, params, outputs)
+    shaped = []
     for number, arg in enumerate(outputs):
         shape = list(inferred.values())[number].shape if number < len(inferred) else None
-        made.append(arg if arg.name in known or shape is None else replace(arg, shape=shape))
-    return tuple(made)
+        shaped.append(arg if arg.name in known or shape is None else replace(arg, shape=shape))
+    return tuple(shaped)
 
 
 def infer_outputs(
@@ -415,7 +415,7 @@ def infer_outputs(
         op.name,
         given,
         {arg.name: arg.value if isinstance(arg.value, (bool, int, float, str)) else given_of(arg) for arg in params},
-        outputs={each.name: sum(_belongs(arg.name, each) for arg in outputs) for each in op.outputs},
+        outputs={output.name: sum(_belongs(arg.name, output) for arg in outputs) for output in op.outputs},
     )
 
 

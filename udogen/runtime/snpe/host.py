@@ -66,13 +66,13 @@ class OtherOps(RunFailed):
 
 
 # By core; if several backends have one core, the one with a runtime on this machine, or with a reason for having none.
-_CORES = {row.core: row for each in backends.ALL.values() if (row := each.udo) and (row.native or row.not_run)}
-BACKENDS = {each.id: each.udo.core for each in backends.ALL.values() if each.udo and each.udo.native}
+_CORES = {row.core: row for backend in backends.ALL.values() if (row := backend.udo) and (row.native or row.not_run)}
+BACKENDS = {backend.id: backend.udo.core for backend in backends.ALL.values() if backend.udo and backend.udo.native}
 
 
 def _backend(core: str) -> str:
     """The backend that runs a core on this machine."""
-    return next(name for name, each in BACKENDS.items() if each == core)
+    return next(name for name, core_name in BACKENDS.items() if core_name == core)
 
 
 @dataclass(frozen=True)
@@ -98,21 +98,21 @@ class UdoPackage:
 
     def core(self, name: str) -> CoreState:
         """The state of this core; if it has several libraries, that of the registered one."""
-        found = [each for each in self.cores if each.core == name]
-        if not found:
-            have = ", ".join(dict.fromkeys(each.core for each in self.cores)) or "none"
+        states = [state for state in self.cores if state.core == name]
+        if not states:
+            have = ", ".join(dict.fromkeys(state.core for state in self.cores)) or "none"
             raise UsageError(f"package {self.registration.package} has no core {name}", hint=f"it has: {have}")
-        return next((each for each in found if each.state == REGISTERED), found[0])
+        return next((state for state in states if state.state == REGISTERED), states[0])
 
     def open(self, core: str, **options: Any) -> OpSession:
         """A session that runs the ops of one core; options of `OpSession`."""
-        found = self.core(core)
-        if found.state != REGISTERED or found.path is None:
+        state = self.core(core)
+        if state.state != REGISTERED or state.path is None:
             raise RunFailed(
-                f"{found.library} was not registered: {found.why}",
-                hint="run its ops on a device" if found.state == NOT_TRIED else "build it",
+                f"{state.library} was not registered: {state.why}",
+                hint="run its ops on a device" if state.state == NOT_TRIED else "build it",
             )
-        return OpSession(found.path, provider_of(self.registration), backend=_backend(core), **options)
+        return OpSession(state.path, provider_of(self.registration), backend=_backend(core), **options)
 
 
 def add_op_package(
@@ -149,24 +149,24 @@ def add_op_package(
             lost.setdefault(core, absent)
             states.append(CoreState(core, name, MISSING, absent.message))
     for core, fault in lost.items():
-        if all(each.path is None for each in states if core == each.core or not cores):
+        if all(state.path is None for state in states if core == state.core or not cores):
             raise fault
     return UdoPackage(registration, tuple(states))
 
 
 def implementation(registration: Registration, core: str) -> Path:
     """The library of a core for this machine, as the loader finds it; the first of several."""
-    found: list[Path] = []
+    paths: list[Path] = []
     faults: list[RunFailed] = []
     for name in registration.libraries_of(core) or ("",):
         try:
-            found.append(_find(registration, core, name))
+            paths.append(_find(registration, core, name))
         except RunFailed as fault:
             faults.append(fault)
-    here = [path for path in found if elf.read(path).machine == platform.machine()]
-    if not found:
+    here = [path for path in paths if elf.read(path).machine == platform.machine()]
+    if not paths:
         raise faults[0]
-    return (here or found)[0]
+    return (here or paths)[0]
 
 
 def _find(registration: Registration, core: str, name: str) -> Path:
@@ -178,8 +178,8 @@ def _find(registration: Registration, core: str, name: str) -> Path:
             hint="a registration names its libraries without folders: the loader looks for them",
         )
     looked = [folder / name for folder in tools.library_path()]
-    there = [(found, elf.read(found)) for found in looked if found.is_file()]
-    fitting = [found for found, read in there if read.machine == here and read.bits == 64]
+    there = [(path, elf.read(path)) for path in looked if path.is_file()]
+    fitting = [path for path, read in there if read.machine == here and read.bits == 64]
     if fitting:  # the loader skips libraries for other machines
         return fitting[0].resolve()
     if not there:
@@ -188,12 +188,12 @@ def _find(registration: Registration, core: str, name: str) -> Path:
         if located.path:
             return Path(located.path)
         raise _missing(registration, core, name)
-    found, read = there[0]
+    path, read = there[0]
     if read.machine in _CORES[core].machines:
-        return found.resolve()
+        return path.resolve()
     target = _CORES[core].native
     raise WrongMachine(
-        f"{found} is built for {read.processor}, and {core} of this machine needs {here}",
+        f"{path} is built for {read.processor}, and {core} of this machine needs {here}",
         hint=f"put the library for {here} into LD_LIBRARY_PATH before it"
         + (f"; the target {target} builds one" if target and here == "x86_64" else ""),
     )
@@ -233,10 +233,10 @@ def _add(registration: Registration, core: str, name: str, runtime: Path | None)
         check_provider(registration, core, path)
         return CoreState(core, name, NOT_TRIED, row.not_run, path)
     path = _find(registration, core, name)
-    found = elf.read(path)
+    library = elf.read(path)
     check_provider(registration, core, path)
-    if found.machine != platform.machine():
-        return CoreState(core, name, NOT_TRIED, f"it is built for {found.processor}, which loads it itself", path)
+    if library.machine != platform.machine():
+        return CoreState(core, name, NOT_TRIED, f"it is built for {library.processor}, which loads it itself", path)
     try:
         find_runtime(_backend(core), explicit=runtime)
     except ToolMissing as absent:
@@ -246,7 +246,7 @@ def _add(registration: Registration, core: str, name: str, runtime: Path | None)
     ) as session:
         package, ran = session.package, session.runtime
     compared = compare_names(registration, core, path, package)
-    if row.compared == "records" and compare_records(registration, path, found):
+    if row.compared == "records" and compare_records(registration, path, library):
         compared = (*compared, "inputs", "outputs", "data types")
     if row.compared == "validation" and compare_validation(registration, path):
         compared = (*compared, "validation")
@@ -318,11 +318,11 @@ def compare_names(registration: Registration, core: str, path: Path, package: Op
     return ("package", "ops")
 
 
-def compare_records(registration: Registration, path: Path, found: elf.Elf) -> bool:
+def compare_records(registration: Registration, path: Path, library: elf.Elf) -> bool:
     """Compare the kernels of HTP with the registration; False if there are none."""
-    if "qhpi_init" not in found.exports:
+    if "qhpi_init" not in library.exports:
         return False
-    undefined = [symbol.name for symbol in found.imports if symbol.name.startswith("qhpi_")]
+    undefined = [symbol.name for symbol in library.imports if symbol.name.startswith("qhpi_")]
     records = {row["name"]: row["kernels"] for row in read_records(path, undefined, timeout=_SECONDS).ops}
     for op in registration.ops_of("DSP"):
         kernels = records.get(f"{registration.package}::{op.type}", [])

@@ -96,7 +96,7 @@ class GuardedPackage:
         """
         self._byte, self._buffers, self._own = call.poison, [], set()
         self._blocks = [] if call.context is not None else [arg.array for arg in call.inputs]
-        arrays = [each.name for each in call.params if each.shape is not None]
+        arrays = [param.name for param in call.params if param.shape is not None]
         self._names = {
             "input": [] if call.context is not None else [arg.name for arg in call.inputs],
             "output": [arg.name for arg in call.outputs],
@@ -110,9 +110,9 @@ class GuardedPackage:
 
     def strays(self) -> list[Stray]:
         """Accesses of ops to memory that is not theirs, since `expect`; releases the call's data."""
-        found = [stray for buffer in self._buffers for stray in buffer.strays()]
+        strays = [stray for buffer in self._buffers for stray in buffer.strays()]
         self._buffers, self._blocks, self._own = [], [], set()
-        return found
+        return strays
 
     def _provide(self, interface: Any) -> int:
         self._package.copy_interface(interface)
@@ -137,23 +137,23 @@ class GuardedPackage:
         return 0
 
     def _param_buffers(self, node: Any) -> list[tuple[Any, GuardedBuffer]]:
-        found: list[tuple[Any, GuardedBuffer]] = []
+        buffers: list[tuple[Any, GuardedBuffer]] = []
         names = self._names["parameter"]
         for index in range(min(node.numOfParams, self._params) if names else 0):
             param = node.params[index]
             if param.type == _TENSOR_PARAM and param.tensorParam.data != abi.ffi().NULL:
-                number = len(found)
+                number = len(buffers)
                 buffer = self._buffer(param.tensorParam, "parameter", names[number], number)
                 buffer.content = bytes(buffer.data)
                 buffer.open(later=False)
-                found.append((param.tensorParam, buffer))
-        return found
+                buffers.append((param.tensorParam, buffer))
+        return buffers
 
     def _execute(self, argument: Any) -> int:
         ffi = abi.ffi()
-        made = self._made[int(ffi.cast("uintptr_t", argument))]
-        node, later = made.node, made.executions > 0
-        tensors = list(made.params)
+        op = self._made[int(ffi.cast("uintptr_t", argument))]
+        node, later = op.node, op.executions > 0
+        tensors = list(op.params)
         for role, all_tensors, count in (
             ("input", node.inputs, node.numOfInputs),
             ("output", node.outputs, node.numOfOutputs),
@@ -167,16 +167,16 @@ class GuardedPackage:
                     if self._byte:
                         ctypes.memset(int(ffi.cast("uintptr_t", tensor.data)), self._byte, _size_of(tensor))
                     continue
-                buffer = made.buffers.get((role, index))
+                buffer = op.buffers.get((role, index))
                 if buffer is None or buffer.data.nbytes != _size_of(tensor):
-                    buffer = made.buffers[role, index] = self._buffer(tensor, role, names[index], index)
+                    buffer = op.buffers[role, index] = self._buffer(tensor, role, names[index], index)
                 self._fill(buffer, tensor)
                 tensors.append((tensor, buffer))
         for _, buffer in tensors:
             buffer.open(later=later)
         with _moved(tensors):
-            code = int(made.function(made.argument))
-        made.executions += 1
+            code = int(op.function(op.argument))
+        op.executions += 1
         for tensor, buffer in tensors:
             buffer.compare()
             if buffer.role == "output":
@@ -210,8 +210,8 @@ class GuardedPackage:
     def _free(self, impl: Any) -> int:
         ffi = abi.ffi()
         copy = ffi.cast("QnnCpuOpPackage_OpImpl_t *", impl)  # of the replacement, on the runtime's stack
-        made = self._made.pop(int(ffi.cast("uintptr_t", copy.userData)))
-        real = ffi.new("QnnCpuOpPackage_OpImpl_t *", [made.function, made.argument])
+        op = self._made.pop(int(ffi.cast("uintptr_t", copy.userData)))
+        real = ffi.new("QnnCpuOpPackage_OpImpl_t *", [op.function, op.argument])
         return int(self._package.v1_4("freeOpImpl")(ffi.cast("QnnOpPackage_OpImpl_t", real)))
 
 

@@ -64,7 +64,7 @@ class LoadedPackage:
         info = result[0]
         count = info.numOperations if info.operationNames else 0
         names = [info.operationNames[index] for index in range(count)]
-        return text_of(info.packageName), [text_of(each) for each in names if each]
+        return text_of(info.packageName), [text_of(name) for name in names if name]
 
     def copy_interface(self, into: Any) -> None:
         """Copy the table of functions that its provider returns."""

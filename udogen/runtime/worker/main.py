@@ -162,13 +162,13 @@ class OpWorker:
         buffers.check(op)
         # Memory that is not shared is freed with `buffers` before the reply is sent, so it is copied.
         data = {
-            each.name: buffer.block or memoryview(bytes(buffer.data))
-            for each, buffer in zip(graph.outputs, results, strict=True)
+            tensor.name: buffer.block or memoryview(bytes(buffer.data))
+            for tensor, buffer in zip(graph.outputs, results, strict=True)
         }
         # A restored graph has its own order of outputs.
-        found = data.values() if call.context is None else [data[arg.name] for arg in call.outputs]
+        arrays = data.values() if call.context is None else [data[arg.name] for arg in call.outputs]
         return OpRan(
-            outputs=tuple(found),
+            outputs=tuple(arrays),
             create=created - started,
             finalize=finalized - created,
             samples=tuple(seconds[:_MOST_SAMPLES]),
@@ -297,9 +297,9 @@ class _RepeatedRuns:
         with self._graph() as one, self._graph() as other:
             self._rules.phase("execute")
             outputs = []
-            for each in (one, other):
-                each.graph.execute()
-                outputs.append(each.outputs())
+            for running in (one, other):
+                running.graph.execute()
+                outputs.append(running.outputs())
             self._at_once(loop, executions, seconds, one.graph, other.graph)
             outputs += [one.outputs(), other.outputs()]
             self._rules.phase("free the graph")

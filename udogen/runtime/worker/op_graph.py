@@ -42,7 +42,7 @@ def new_graph(context: Context, call: OpCall, rules: Rules) -> GraphHandle:
     roles = [NULL if arg.omitted else STATIC if arg.static else APP_WRITE for arg in call.inputs]
     inputs = [graph.add_tensor(tensors.make(arg, role)) for arg, role in zip(call.inputs, roles, strict=True)]
     outputs = [graph.add_tensor(tensors.make(arg, APP_READ)) for arg in call.outputs]
-    params = [_param(graph, tensors, each) for each in call.params]
+    params = [_param(graph, tensors, param) for param in call.params]
     node = OpConfig(
         call.op_type, package=call.package, op_type=call.op_type, inputs=inputs, outputs=outputs, params=params
     )
@@ -61,13 +61,13 @@ def bound_inputs(graph: Graph, call: OpCall) -> dict[str, TensorArg]:
     args = [arg for arg in call.inputs if not arg.static and not arg.omitted]
     if call.context is not None:  # in the order of the stored graph
         by_name = {arg.name: arg for arg in args}
-        args = [by_name[each.name] for each in graph.inputs]
-    return {each.name: arg for each, arg in zip(graph.inputs, args, strict=True)}
+        args = [by_name[tensor.name] for tensor in graph.inputs]
+    return {tensor.name: arg for tensor, arg in zip(graph.inputs, args, strict=True)}
 
 
 def tensors_of(call: OpCall) -> list[TensorArg]:
     """The inputs of a call, and the arrays among its parameters."""
-    return [*call.inputs, *(tensor_of(each) for each in call.params if each.shape is not None)]
+    return [*call.inputs, *(tensor_of(param) for param in call.params if param.shape is not None)]
 
 
 def block_of(arg: TensorArg) -> Block:
@@ -85,10 +85,10 @@ def _param(graph: GraphHandle, tensors: _Tensors, param: ParamArg) -> Param:
 
 
 def _refuse_undelivered(tensors: Sequence[QnnTensor], delivers: Sequence[str] | None) -> None:
-    for each in tensors:
-        if delivers is not None and each.role != NULL and each.dtype not in delivers:
+    for tensor in tensors:
+        if delivers is not None and tensor.role != NULL and tensor.dtype not in delivers:
             raise RunFailed(
-                f"`{each.name}` is {each.dtype}, and the runtime does not deliver such tensors to "
+                f"`{tensor.name}` is {tensor.dtype}, and the runtime does not deliver such tensors to "
                 "custom ops: the op would get unset pointers",
                 hint=f"use one of {', '.join(sorted(delivers))}, "
                 "and let the op's validateOpConfig refuse every other type",
@@ -214,10 +214,10 @@ class GuardedBuffer:
     def strays(self) -> Iterator[Stray]:
         """The writes outside the data, or to read-only data."""
         size = self.data.nbytes
-        for where, found in self.changed.items():
-            first = min(found)
+        for where, offsets in self.changed.items():
+            first = min(offsets)
             offset = {BEFORE: self.before.nbytes - first, PAST: size + first, INTO: first}[where]
-            yield Stray("wrote", where, self.role, self.name, size, offset, len(found))
+            yield Stray("wrote", where, self.role, self.name, size, offset, len(offsets))
 
     def _guards(self, *, later: bool) -> tuple[tuple[memoryview, bytes], ...]:
         pattern = _pattern(self.role, self.number, later)
@@ -226,8 +226,8 @@ class GuardedBuffer:
 
     def _note(self, where: str, part: memoryview, expected: bytes) -> None:
         if not same_bytes(part, expected):
-            found = {at for at, (a, b) in enumerate(zip(part, expected, strict=True)) if a != b}
-            self.changed.setdefault(where, set()).update(found)
+            offsets = {at for at, (a, b) in enumerate(zip(part, expected, strict=True)) if a != b}
+            self.changed.setdefault(where, set()).update(offsets)
 
     def region(self) -> Region:
         """The region, with which the parent explains addresses."""
@@ -237,16 +237,16 @@ class GuardedBuffer:
 def same_bytes(one: Any, other: Any) -> bool:
     """Whether two buffers of the same size have equal bytes; comparing memoryviews is slow."""
     ffi = abi.ffi()
-    addresses = (ctypes.c_void_p(int(ffi.cast("uintptr_t", ffi.from_buffer(each)))) for each in (one, other))
+    addresses = (ctypes.c_void_p(int(ffi.cast("uintptr_t", ffi.from_buffer(memory)))) for memory in (one, other))
     return not ctypes.CDLL(None).memcmp(*addresses, ctypes.c_size_t(len(one)))
 
 
 def refuse_strays(op: str, strays: Iterable[Stray]) -> None:
     """Raise if there are stray accesses; the first is the message, the others are details."""
-    found = list(dict.fromkeys(strays))
-    if found:
-        sentences = [each.sentence(f"op `{op}`") for each in found]
-        raise OutOfBounds(sentences[0], hint=found[0].hint, details=sentences[1:])
+    distinct = list(dict.fromkeys(strays))
+    if distinct:
+        sentences = [stray.sentence(f"op `{op}`") for stray in distinct]
+        raise OutOfBounds(sentences[0], hint=distinct[0].hint, details=sentences[1:])
 
 
 class GuardedBuffers:
@@ -266,7 +266,7 @@ class GuardedBuffers:
             return [self._add(name, "output", poison * size, read_only=False) for name, size in sizes]
         blocks = SharedMemory.of_sizes([size for _, size in sizes])
         for (name, _), block in zip(sizes, blocks, strict=True):
-            buffer = shared(name, "output", block, sum(each.role == "output" for each in self.all))
+            buffer = shared(name, "output", block, sum(other.role == "output" for other in self.all))
             if self._poison:
                 ctypes.memset(buffer.address, self._poison, buffer.data.nbytes)
             self.all.append(buffer)
@@ -274,9 +274,9 @@ class GuardedBuffers:
 
     def bind(self, graph: Graph, call: OpCall) -> list[GuardedBuffer]:
         """Bind a graph to this memory; returns the buffers of its outputs."""
-        results = self.outputs([(each.name, each.nbytes) for each in graph.outputs])
+        results = self.outputs([(tensor.name, tensor.nbytes) for tensor in graph.outputs])
         inputs = [self.input(name, block_of(arg)) for name, arg in bound_inputs(graph, call).items()]
-        graph.bind({each.name: each.data for each in (*results, *inputs)})
+        graph.bind({buffer.name: buffer.data for buffer in (*results, *inputs)})
         return results
 
     def input(self, name: str, block: Block) -> GuardedBuffer:
@@ -307,7 +307,7 @@ class GuardedBuffers:
         return [buffer for buffer in self.all if buffer.before.nbytes or buffer.behind.nbytes]
 
     def _add(self, name: str, role: str, content: bytes | memoryview, *, read_only: bool) -> GuardedBuffer:
-        number = sum(each.role == role for each in self.all)
+        number = sum(buffer.role == role for buffer in self.all)
         if self._guard:
             buffer = _guarded(name, role, content, number, at_end=self._guard == "end", read_only=read_only)
         else:

@@ -73,9 +73,9 @@ def read_records(command: ReadRecords, on_phase: Callable[[str], None]) -> Recor
     init = getattr(package, _INIT)
     init.restype = ctypes.c_char_p
     returned = init() or b""
-    for each in problems:
-        if isinstance(each, OlderRecords):
-            raise each
+    for fault in problems:
+        if isinstance(fault, OlderRecords):
+            raise fault
     if problems:
         raise RunFailed(
             f"the kernel records of the op package cannot be read: {problems[0]}",
@@ -175,7 +175,7 @@ def _is_older(count: int, rows: Any) -> bool:
             names += [
                 first + n * sizes[kernel] + ffi.offsetof(kernel, "function_name") for n in range(min(kernels, 99))
             ]
-            if kernels > _MOST or not all((text := word(each)) and text.isascii() for each in names):
+            if kernels > _MOST or not all((text := word(name)) and text.isascii() for name in names):
                 return False
         return True
 
@@ -216,21 +216,21 @@ def read_registration(command: ReadRegistration, on_phase: Callable[[str], None]
             hint="check that the libraries it is linked with are found, too",
         ) from problem
     _call(library, udo.INIT, on_phase)
-    name = next((each for each in udo.VERSION if hasattr(library, each)), udo.VERSION[0])
+    name = next((symbol for symbol in udo.VERSION if hasattr(library, symbol)), udo.VERSION[0])
     version = ffi.new("SnpeUdo_LibVersion_t **")
     _call(library, name, on_phase, version)
     info = ffi.new("SnpeUdo_RegInfo_t **")
     _call(library, udo.INFO, on_phase, info)
     on_phase("read the registration")
     try:
-        found = udo.registration_of(command.library, version[0], info[0][0])
+        registration = udo.registration_of(command.library, version[0], info[0][0])
     except (ValueError, RuntimeError) as problem:
         raise RunFailed(
             f"the information of the registration library cannot be read: {problem}",
             hint="build it with headers of SNPE 2.x (API 1.6 of SnpeUdo/UdoBase.h)",
         ) from problem
     _call(library, udo.TERMINATE, on_phase)
-    return found
+    return registration
 
 
 def _call(library: Any, name: str, on_phase: Callable[[str], None], result: Any = None) -> None:
@@ -257,9 +257,9 @@ def locate_library(command: LocateLibrary, on_phase: Callable[[str], None]) -> L
         text = str(problem).removeprefix(f"cannot load library '{name}': ")
         return LibraryLocated(text.partition(": ")[0] if text.startswith("/") else "")
     maps = Path("/proc/self/maps").read_text(encoding="utf-8", errors="replace")
-    found = {line.partition("/")[2] for line in maps.splitlines()}
+    paths = {line.partition("/")[2] for line in maps.splitlines()}
     ffi.dlclose(kept)
-    return LibraryLocated(next((f"/{each}" for each in sorted(found) if each.endswith(f"/{name}")), ""))
+    return LibraryLocated(next((f"/{path}" for path in sorted(paths) if path.endswith(f"/{name}")), ""))
 
 
 # --- validation -------------------------------------------------------------------------------------------------------
@@ -338,9 +338,9 @@ def _mend(op: RegisteredOp, refusal: _Refusal, types: dict[str, str], ranks: dic
         return True
     if refusal.kind != _Refusal.TYPE or name in types:
         return False
-    described: Sequence[str] = next((each.on_cpu for each in _all(op) if each.name == name), ())
+    described: Sequence[str] = next((tensor.on_cpu for tensor in _all(op) if tensor.name == name), ())
     names = {row.name for code in refusal.accepted[: refusal.count] if (row := datatypes.by_code(code))}
-    fitting = next((each for each in described if each in names), None)
+    fitting = next((dtype for dtype in described if dtype in names), None)
     if fitting is None:
         return False
     types[name] = fitting
@@ -352,23 +352,25 @@ def _all(op: RegisteredOp) -> list[RegisteredTensor | RegisteredParam]:
 
 
 def _config(op: RegisteredOp, package: str, rank: int, types: dict[str, str], ranks: dict[str, int]) -> OpConfig:
-    def tensor(each: RegisteredTensor, role: str) -> QnnTensor:
-        shape = [1] * ranks.get(each.name, rank)
-        return QnnTensor(each.name, dtype=types.get(each.name, each.on_cpu[0]), shape=shape, role=role)
+    def tensor(declared: RegisteredTensor, role: str) -> QnnTensor:
+        shape = [1] * ranks.get(declared.name, rank)
+        return QnnTensor(declared.name, dtype=types.get(declared.name, declared.on_cpu[0]), shape=shape, role=role)
 
-    def param(each: RegisteredParam) -> Param:
-        dtype = types.get(each.name, each.on_cpu[0])
-        if each.value is not None:
-            return Scalar(each.name, dtype, each.value)
-        return QnnTensor(each.name, dtype=dtype, shape=each.shape or [1] * ranks.get(each.name, 1), role=STATIC)
+    def param(declared: RegisteredParam) -> Param:
+        dtype = types.get(declared.name, declared.on_cpu[0])
+        if declared.value is not None:
+            return Scalar(declared.name, dtype, declared.value)
+        return QnnTensor(
+            declared.name, dtype=dtype, shape=declared.shape or [1] * ranks.get(declared.name, 1), role=STATIC
+        )
 
     return OpConfig(
         op.type,
         package=package,
         op_type=op.type,
-        inputs=[tensor(each, APP_WRITE) for each in op.inputs],
-        outputs=[tensor(each, APP_READ) for each in op.outputs],
-        params=[param(each) for each in op.params],
+        inputs=[tensor(declared, APP_WRITE) for declared in op.inputs],
+        outputs=[tensor(declared, APP_READ) for declared in op.outputs],
+        params=[param(declared) for declared in op.params],
     )
 
 

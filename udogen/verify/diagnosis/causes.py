@@ -38,8 +38,8 @@ def diagnose(failed: FailedCase) -> tuple[Finding, ...]:
             continue
         output = WrongOutput(failed, name)
         if output.wrong.any():
-            for each in _findings(output):
-                findings.setdefault(each.kind, each)
+            for finding in _findings(output):
+                findings.setdefault(finding.kind, finding)
     return tuple(findings.values())[:MOST]
 
 

@@ -11,7 +11,7 @@ from udogen.verify.cases import Quants
 from udogen.verify.diagnosis.wrong_output import (
     ROUNDINGS,
     Cause,
-    Execution,
+    OpExecution,
     Prediction,
     Rounding,
     WrongOutput,
@@ -28,7 +28,7 @@ def rounding(output: WrongOutput) -> Iterator[Cause]:
         noise = {"noise": 0.0} if way.startswith("half") else {}  # these differ only half-way between two numbers
         for late in dict.fromkeys((0, offset)):  # some kernels add the offset before rounding
 
-            def predict(it: Execution, function: Rounding = function, late: int = late,
+            def predict(it: OpExecution, function: Rounding = function, late: int = late,
                         noise: dict[str, float] = noise) -> Prediction | None:  # fmt: skip
                 real = it.reference()
                 if real is None or real.dtype.kind != "f":
@@ -45,7 +45,7 @@ def saturation(output: WrongOutput) -> Iterator[Cause]:
     quant = output.case.quants.get(output.name)
     for row, wrap in (("saturation.wraps", True), ("saturation.cut-off", False)):
 
-        def predict(it: Execution, wrap: bool = wrap) -> Prediction | None:
+        def predict(it: OpExecution, wrap: bool = wrap) -> Prediction | None:
             real = it.reference()
             return None if real is None else it.store(real, quant, wrap=wrap)
 
@@ -59,7 +59,7 @@ def stored(output: WrongOutput) -> Iterator[Cause]:
     ignored = dict.fromkeys(output.case.quants, (1.0, 0))
     for wrap, function in product((False, True), (np.rint, np.trunc)):
 
-        def predict(it: Execution, wrap: bool = wrap, function: Rounding = function) -> Prediction | None:
+        def predict(it: OpExecution, wrap: bool = wrap, function: Rounding = function) -> Prediction | None:
             real = it.reference(quants=ignored)
             return None if real is None else it.store(real, (1.0, 0), rounding=function, wrap=wrap)
 

@@ -36,7 +36,7 @@ class Explainer:
     def __call__(self, outcome: Outcome, op: Op | None, *, loops: int) -> Outcome:
         """The outcome with its findings and the smallest case that fails in the same way; after `loops` executions."""
         key = (outcome.case.op, outcome.dtype, outcome.status)
-        is_small = max((each.found.size for each in outcome.tensors), default=0) < FEW_ELEMENTS
+        is_small = max((tensor.found.size for tensor in outcome.tensors), default=0) < FEW_ELEMENTS
         tried = (*key, is_small)
         if outcome.status == "failed" and outcome.tensors and self._explained[tried] < _MOST_EXPLAINED:
             self._explained[tried] += 1
@@ -50,8 +50,8 @@ class Explainer:
     def _findings(self, outcome: Outcome, op: Op | None, loops: int) -> tuple[Finding, ...]:
         failed = FailedCase(
             outcome.case,
-            {each.name: each.found for each in outcome.tensors},
-            defaults={each.name: each.default for each in op.params if each.default is not None} if op else {},
+            {tensor.name: tensor.found for tensor in outcome.tensors},
+            defaults={param.name: param.default for param in op.params if param.default is not None} if op else {},
             loops=loops,
             rerun=OpRerun(self._session, self._built, op, outcome.case),
         )
@@ -64,13 +64,13 @@ class Explainer:
         origin = outcome.case.origin
         if origin is None:
             return None
-        made: dict[tuple[tuple[str, tuple[int, ...]], ...], Case] = {}
+        cases: dict[tuple[tuple[str, tuple[int, ...]], ...], Case] = {}
 
         def fails(shapes: Mapping[str, tuple[int, ...]]) -> bool:
             case = origin.reshaped(shapes)
             if case is None:
                 return False
-            made[tuple(shapes.items())] = case
+            cases[tuple(shapes.items())] = case
             now = self._run(case)
             if outcome.error is not None:
                 return now.error is not None and now.error.kind == outcome.error.kind
@@ -79,7 +79,7 @@ class Explainer:
         given = {name: tuple(array.shape) for name, array in outcome.case.inputs.items()}
         runs = _RUNS_ON_DEVICES if self._place.device else _RUNS_OF_PROGRAMS if self._place.instructions else _RUNS
         best = shrink(given, fails, runs=runs)
-        return None if best == given else made.get(tuple(best.items()))
+        return None if best == given else cases.get(tuple(best.items()))
 
 
 # --- the smallest shapes ----------------------------------------------------------------------------------------------
@@ -151,6 +151,6 @@ class _Search:
 
     def _with(self, group: list[_Axis], extent: int) -> dict[str, tuple[int, ...]]:
         return {
-            name: tuple(extent if (name, axis) in group else each for axis, each in enumerate(shape))
+            name: tuple(extent if (name, axis) in group else length for axis, length in enumerate(shape))
             for name, shape in self.best.items()
         }

@@ -41,9 +41,9 @@ def varying(output: WrongOutput) -> Iterator[Finding]:
 def _differing(output: WrongOutput, *, fresh: bool) -> Array | None:
     """The elements that differ between runs; None if the op does not run."""
     runs = [output.rerun(poison=_POISONS[0], fresh=fresh) for _ in range(_RUNS)]
-    if any(each is None or each.shape != output.found.shape for each in runs):
+    if any(result is None or result.shape != output.found.shape for result in runs):
         return None
-    return np.asarray(np.any([_bytes_differ(runs[0], each) for each in runs[1:]], axis=0))  # type: ignore[arg-type]
+    return np.asarray(np.any([_bytes_differ(runs[0], result) for result in runs[1:]], axis=0))  # type: ignore[arg-type]
 
 
 def unwritten(output: WrongOutput) -> Iterator[Finding]:
@@ -76,7 +76,7 @@ def state(output: WrongOutput) -> Iterator[Finding]:
     first, later = output.rerun(fresh=True), output.rerun(loops=output.loops)
     if first is None or later is None or output.given.expected is None:
         return
-    is_right = [not output.exceeds(each, output.given.expected).any() for each in (first, later)]
+    is_right = [not output.exceeds(array, output.given.expected).any() for array in (first, later)]
     if is_right == [True, False]:
         output.known |= output.wrong
         evidence = f"one execution agrees with what is expected, {output.loops} in one graph do not"
@@ -86,7 +86,7 @@ def state(output: WrongOutput) -> Iterator[Finding]:
 def _bytes_differ(one: Array, other: Array) -> Array:
     """A mask of the elements whose bytes differ."""
     size = one.dtype.itemsize
-    a, b = (np.ascontiguousarray(each).reshape(-1).view(np.uint8).reshape(-1, size) for each in (one, other))
+    a, b = (np.ascontiguousarray(array).reshape(-1).view(np.uint8).reshape(-1, size) for array in (one, other))
     return np.asarray(np.asarray((a != b).any(axis=1)).reshape(one.shape))
 
 
@@ -104,7 +104,7 @@ def _tail_of(mask: Array) -> str:
         rows = flat.reshape(-1, length)
         done = int(np.argmax(rows[0])) if rows[0].any() else length
         if 0 < done < length and not rows[:, :done].any() and rows[:, done:].all():
-            vectors = " or ".join(str(each) for each in _VECTORS if done % each == 0 and length - done < each)
+            vectors = " or ".join(str(vector) for vector in _VECTORS if done % vector == 0 and length - done < vector)
             whole = f", what whole vectors of {vectors} leave over" if vectors else ""
             return f"the last {length - done} of {length} elements{of_what}{whole}"
     return ""

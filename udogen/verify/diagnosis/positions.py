@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from udogen.verify.cases import Quants
-from udogen.verify.diagnosis.wrong_output import Cause, Execution, Prediction, WrongOutput
+from udogen.verify.diagnosis.wrong_output import Cause, OpExecution, Prediction, WrongOutput
 
 if TYPE_CHECKING:
     from udogen.runtime.op.calls import Array
@@ -34,12 +34,12 @@ def missing_param(output: WrongOutput) -> Iterator[Cause]:
     """A parameter that does not reach the kernel."""
     params = output.case.params
     for name, value in params.items():
-        without = {other: each for other, each in params.items() if other != name}
+        without = {other: given for other, given in params.items() if other != name}
         guesses: list[tuple[str, object]] = []
         if name in output.defaults:
             guesses.append((f"its default, {output.defaults[name]}, is used", output.defaults[name]))
         if isinstance(value, int | float) and not is_axis(name):  # an axis is tried as one
-            guesses += [(f"{each} is used", type(value)(each)) for each in (0, 1) if each != value]
+            guesses += [(f"{number} is used", type(value)(number)) for number in (0, 1) if number != value]
         yield Cause("missing-param", {"param": name, "value": value, "how": "its default is used"},
                     lambda it, params=without: it.predict(params=params))  # fmt: skip
         for how, other in guesses:
@@ -74,15 +74,15 @@ def layout(output: WrongOutput) -> Iterator[Cause]:
         if output.found.ndim == len(order):
             yield Cause("layout.output", {"output": output.name, "order": name},
                         lambda it, order=order: [_as_written(it.expected, order)])  # fmt: skip
-        fitting = [each for each, array in output.case.inputs.items() if array.ndim == len(order)]
-        for group in ([fitting] if len(fitting) > 1 else []) + [[each] for each in fitting]:
+        fitting = [input_name for input_name, array in output.case.inputs.items() if array.ndim == len(order)]
+        for group in ([fitting] if len(fitting) > 1 else []) + [[input_name] for input_name in fitting]:
 
-            def read(it: Execution, order: tuple[int, ...] = order, group: list[str] = group) -> Prediction | None:
-                return it.predict(inputs={each: _as_read(it.inputs[each], order) for each in group})
+            def read(it: OpExecution, order: tuple[int, ...] = order, group: list[str] = group) -> Prediction | None:
+                return it.predict(inputs={input_name: _as_read(it.inputs[input_name], order) for input_name in group})
 
-            def both(it: Execution, read: Callable[..., Prediction | None] = read,
+            def both(it: OpExecution, read: Callable[..., Prediction | None] = read,
                      order: tuple[int, ...] = order) -> Prediction | None:  # fmt: skip
-                return [_as_written(each, order) for each in read(it) or () if each.ndim == len(order)] or None
+                return [_as_written(array, order) for array in read(it) or () if array.ndim == len(order)] or None
 
             names = "the inputs are" if len(group) > 1 else f"the input `{group[0]}` is"
             yield Cause("layout.inputs", {"inputs": names, "order": name}, read)
@@ -91,21 +91,31 @@ def layout(output: WrongOutput) -> Iterator[Cause]:
 
 def axis(output: WrongOutput) -> Iterator[Cause]:
     """The op works along an axis other than the one in its parameter, or as if axes were exchanged."""
+    rank = max((array.ndim for array in output.case.inputs.values()), default=0)
+    yield from _other_axis(output, rank)
+    yield from _exchanged_axes(rank)
+
+
+def _other_axis(output: WrongOutput, rank: int) -> Iterator[Cause]:
     case = output.case
-    rank = max((array.ndim for array in case.inputs.values()), default=0)
     for name, value in {**output.defaults, **case.params}.items():
         if isinstance(value, int | np.integer) and not isinstance(value, bool) and is_axis(name) and rank:
             meant = int(value) % rank
-            for used in sorted({*range(rank)} - {meant}, key=lambda each: abs(each - meant)):
+            for used in sorted({*range(rank)} - {meant}, key=lambda axis: abs(axis - meant)):
                 yield Cause("axis", {"used": used, "meant": meant},
                             lambda it, params={**case.params, name: used}: it.predict(params=params))  # fmt: skip
+
+
+def _exchanged_axes(rank: int) -> Iterator[Cause]:
     for one, other in sorted(combinations(range(rank), 2), key=lambda pair: (pair[1] - pair[0], -pair[1])):
         for back in (True, False):
 
-            def exchanged(it: Execution, one: int = one, other: int = other, back: bool = back) -> Prediction | None:
+            def exchanged(it: OpExecution, one: int = one, other: int = other, back: bool = back) -> Prediction | None:
                 turned = {name: array.swapaxes(one, other) for name, array in it.inputs.items() if array.ndim == rank}
                 predicted = it.predict(inputs=turned, any_shape=True) or ()
-                return [each.swapaxes(one, other) if back and each.ndim == rank else each for each in predicted] or None
+                return [
+                    array.swapaxes(one, other) if back and array.ndim == rank else array for array in predicted
+                ] or None
 
             yield Cause("axis.exchanged", {"used": one, "meant": other}, exchanged)
 
@@ -127,12 +137,12 @@ def swapped_inputs(output: WrongOutput) -> Iterator[Cause]:
         a, b = case.inputs[one], case.inputs[other]
         if a.shape != b.shape or a.dtype != b.dtype:
             continue
-        both = {each: case.quants[of] for each, of in ((one, other), (other, one)) if of in case.quants}
+        both = {name: case.quants[of] for name, of in ((one, other), (other, one)) if of in case.quants}
         grids: list[Quants] = [{}, both]
         for quants in grids:
 
             def predict(
-                it: Execution, one: str = one, other: str = other, quants: Quants = quants
+                it: OpExecution, one: str = one, other: str = other, quants: Quants = quants
             ) -> Prediction | None:
                 return it.predict(inputs={one: it.inputs[other], other: it.inputs[one]}, quants=quants)
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from udogen.verify.diagnosis.wrong_output import Cause, Execution, Prediction, WrongOutput
+from udogen.verify.diagnosis.wrong_output import Cause, OpExecution, Prediction, WrongOutput
 
 if TYPE_CHECKING:
     from udogen.runtime.op.calls import Array
@@ -60,11 +60,11 @@ def _slips(operation: Operation) -> Iterator[tuple[str, Slip]]:
                 lambda it, axis=axis: it._replace(kwargs={**it.kwargs, "axis": axis}).run(),
             )
         return
-    for place, each in enumerate(inputs):
+    for place, operand in enumerate(inputs):
         if len(inputs) == 2:
             yield f"`{name}` with its operands exchanged", lambda it: it._replace(inputs=it.inputs[::-1]).run()
-        if np.ndim(each) == 0 and not isinstance(each, bool | np.bool_):
-            yield f"{-each:.6g} in place of {each:.6g}", lambda it, place=place: it._replace(
+        if np.ndim(operand) == 0 and not isinstance(operand, bool | np.bool_):
+            yield f"{-operand:.6g} in place of {operand:.6g}", lambda it, place=place: it._replace(
                 inputs=tuple(-one if at == place else one for at, one in enumerate(it.inputs))).run()  # fmt: skip
         else:
             yield f"`{name}` left out", lambda it, place=place: it.inputs[place]
@@ -123,13 +123,13 @@ def slips(output: WrongOutput) -> Iterator[Cause]:
     for number, operation in enumerate(tape.operations[:_MOST]):
         for what, slip in _slips(operation):
 
-            def predict(it: Execution, number: int = number, slip: Slip = slip) -> Prediction | None:
+            def predict(it: OpExecution, number: int = number, slip: Slip = slip) -> Prediction | None:
                 return _called(it, _Tape(number, slip))
 
             names = {"what": what, "number": number + 1, "of": len(tape.operations)}
             yield Cause("slip", names, predict)
 
 
-def _called(it: Execution, tape: _Tape) -> Prediction | None:
+def _called(it: OpExecution, tape: _Tape) -> Prediction | None:
     inputs: dict[str, Array] = {name: np.ascontiguousarray(array).view(_Reporting) for name, array in it.inputs.items()}
     return it.predict(inputs=inputs, tape=_recording(tape))

@@ -86,7 +86,7 @@ def agrees(numbers: Array, predicted: Prediction) -> Array:
     first = predicted[0]
     off = differences(numbers, first)
     if numbers.dtype.kind != "f":
-        return np.asarray(np.any([off == 0, *(numbers == each for each in predicted[1:])], axis=0))
+        return np.asarray(np.any([off == 0, *(numbers == other for other in predicted[1:])], axis=0))
     with np.errstate(all="ignore"):
         size = np.abs(np.where(np.isfinite(first), first, 0).astype(np.float64))
     allowed = _ULPS[numbers.dtype.itemsize] * float(np.finfo(numbers.dtype).eps) * np.maximum(size, size.mean())
@@ -101,10 +101,10 @@ class Cause(NamedTuple):
 
     row: str
     names: Mapping[str, object]
-    predict: Callable[..., Prediction | None]  # called with an `Execution`
+    predict: Callable[..., Prediction | None]  # called with an `OpExecution`
 
 
-class Execution:
+class OpExecution:
     """One execution of the op: its inputs, its output, and the reference for it."""
 
     def __init__(self, output: WrongOutput, inputs: Arrays, found: Array, expected: Array | None = None) -> None:
@@ -168,12 +168,12 @@ class WrongOutput:
         self._rerun, self.time_left = failed.rerun, failed.time_limit
         self.known = np.zeros(self.found.shape, bool)  # elements whose cause is observed
         self.wrong = self.exceeds(self.found, expected)
-        self.given = Execution(self, case.inputs, self.found, expected)
+        self.given = OpExecution(self, case.inputs, self.found, expected)
         self.real = self.given.reference()  # the result before it is stored
         stored = self.given.predict()
         if stored is None or self.exceeds(stored[0], expected).any():
             self.time_left = -1.0  # the expected numbers have another source: this reference predicts nothing
-        self._other: Execution | None = None
+        self._other: OpExecution | None = None
 
     def exceeds(self, found: Array, expected: Array) -> Array:
         """The elements that exceed the tolerance of the case, as a mask."""
@@ -191,7 +191,7 @@ class WrongOutput:
     def finding(self, cause: Cause) -> Finding | None:
         """The cause as a finding, if its prediction agrees with the output, and with that for new inputs."""
         expected = self.case.expected[self.name]
-        if max(np.unique(each).size for each in (self.found, expected)) < _DISTINCT:
+        if max(np.unique(array).size for array in (self.found, expected)) < _DISTINCT:
             return None
         predicted = self._agreeing(cause, self.given)
         if predicted is None:
@@ -203,7 +203,7 @@ class WrongOutput:
         evidence += "also for new inputs" if self._rerun else "not tried with other inputs"
         return finding(cause.row, evidence=evidence, **cause.names)
 
-    def _agreeing(self, cause: Cause, execution: Execution) -> Prediction | None:
+    def _agreeing(self, cause: Cause, execution: OpExecution) -> Prediction | None:
         predicted = cause.predict(execution) if execution.expected is not None else None
         if predicted is None or predicted[0].shape != execution.found.shape:
             return None
@@ -215,7 +215,7 @@ class WrongOutput:
             found = self.rerun(inputs=inputs)
             if found is None or found.shape != self.found.shape:
                 return False
-            self._other = Execution(self, inputs, found)
+            self._other = OpExecution(self, inputs, found)
         return self._agreeing(cause, self._other) is not None
 
 
@@ -233,8 +233,8 @@ def _new(array: Array, seed: int) -> Array:
 
 def finding(row: str, *, evidence: str, **names: object) -> Finding:
     """The finding of a row of data/number_causes.toml; `names` fill in its text."""
-    found = error_tables.number_causes()[row]
-    return Finding(found.text.format(**names), found.remedy, kind=found.name, evidence=evidence)
+    cause = error_tables.number_causes()[row]
+    return Finding(cause.text.format(**names), cause.remedy, kind=cause.name, evidence=evidence)
 
 
 # --- real numbers as tensors store them ----------------------------------------------------------------------

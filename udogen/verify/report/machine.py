@@ -14,15 +14,15 @@ from udogen.verify.results import ABSENT, BackendState, Cost, NetworkOutcome, Ou
 
 def as_json(run: TestRun, changes: Sequence[CostChange] | None = None) -> dict[str, Any]:
     """The whole run, but only the first wrong element of arrays.  `changes` are costs compared with an earlier run."""
-    compared = {} if changes is None else {"changes": [{**asdict(each), "ratio": each.ratio} for each in changes]}
+    compared = {} if changes is None else {"changes": [{**asdict(change), "ratio": change.ratio} for change in changes]}
     return {
         **run.verdict.as_json(),
         "folder": str(run.folder),
         "seconds": round(run.seconds, 3),
         "environment": dict(run.environment),
-        "backends": [state_json(each) for each in run.states],
-        "cases": [_outcome(each) for each in run.outcomes],
-        "networks": [_network(each) for each in run.networks],
+        "backends": [state_json(state) for state in run.states],
+        "cases": [_outcome(outcome) for outcome in run.outcomes],
+        "networks": [_network(network) for network in run.networks],
         "warnings": list(run.warnings),
         "unwritten": list(run.unwritten),
         "selection": run.selection and asdict(run.selection),
@@ -33,8 +33,8 @@ def as_json(run: TestRun, changes: Sequence[CostChange] | None = None) -> dict[s
 def state_json(state: BackendState) -> dict[str, Any]:
     runtime = state.runtime
     about = runtime and {"name": runtime.name, "build_id": runtime.build_id, "path": runtime.path}
-    found = {name: value for name, value in asdict(state).items() if name != "title"}
-    return {**found, "details": list(state.details), "runtime": about}
+    row = {name: value for name, value in asdict(state).items() if name != "title"}
+    return {**row, "details": list(state.details), "runtime": about}
 
 
 def _outcome(outcome: Outcome) -> dict[str, Any]:
@@ -49,11 +49,11 @@ def _outcome(outcome: Outcome) -> dict[str, Any]:
         "params": {name: _plain(value) for name, value in case.params.items()},
         "location": case.origin.location if case.origin else "",
         "seconds": round(outcome.seconds, 6),
-        "tensors": [_tensor(each, outcome) for each in outcome.tensors],
+        "tensors": [_tensor(tensor, outcome) for tensor in outcome.tensors],
         "message": _message(outcome),
         "text": terminal.failure(outcome) if outcome.status in ("failed", "error") else [],
         "error": asdict(outcome.error) if outcome.error else None,
-        "findings": [each.as_json() for each in outcome.findings],
+        "findings": [finding.as_json() for finding in outcome.findings],
         "smallest": None
         if outcome.smallest is None
         else {name: list(array.shape) for name, array in outcome.smallest.inputs.items()},
@@ -119,20 +119,20 @@ def junit(result: Mapping[str, Any]) -> str:
     tree: Any = etree
     root = tree.Element("testsuites", name="udogen test", time=f"{result['seconds']:.3f}")
     for state in result["backends"]:
-        rows = [_of_case(each) for each in result["cases"] if each["backend"] == state["backend"]]
+        rows = [_of_case(case) for case in result["cases"] if case["backend"] == state["backend"]]
         if state["cases"] and (not rows or state["state"] in ABSENT):
             reason = f"{state['reason']} ({state['hint']})" if state["hint"] else state["reason"]
             tag = "error" if state["build_failed"] else "skipped"
             rows.append(_JUnitRow(state["backend"], f"{state['cases']} cases", 0.0, tag, reason))
         _add_suite(tree, root, state["backend"], rows)
-    _add_suite(tree, root, "networks", [_of_network(each) for each in result["networks"]])
+    _add_suite(tree, root, "networks", [_of_network(network) for network in result["networks"]])
     vectors = [_JUnitRow("vectors", text, 0.0, "skipped", text) for text in result["not_executed"]]
     _add_suite(tree, root, "vectors for Hexagon", vectors)
     _add_suite(tree, root, "verdict", [_JUnitRow("verdict", text, 0.0, "error", text) for text in result["reasons"]])
     for name in ("tests", "failures", "errors", "skipped"):
         root.set(name, str(sum(int(suite.get(name)) for suite in root)))
-    made: bytes = tree.tostring(root, pretty_print=True, xml_declaration=True, encoding="UTF-8")
-    return made.decode()
+    document: bytes = tree.tostring(root, pretty_print=True, xml_declaration=True, encoding="UTF-8")
+    return document.decode()
 
 
 def junit_of_error(error: UdogenError) -> str:
@@ -189,9 +189,9 @@ def _add_suite(tree: Any, root: Any, name: str, rows: Sequence[_JUnitRow]) -> No
             suite, "testcase", classname=_clean(row.classname), name=_clean(row.name), time=f"{row.seconds:.6f}"
         )
         if row.tag:
-            found = {"type": row.kind, "message": row.message}
-            made = tree.SubElement(case, row.tag, {key: _clean(value) for key, value in found.items() if value})
-            made.text = _clean(row.text) or None
+            attributes = {"type": row.kind, "message": row.message}
+            element = tree.SubElement(case, row.tag, {key: _clean(value) for key, value in attributes.items() if value})
+            element.text = _clean(row.text) or None
     for count, tag in (("failures", "failure"), ("errors", "error"), ("skipped", "skipped")):
         suite.set(count, str(sum(row.tag == tag for row in rows)))
     suite.set("tests", str(len(rows)))
@@ -213,4 +213,4 @@ def _message(outcome: Outcome) -> str:
 
 def _clean(text: str) -> str:
     """Replace control characters, which XML 1.0 does not allow."""
-    return "".join(each if each in "\n\t" or each.isprintable() else "?" for each in text)
+    return "".join(character if character in "\n\t" or character.isprintable() else "?" for character in text)

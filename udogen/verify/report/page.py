@@ -33,7 +33,7 @@ def write_report(folder: Path, outcomes: Sequence[Outcome], file: Path) -> None:
 
 def render(run: TestRun, changes: Sequence[CostChange] = (), baseline: Baseline | None = None) -> str:
     """The report; the same run gives the same text.  `changes` are its costs compared with a baseline."""
-    kind, sentence = headline(run, worse=sum(each.worse for each in changes))
+    kind, sentence = headline(run, worse=sum(change.worse for change in changes))
     page: str = _template().render_unicode(
         style=text.Html((resources.templates() / "report" / "report.css").read_text("utf-8")),
         title=f"{sentence} {run.folder.name}".strip(),
@@ -41,7 +41,7 @@ def render(run: TestRun, changes: Sequence[CostChange] = (), baseline: Baseline 
         version=__version__,
         kind=kind,
         sentence=sentence,
-        warnings=[text.rich(each) for each in (*run.warnings, *run.verdict.reasons, *run.not_executed)],
+        warnings=[text.rich(warning) for warning in (*run.warnings, *run.verdict.reasons, *run.not_executed)],
         problems=problems(run),
         matrix=_matrix(run),
         absent=[_column(state) for state in run.states if state.state != "ran"],
@@ -92,16 +92,16 @@ def _cases(run: TestRun) -> text.Html:
     """The cases that are not among the failures."""
     rows = [
         (
-            text.cut(each.case.name, 120),
-            text.cut(run.op(each), 120),
-            text.where(each.backend, each.dtype),
-            LABELS[each.status],
-            text.cut(text.shapes(each.case), 120),
-            text.cut(each.error.message, 200) if each.error else _error(each),
-            _time(each.cost),
+            text.cut(outcome.case.name, 120),
+            text.cut(run.op(outcome), 120),
+            text.where(outcome.backend, outcome.dtype),
+            LABELS[outcome.status],
+            text.cut(text.shapes(outcome.case), 120),
+            text.cut(outcome.error.message, 200) if outcome.error else _error(outcome),
+            _time(outcome.cost),
         )
-        for each in run.outcomes
-        if each.status not in ("failed", "error")
+        for outcome in run.outcomes
+        if outcome.status not in ("failed", "error")
     ]
     heads = ("case", "op", "on", "result", "inputs", "largest error, or why not", "cost")
     return text.table("All other cases", heads, rows) if rows else text.Html()
@@ -174,11 +174,11 @@ class Matrix(NamedTuple):
 def _matrix(run: TestRun) -> Matrix:
     """Every requested backend has a column, even if it is missing."""
     cells = run.matrix()
-    known = {each.backend for each in run.states}
-    ran = dict.fromkeys(each.backend for each in run.outcomes)
+    known = {state.backend for state in run.states}
+    ran = dict.fromkeys(outcome.backend for outcome in run.outcomes)
     # Backends that were not chosen would be empty columns; they are listed below the matrix.
     states = [
-        *(each for each in run.states if each.state != "skipped" or each.backend in ran),
+        *(state for state in run.states if state.state != "skipped" or state.backend in ran),
         *(BackendState(name, name, "ran") for name in ran if name not in known),
     ]
     numbers = {id(outcome): number for number, outcome in enumerate(run.outcomes)}
@@ -190,7 +190,7 @@ def _matrix(run: TestRun) -> Matrix:
         )
         for op, dtype in run.rows()
     ]
-    return Matrix([_column(each) for each in states], rows)
+    return Matrix([_column(state) for state in states], rows)
 
 
 def _cell(state: BackendState, outcomes: Sequence[Outcome], numbers: dict[int, int]) -> Cell:
@@ -199,14 +199,14 @@ def _cell(state: BackendState, outcomes: Sequence[Outcome], numbers: dict[int, i
         if state.state == "ran":
             return Cell(name, "none", [Line("none", "no case")])
         return Cell(name, "absent", [Line("skipped", STATES[state.state], f"#backend-{state.backend}")])
-    counts = Counter(each.status for each in outcomes)
+    counts = Counter(outcome.status for outcome in outcomes)
     lines, why = [], ""
     for status in STATUSES:
         if not counts[status]:
             continue
-        first = next(each for each in outcomes if each.status == status)
+        first = next(outcome for outcome in outcomes if outcome.status == status)
         href = f"#case-{numbers[id(first)]}" if status in ("failed", "error") else ""
-        lines.append(Line(status, _count(status, [each for each in outcomes if each.status == status]), href))
+        lines.append(Line(status, _count(status, [outcome for outcome in outcomes if outcome.status == status]), href))
         if status == "skipped" and first.error:
             why = text.cut(first.error.message, 120)
     return Cell(name, lines[0].kind, lines, why)
@@ -214,7 +214,7 @@ def _cell(state: BackendState, outcomes: Sequence[Outcome], numbers: dict[int, i
 
 def _count(status: Status, outcomes: Sequence[Outcome]) -> str:
     """`3 crashed`, if all its errors are crashes; otherwise `3 errors`."""
-    chips = {chip(each) for each in outcomes}
+    chips = {chip(outcome) for outcome in outcomes}
     if status == "error" and len(chips) == 1 and LABELS["error"] not in chips:
         return f"{len(outcomes):,} {chips.pop()}"
     return counted(status, len(outcomes))
@@ -229,7 +229,7 @@ def _column(state: BackendState) -> Column:
         note=_absence(state) or _owner(state),
         reason=text.rich(state.reason),
         hint=text.rich(state.hint),
-        details=[text.cut(each, 400) for each in state.details[:16]],
+        details=[text.cut(detail, 400) for detail in state.details[:16]],
         href=f"backend-{state.backend}",
     )
 
@@ -253,15 +253,15 @@ def _runtimes(states: Sequence[BackendState]) -> text.Html:
     heads = ("backend", "owner", "runtime", "build", "versions", "file")
     rows = []
     for state in states:
-        found, column = state.runtime, _column(state)
+        runtime, column = state.runtime, _column(state)
         name = text.Html(f"{text.escape(column.name)}<small>{text.escape(state.title)}</small>")
-        if found is None:
+        if runtime is None:
             rows.append((name, column.note, "", "", "", ""))
             continue
         # Without a library, the name already shows the owner.
-        owner = "" if column.note == found.name else column.note
-        versions = ", ".join(part for part in (found.api_version, found.backend_version) if part)
-        rows.append((name, owner, found.name, found.build_id, versions, found.path))
+        owner = "" if column.note == runtime.name else column.note
+        versions = ", ".join(part for part in (runtime.api_version, runtime.backend_version) if part)
+        rows.append((name, owner, runtime.name, runtime.build_id, versions, runtime.path))
     styles = {"versions": "plain", "file": "path"}
     return text.table("Runtimes", heads, rows, kind="runtimes stack", styles=styles) if rows else text.Html()
 
@@ -285,7 +285,7 @@ class NetworkCard(NamedTuple):
 
 def _networks(run: TestRun) -> list[NetworkCard]:
     """The networks, by status, failures first."""
-    return [_network(each) for status in STATUSES for each in run.networks if each.status == status]
+    return [_network(network) for status in STATUSES for network in run.networks if network.status == status]
 
 
 def _network(outcome: NetworkOutcome) -> NetworkCard:
@@ -300,9 +300,9 @@ def _costs(run: TestRun) -> text.Html:
     """For each cell of the matrix, the case that moves the most bytes; empty if nothing was measured."""
     chosen = []
     for outcomes in run.matrix().values():
-        measured = [each for each in outcomes if each.cost.execute or each.cost.packets is not None]
-        chosen += [max(measured, key=lambda each: each.cost.bytes_moved)] if measured else []
-    rows = [[text.cut(cell, 80) for cell in terminal.cost_row(run.op(each), each)] for each in chosen]
+        measured = [outcome for outcome in outcomes if outcome.cost.execute or outcome.cost.packets is not None]
+        chosen += [max(measured, key=lambda outcome: outcome.cost.bytes_moved)] if measured else []
+    rows = [[text.cut(cell, 80) for cell in terminal.cost_row(run.op(outcome), outcome)] for outcome in chosen]
     used = [n for n, _ in enumerate(terminal.COST_HEADS) if any(row[n] != "-" for row in rows)]
     heads = [terminal.COST_HEADS[n] for n in used]
     return (
@@ -325,7 +325,7 @@ def _compared(changes: Sequence[CostChange], baseline: Baseline | None, run: Tes
     """None without an earlier run."""
     if baseline is None:
         return None
-    worse = sum(each.worse for each in changes)
+    worse = sum(change.worse for change in changes)
     sentence = "it has none of these cases."
     if changes:
         verb = "are" if worse > 1 else "is"

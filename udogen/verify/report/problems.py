@@ -92,17 +92,17 @@ def problems(run: TestRun) -> list[ProblemGroup]:
     """Failed cases by cause, in the order of the run; causes beyond `_CAUSES` form one group at the end."""
     anchors = {id(outcome): f"case-{number}" for number, outcome in enumerate(run.outcomes)}
     left = _IN_FULL
-    found = []
+    shown = []
     for number, outcomes in enumerate(run.failure_groups[:_CAUSES]):
         full = min(len(outcomes), _OF_A_KIND, left)
         left -= full
         cards = [
-            _card(each, anchors[id(each)], run, unfolded=position == 0 and number < _UNFOLDED)
-            for position, each in enumerate(outcomes[:full])
+            _card(outcome, anchors[id(outcome)], run, unfolded=position == 0 and number < _UNFOLDED)
+            for position, outcome in enumerate(outcomes[:full])
         ]
         more = many(len(outcomes) - full, "more case" if cards else "case") + " of this kind"
         first = outcomes[0]
-        found.append(
+        shown.append(
             ProblemGroup(
                 id=f"problem-{number}",
                 kind=first.status,
@@ -116,7 +116,7 @@ def problems(run: TestRun) -> list[ProblemGroup]:
             )
         )
     others = run.failure_groups[_CAUSES:]
-    return [*found, _other_problems(others, run, anchors)] if others else found
+    return [*shown, _other_problems(others, run, anchors)] if others else shown
 
 
 def _other_problems(groups: Sequence[Sequence[Outcome]], run: TestRun, anchors: Mapping[int, str]) -> ProblemGroup:
@@ -148,8 +148,8 @@ def _sentence(outcome: Outcome) -> str:
 
 
 def _scope(outcomes: Sequence[Outcome]) -> str:
-    backends = text.listed(text.backend(each.backend) for each in outcomes)
-    types = text.listed(each.dtype for each in outcomes if each.dtype)
+    backends = text.listed(text.backend(outcome.backend) for outcome in outcomes)
+    types = text.listed(outcome.dtype for outcome in outcomes if outcome.dtype)
     return f"{many(len(outcomes), 'case')} on {backends}" + (f", {types}" if types else "")
 
 
@@ -157,7 +157,7 @@ def chip(outcome: Outcome) -> str:
     """The status of a case in one or two words."""
     if outcome.status == "error":
         return ERROR_LABELS.get(outcome.error.kind, "error") if outcome.error else "error"
-    if outcome.status == "failed" and outcome.findings and all(each.passed for each in outcome.tensors):
+    if outcome.status == "failed" and outcome.findings and all(tensor.passed for tensor in outcome.tensors):
         return outcome.findings[0].kind.replace("-", " ")  # its numbers are right: it failed for another reason
     return "wrong numbers" if outcome.status == "failed" else LABELS[outcome.status]
 
@@ -175,12 +175,12 @@ def _card(outcome: Outcome, anchor: str, run: TestRun, *, unfolded: bool) -> Car
         where=text.where(outcome.backend, outcome.dtype),
         chip=chip(outcome),
         lead=text.rich(_lead(outcome)),
-        findings=[_shown(each) for each in outcome.findings],
+        findings=[_shown(finding) for finding in outcome.findings],
         case=list(_case_facts(outcome)),
         again=_again(outcome, run),
     )
     if error := outcome.error:
-        details = [text.cut(each, 400) for each in error.details[:16]]
+        details = [text.cut(detail, 400) for detail in error.details[:16]]
         card = card._replace(details=details, hint=text.rich(text.cut(error.hint, 600)))
     return card if worst is None or worst.passed else _with_numbers(card, outcome, worst)
 
@@ -213,12 +213,12 @@ def _first(outcome: Outcome, tensor: TensorResult) -> text.Html:
 
 def _histogram(outcome: Outcome, tensor: TensorResult) -> text.Html:
     bins = error_bins(tensor, outcome.case.tolerance_of(tensor.name))
-    most = max(each.elements for each in bins)
+    most = max(row.elements for row in bins)
     rows = []
-    for each in bins:
-        kind, percent = "wrong" if each.wrong else "right", 100 * log1p(each.elements) / log1p(most)
+    for row in bins:
+        kind, percent = "wrong" if row.wrong else "right", 100 * log1p(row.elements) / log1p(most)
         bar = f'<span class="track" aria-hidden="true"><i class="{kind}" style="width:{percent:.3g}%"></i></span>'
-        rows.append((each.name, f"{each.elements:,}", f"{each.wrong:,}" if each.wrong else "", text.Html(bar)))
+        rows.append((row.name, f"{row.elements:,}", f"{row.wrong:,}" if row.wrong else "", text.Html(bar)))
     heads = (f"error ({tensor.unit}s)" if tensor.unit else "error", "elements", "wrong", "")
     return text.table("Errors by size", heads, rows, kind="numbers histogram")
 
@@ -235,7 +235,7 @@ def _shown(finding: Finding) -> CauseText:
 def _lead(outcome: Outcome) -> str:
     if outcome.error:
         return text.cut(outcome.error.message, 800)
-    return " ".join(_wrong(each) for each in outcome.tensors if not each.passed)
+    return " ".join(_wrong(tensor) for tensor in outcome.tensors if not tensor.passed)
 
 
 def _wrong(tensor: TensorResult) -> str:
@@ -285,7 +285,7 @@ def _case_facts(outcome: Outcome) -> Iterator[Fact]:
 
 def _again(outcome: Outcome, run: TestRun) -> str:
     arguments = [str(run.folder), "--backend", outcome.backend, "--case", outcome.case.name]
-    return "udogen test " + " ".join(shlex.quote(text.cut(each, 300)) for each in arguments)
+    return "udogen test " + " ".join(shlex.quote(text.cut(argument, 300)) for argument in arguments)
 
 
 def _rows(outcomes: Sequence[Outcome], anchors: Mapping[int, str], label: str) -> text.Html:
@@ -303,7 +303,7 @@ def _rows(outcomes: Sequence[Outcome], anchors: Mapping[int, str], label: str) -
         where = text.where(outcome.backend, outcome.dtype)
         rows.append((text.cut(outcome.case.name, 160), where, text.cut(what, 200), first, smallest))
     heads = ("case", "on", "what", "first wrong", "smallest failing shape")
-    ids = [anchors[id(each)] for each in outcomes]
+    ids = [anchors[id(outcome)] for outcome in outcomes]
     return text.table(label, heads, rows, kind="list failing stack", ids=ids) if rows else text.Html()
 
 
@@ -332,7 +332,7 @@ def error_bins(tensor: TensorResult, tolerance: Tolerance) -> list[ErrorBin]:
         members[f"{'≥ ' if power > lowest else ''}{text.number(10.0**power)}"] = counted & (powers == power)
     members["∞, NaN"] = np.isinf(error)
     bins = [ErrorBin(name, int(mask.sum()), int((mask & wrong).sum())) for name, mask in members.items()]
-    return [each for each in bins if each.elements]
+    return [row for row in bins if row.elements]
 
 
 class Measures(NamedTuple):
@@ -351,7 +351,7 @@ def measure(found: Array, expected: Array) -> Measures:
         return Measures(float(np.abs(a - b).mean()) if a.size else 0.0, None, None)
     with np.errstate(all="ignore"):  # differences and squares of large values overflow
         mean = np.abs(a - b).mean()
-        a, b = (each / max(np.abs(a).max(), np.abs(b).max()) for each in (a, b))
+        a, b = (array / max(np.abs(a).max(), np.abs(b).max()) for array in (a, b))
         cosine = a @ b / np.sqrt((a @ a) * (b @ b))
         snr = 10 * np.log10(b @ b / ((a - b) @ (a - b)))
     return Measures(

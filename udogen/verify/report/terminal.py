@@ -26,27 +26,27 @@ def _plain(word: str, _state: str) -> str:
 
 def lines(run: TestRun, *, paint: Paint = _plain, costs: bool = False, width: int = 0) -> list[str]:
     """The whole run as lines and tables, at most `width` columns wide (0: no limit)."""
-    found = _failures(run.failure_groups, paint, width)
+    shown = _failures(run.failure_groups, paint, width)
     if run.outcomes:
-        found += [*matrix(run, width), ""]
-    found += [line for each in run.networks for line in [*network_lines(each, paint), ""]]
+        shown += [*matrix(run, width), ""]
+    shown += [line for network in run.networks for line in [*network_lines(network, paint), ""]]
     if costs:
-        found += [*cost_table(run, width), ""]
-    found += [line for index, state in enumerate(run.states) for line in _state(state, run.states[:index])]
-    found += [part for line in _skipped(run) for part in _wrapped(line, width)]
-    found += [paint(warning, "missing") for warning in (*run.warnings, *run.verdict.reasons, *run.not_executed)]
-    return [*found, "", paint(summary(run), "found" if run.verdict.ok else "wrong")]
+        shown += [*cost_table(run, width), ""]
+    shown += [line for index, state in enumerate(run.states) for line in _state(state, run.states[:index])]
+    shown += [part for line in _skipped(run) for part in _wrapped(line, width)]
+    shown += [paint(warning, "missing") for warning in (*run.warnings, *run.verdict.reasons, *run.not_executed)]
+    return [*shown, "", paint(summary(run), "found" if run.verdict.ok else "wrong")]
 
 
 def _failures(groups: Sequence[Sequence[Outcome]], paint: Paint, width: int) -> list[str]:
     """The first groups of failures, and the number of failures in the others."""
-    found = list[str]()
+    shown = list[str]()
     for first, *others in groups[:_MOST_SHOWN]:
-        found += [part for line in failure(first, paint, others=others) for part in _wrapped(line, width)] + [""]
+        shown += [part for line in failure(first, paint, others=others) for part in _wrapped(line, width)] + [""]
     if len(groups) > _MOST_SHOWN:
         left = sum(len(group) for group in groups[_MOST_SHOWN:])
-        found += [f"… and {left} more; --json, --junit and --html have all of them", ""]
-    return found
+        shown += [f"… and {left} more; --json, --junit and --html have all of them", ""]
+    return shown
 
 
 def _wrapped(line: str, width: int) -> list[str]:
@@ -68,21 +68,21 @@ def change_rows(changes: Sequence[CostChange]) -> list[tuple[str, ...]]:
 
     return [
         (
-            *(each.op, each.case, each.dtype, each.backend),
-            *(cost(each, each.before), cost(each, each.now)),
-            f"{each.ratio:.2f}x" + ("  WORSE" if each.worse else ""),
+            *(change.op, change.case, change.dtype, change.backend),
+            *(cost(change, change.before), cost(change, change.now)),
+            f"{change.ratio:.2f}x" + ("  WORSE" if change.worse else ""),
         )
-        for each in changes
+        for change in changes
     ]
 
 
-def changes(found: Sequence[CostChange], run: TestRun, baseline: Baseline, width: int = 0) -> list[str]:
+def changes(compared: Sequence[CostChange], run: TestRun, baseline: Baseline, width: int = 0) -> list[str]:
     """Costs of a run compared with those of an earlier one."""
-    if not found:
+    if not compared:
         return [f"{baseline.path} has none of these cases"]
     other = [f"  {name}: {then} before, {now} now" for name, then, now in baseline.differences(run)]
     note = ["", "measured in another environment, so times are hard to compare:", *other] if other else []
-    return [*table(CHANGE_HEADS, change_rows(found), width), *note]
+    return [*table(CHANGE_HEADS, change_rows(compared), width), *note]
 
 
 def failure(outcome: Outcome, paint: Paint = _plain, *, others: Sequence[Outcome] = ()) -> list[str]:
@@ -90,31 +90,35 @@ def failure(outcome: Outcome, paint: Paint = _plain, *, others: Sequence[Outcome
     case = outcome.case
     head = f"{case.op} on {outcome.backend}, {outcome.dtype}: {case.name}"
     word = {"failed": "WRONG", "error": "ERROR"}[outcome.status]
-    found = [f"{paint(word, 'wrong')} {head}"]
+    shown = [f"{paint(word, 'wrong')} {head}"]
     for tensor in outcome.tensors:
-        found += [f"  {line}" for line in _difference(tensor, outcome)] if not tensor.passed else []
+        shown += [f"  {line}" for line in _difference(tensor, outcome)] if not tensor.passed else []
     if outcome.error is not None:
-        found += [f"  {outcome.error.message}", *(f"    {line}" for line in outcome.error.details[:_MOST_FINDINGS])]
-        found += [f"    = {outcome.error.hint}"] if outcome.error.hint else []
+        shown += [f"  {outcome.error.message}", *(f"    {line}" for line in outcome.error.details[:_MOST_FINDINGS])]
+        shown += [f"    = {outcome.error.hint}"] if outcome.error.hint else []
     for finding in outcome.findings[:_MOST_FINDINGS]:
-        found += [f"  {finding.kind}: {finding.message}"]
-        found += [f"    {line}" for line in finding.evidence.splitlines()]
-        found += [f"    = {finding.hint}"] if finding.hint else []
+        shown += [f"  {finding.kind}: {finding.message}"]
+        shown += [f"    {line}" for line in finding.evidence.splitlines()]
+        shown += [f"    = {finding.hint}"] if finding.hint else []
     if outcome.smallest is not None:
-        found.append(f"  smallest failing shape: {text.shapes(outcome.smallest)}")
-    return [*found, *_others(others, outcome)]
+        shown.append(f"  smallest failing shape: {text.shapes(outcome.smallest)}")
+    return [*shown, *_others(others, outcome)]
 
 
 def _others(others: Sequence[Outcome], first: Outcome) -> list[str]:
-    found = [
-        f"    {each.case.name}"
-        + ("" if each.backend == first.backend else f", on {each.backend}")
-        + ("" if each.dtype == first.dtype else f", {each.dtype}")
-        + (f": {worst.wrong} of {worst.found.size}, error {text.largest_error(worst)}" if (worst := each.worst) else "")
-        for each in others[:_MOST_OTHERS]
+    shown = [
+        f"    {other.case.name}"
+        + ("" if other.backend == first.backend else f", on {other.backend}")
+        + ("" if other.dtype == first.dtype else f", {other.dtype}")
+        + (
+            f": {worst.wrong} of {worst.found.size}, error {text.largest_error(worst)}"
+            if (worst := other.worst)
+            else ""
+        )
+        for other in others[:_MOST_OTHERS]
     ]
-    found += [f"    … and {len(others) - _MOST_OTHERS} more"] if len(others) > _MOST_OTHERS else []
-    return ["  same failure:", *found] if found else []
+    shown += [f"    … and {len(others) - _MOST_OTHERS} more"] if len(others) > _MOST_OTHERS else []
+    return ["  same failure:", *shown] if shown else []
 
 
 def _difference(tensor: TensorResult, outcome: Outcome) -> list[str]:
@@ -167,7 +171,7 @@ def matrix(run: TestRun, width: int = 0) -> list[str]:
 
 def _cell(outcomes: Sequence[Outcome]) -> str:
     """One cell of the matrix."""
-    counts = Counter(each.status for each in outcomes)
+    counts = Counter(outcome.status for outcome in outcomes)
     bad = [counted(status, counts[status]) for status in ("failed", "error") if counts[status]]
     if bad:
         return ", ".join(bad) + (f" of {len(outcomes)}" if counts["failed"] + counts["error"] < len(outcomes) else "")
@@ -186,25 +190,25 @@ def _state(state: BackendState, before: Sequence[BackendState]) -> list[str]:
     cases = f" ({many(state.cases, 'case')})" if state.cases else ""
     if state.state == "skipped":
         return [f"{state.backend}: skipped ({'; '.join(filter(None, (state.reason, state.hint)))})"]
-    found = f"{state.backend}: not run{cases}: {state.reason}"
+    head = f"{state.backend}: not run{cases}: {state.reason}"
     why = (state.reason, state.details)
-    if same := next((each for each in before if state.cases and why == (each.reason, each.details)), None):
+    if same := next((earlier for earlier in before if state.cases and why == (earlier.reason, earlier.details)), None):
         return [f"{state.backend}: not run{cases}: as on {same.backend}"]
-    return [found, *(f"    {line}" for line in state.details[:5]), *([f"    = {state.hint}"] if state.hint else [])]
+    return [head, *(f"    {line}" for line in state.details[:5]), *([f"    = {state.hint}"] if state.hint else [])]
 
 
 def _skipped(run: TestRun) -> list[str]:
     """Why cases were skipped on backends that ran."""
     reasons: dict[str, list[Outcome]] = {}
-    for each in run.outcomes:
-        if each.status == "skipped" and each.error:
-            reasons.setdefault(each.error.message, []).append(each)
-    found = [
-        f"skipped on {', '.join(dict.fromkeys(each.backend for each in group))} ({many(len(group), 'case')}): {reason}"
+    for outcome in run.outcomes:
+        if outcome.status == "skipped" and outcome.error:
+            reasons.setdefault(outcome.error.message, []).append(outcome)
+    shown = [
+        f"skipped on {', '.join(dict.fromkeys(skip.backend for skip in group))} ({many(len(group), 'case')}): {reason}"
         for reason, group in reasons.items()
     ]
-    more = f"… and {len(found) - _MOST_OTHERS} more reasons; --json, --junit and --html have all of them"
-    return found if len(found) <= _MOST_OTHERS else [*found[:_MOST_OTHERS], more]
+    more = f"… and {len(shown) - _MOST_OTHERS} more reasons; --json, --junit and --html have all of them"
+    return shown if len(shown) <= _MOST_OTHERS else [*shown[:_MOST_OTHERS], more]
 
 
 def summary(run: TestRun) -> str:
@@ -229,7 +233,9 @@ COST_HEADS = (
 
 def cost_table(run: TestRun, width: int = 0) -> list[str]:
     """What each case costs."""
-    rows = [cost_row(run.op(each), each) for each in run.outcomes if each.status in ("passed", "ran", "failed")]
+    rows = [
+        cost_row(run.op(outcome), outcome) for outcome in run.outcomes if outcome.status in ("passed", "ran", "failed")
+    ]
     return table(COST_HEADS, rows, width)
 
 

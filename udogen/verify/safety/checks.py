@@ -67,18 +67,18 @@ class SafetyChecks(Closing):
 
         The check of threads is slow: it runs only for the first call of each op with the same data types.
         """
-        found: list[Finding] = []
+        reported: list[Finding] = []
         asked = self._options.safety
         if asked.heap:
-            found += self._heap(call)
+            reported += self._heap(call)
         if asked.guard:
-            found += self._guard(call)
+            reported += self._guard(call)
         for variant in asked.sanitize:
             if variant.is_parallel and self._hangs_with_threads():
                 continue  # `unchecked` reports it
             if not variant.is_parallel or self._is_first(call):
-                found += self._sanitized(call, variant)
-        return tuple(found)
+                reported += self._sanitized(call, variant)
+        return tuple(reported)
 
     def _is_first(self, call: OpCall) -> bool:
         key = (call.op_type, *(tensor.dtype for tensor in (*call.inputs, *call.outputs)))
@@ -115,10 +115,12 @@ class SafetyChecks(Closing):
             crash = error
         with self._stacks(prepared, call) as stacks:
             reports = prepared.reports()
-            found = findings.sanitizer_reports(reports, stacks, op=call.op_type, library=prepared.library) or differing
-        if crash is not None and not found:
+            reported = (
+                findings.sanitizer_reports(reports, stacks, op=call.op_type, library=prepared.library) or differing
+            )
+        if crash is not None and not reported:
             raise crash
-        return found
+        return reported
 
     def _hangs_with_threads(self) -> bool:
         """libQnnHtp 2.47 on x86 often hangs when two graphs are executed at the same time."""
@@ -147,7 +149,7 @@ class SafetyChecks(Closing):
             with self._stacks(prepared, call) as stacks:
                 stack = stacks.summary(error.fault.frames)
             lines = [f"in {shown(stack.calls[0])}"] if stack.calls else []
-            lines += [f"called by {shown(each)}" for each in stack.calls[1:]]
+            lines += [f"called by {shown(called)}" for called in stack.calls[1:]]
             return Finding(
                 f"{error.message}, in {stack.where}", error.hint, kind="out-of-bounds", evidence="\n".join(lines)
             )
@@ -222,16 +224,16 @@ def _guarded(
     session: OpSession | HexagonSession, call: OpCall, finding_of: Callable[[RunFailed], Finding]
 ) -> tuple[Finding, ...]:
     """The findings of one run with a guard page after each tensor, and one with a page before it."""
-    found: dict[str, Finding] = {}
+    by_sentence: dict[str, Finding] = {}
     for side in ("end", "begin"):
         try:
             session.run(replace(call, loops=1), Watch(guard=side))
         except RunFailed as error:
             finding = finding_of(error)
             what = error.message.partition(" bytes)")[0]
-            if what not in found or isinstance(error, OpCrashed):  # a crash also has the source line
-                found[what] = finding
-    return tuple(found.values())
+            if what not in by_sentence or isinstance(error, OpCrashed):  # a crash also has the source line
+                by_sentence[what] = finding
+    return tuple(by_sentence.values())
 
 
 @dataclass(frozen=True)
@@ -243,11 +245,11 @@ class _PreparedChecks:
     logs: Path
 
     def forget_reports(self) -> None:
-        for each in self.logs.iterdir():
-            each.unlink()
+        for log in self.logs.iterdir():
+            log.unlink()
 
     def reports(self) -> str:
-        return "\n".join(each.read_text("utf-8", "replace") for each in sorted(self.logs.iterdir()))
+        return "\n".join(log.read_text("utf-8", "replace") for log in sorted(self.logs.iterdir()))
 
 
 # --- the checks of a case -------------------------------------------------------------------------------------
@@ -259,17 +261,17 @@ def check_case(outcome: Outcome, checks: SafetyChecks | PageGuards, built: Built
     if case.refusal or outcome.status == "skipped" or case.error is not None:
         return outcome
     try:
-        found = checks.check(case.call(op, built))
+        reported = checks.check(case.call(op, built))
     except (ToolMissing, BuildFailed):
         raise
     except RunFailed as error:
         if outcome.status == "error":  # it also fails without the checks, which is already reported
             return outcome
         return replace(outcome, status="error", error=CaseError.of(error))
-    if not found:
+    if not reported:
         return outcome
     status: Status = "error" if outcome.status == "error" else "failed"
-    return replace(outcome, status=status, findings=(*outcome.findings, *found))
+    return replace(outcome, status=status, findings=(*outcome.findings, *reported))
 
 
 def unchecked(options: SafetyOptions, places: Iterable[Place]) -> tuple[str, ...]:
@@ -277,16 +279,16 @@ def unchecked(options: SafetyOptions, places: Iterable[Place]) -> tuple[str, ...
     asked = [name for name in ("heap", "guard", "sanitize") if getattr(options, name)]
     names = [*asked, *(f"sanitize {name}" for variant in options.sanitize for name in variant.sanitizers)]
     used = list(dict.fromkeys(places))
-    found = [f"--{name}: {why}" for place in used for name, why in place.blind.items() if name in names]
+    sentences = [f"--{name}: {why}" for place in used for name, why in place.blind.items() if name in names]
     instructions = _ids(place for place in used if place.instructions)
     if (others := [name for name in asked if name != "guard"]) and instructions:
         flags = ", ".join(f"--{name}" for name in others)
-        found.append(f"{flags}: not checked on {', '.join(instructions)}, where code for another processor runs")
+        sentences.append(f"{flags}: not checked on {', '.join(instructions)}, where code for another processor runs")
     clients = _ids(place for place in used if place.client)
     if names and clients:
         flags = ", ".join(f"--{name}" for name in names)
-        found.append(f"{flags}: not checked on {', '.join(clients)}, where another program runs the op")
-    return tuple(found)
+        sentences.append(f"{flags}: not checked on {', '.join(clients)}, where another program runs the op")
+    return tuple(sentences)
 
 
 def _ids(places: Iterable[Place]) -> list[str]:

@@ -92,8 +92,8 @@ class StackReader:
         if os.path.realpath(frame.library) != self._library:
             return [(SourceLine(readable(frame.symbol), "", 0), False)] if frame.symbol else []
         nameless = SourceLine(f"{Path(self._library).name}+{frame.offset:#x}", "", 0)
-        found = self._lines.places(frame.offset) or (nameless,)
-        return [(SourceLine(self._tidy(place.function), self.short(place.file), place.line), True) for place in found]
+        places = self._lines.places(frame.offset) or (nameless,)
+        return [(SourceLine(self._tidy(place.function), self.short(place.file), place.line), True) for place in places]
 
     def _tidy(self, function: str) -> str:
         return _ALLOCATOR.sub(">", self._prefix.sub("", function))
@@ -211,20 +211,20 @@ def sanitizer_reports(text: str, stacks: StackReader, *, op: str, library: Path)
     lines = text.splitlines()
     begins = [(number, match) for number, line in enumerate(lines) if (match := _REPORT.search(line))]
     ends = [*(number for number, _ in begins[1:]), len(lines)]
-    found: dict[str, Finding] = {}
+    by_sentence: dict[str, Finding] = {}
     for (begin, match), end in zip(begins, ends, strict=False):  # without a report there is an end, and no beginning
         report = lines[begin:end]
         calls = list(_stacks(report[1:], library))
         cause, verb, hint = _CAUSES[match["kind"]]
         # The runtime is not instrumented: accesses under its own locks would be reported as races.
-        if cause == "data-race" and (len(calls) < 2 or any(each[0].library != str(library) for each in calls[:2])):
+        if cause == "data-race" and (len(calls) < 2 or any(frames[0].library != str(library) for frames in calls[:2])):
             continue
         stack = stacks.summary(calls[0] if calls else ())
         evidence = [line.strip() for line in report if _SHOWN_LINE.search(line)][:_SHOWN]
         evidence += [f"called by {shown(place)}" for place in stack.calls[1:]]
         sentence = f"op `{op}` {verb}: {match['what']}, in {stack.where}"
-        found.setdefault(sentence, Finding(sentence, hint, kind=cause, evidence="\n".join(evidence)))
-    return tuple(found.values())
+        by_sentence.setdefault(sentence, Finding(sentence, hint, kind=cause, evidence="\n".join(evidence)))
+    return tuple(by_sentence.values())
 
 
 def _stacks(lines: Sequence[str], library: Path) -> Iterator[tuple[Frame, ...]]:

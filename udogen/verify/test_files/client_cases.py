@@ -37,13 +37,13 @@ def cases_of(tests: OpTests, package: OpPackage, place: Place) -> list[Case]:
     if op is None or reference is None:
         return []
     plans = [plan for plan in plans_of(tests, package, backend, op) if plan.group.expect == "numbers"]
-    found: list[Case] = []
+    cases: list[Case] = []
     for dtypes in dict.fromkeys(tuple(plan.types.items()) for plan in plans):
         same = [plan for plan in plans if tuple(plan.types.items()) == dtypes]
-        sent = [each for each in op.params if each.mandatory or not place.program.param_fault(each)]
-        found += _of_params(same, sent, reference, backend)
-        found += _chains(same, reference, backend)
-    return found
+        sent = [param for param in op.params if param.mandatory or not place.program.param_fault(param)]
+        cases += _of_params(same, sent, reference, backend)
+        cases += _chains(same, reference, backend)
+    return cases
 
 
 # --- parameters -------------------------------------------------------------------------------------------
@@ -55,7 +55,7 @@ def _of_params(
     """Cases with other choices and orders of the parameters; `sent` are those that the program can pass."""
     if not sent:
         return
-    plan = max(plans, key=lambda each: _distinct_values(each, sent))
+    plan = max(plans, key=lambda plan: _distinct_values(plan, sent))
     every = _every(plan, sent)
     for name, params in _choices(every, sent).items():
         if list(params.items()) != list(plan.params.items()):
@@ -64,14 +64,14 @@ def _of_params(
 
 def _every(plan: CasePlan, sent: Sequence[Tensor]) -> dict[str, object]:
     """The parameters of a plan, with defaults for those that it leaves out, in the order of the config."""
-    values = {each.name: plan.params.get(each.name, each.default) for each in sent}
+    values = {param.name: plan.params.get(param.name, param.default) for param in sent}
     return {name: value for name, value in values.items() if value is not None}
 
 
 def _distinct_values(plan: CasePlan, sent: Sequence[Tensor]) -> tuple[int, int]:
     """The number of distinct values of the same type (only these show an exchange), then the size of the shapes."""
     by_type: dict[str, list[str]] = {}
-    types = {each.name: each.datatypes[0].name for each in sent}
+    types = {param.name: param.datatypes[0].name for param in sent}
     for name, value in _every(plan, sent).items():
         by_type.setdefault(types[name], []).append(str(value))
     size = sum(len(rows) for rows in plan.shapes.values())
@@ -81,19 +81,21 @@ def _distinct_values(plan: CasePlan, sent: Sequence[Tensor]) -> tuple[int, int]:
 def _choices(every: Mapping[str, object], sent: Sequence[Tensor]) -> dict[str, dict[str, object]]:
     """The parameters to send, in order, by name of the case."""
     names = list(every)
-    defaults = [each.name for each in sent if each.name in every and not each.mandatory and each.default is not None]
-    found = {"all parameters": dict(every)}
+    defaults = [
+        param.name for param in sent if param.name in every and not param.mandatory and param.default is not None
+    ]
+    choices = {"all parameters": dict(every)}
     if len(names) > 1:
-        found[f"parameters as {', '.join(reversed(names))}"] = {name: every[name] for name in reversed(names)}
+        choices[f"parameters as {', '.join(reversed(names))}"] = {name: every[name] for name in reversed(names)}
     if len(names) > 2:
         turned = [*names[1:], names[0]]
-        found[f"parameters as {', '.join(turned)}"] = {name: every[name] for name in turned}
+        choices[f"parameters as {', '.join(turned)}"] = {name: every[name] for name in turned}
     if defaults:
-        found["defaults"] = {name: every[name] for name in names if name not in defaults}
+        choices["defaults"] = {name: every[name] for name in names if name not in defaults}
     if len(names) > 1:
         for left_out in defaults[:_MOST_LEFT_OUT]:
-            found[f"without {left_out}"] = {name: every[name] for name in names if name != left_out}
-    return found
+            choices[f"without {left_out}"] = {name: every[name] for name in names if name != left_out}
+    return choices
 
 
 # --- chains -----------------------------------------------------------------------------------------------
@@ -127,13 +129,13 @@ def _can_follow_itself(case: Case, plan: CasePlan) -> bool:
     if case.error is not None or not case.inputs or not case.expected or not plan.op.inputs:
         return False
     into, out = plan.op.inputs[0], plan.op.outputs[0]
-    given, made = case.inputs.get(into.name), case.expected.get(out.name)
+    given, returned = case.inputs.get(into.name), case.expected.get(out.name)
     return (
         given is not None
-        and made is not None
+        and returned is not None
         and not into.static
         and plan.types[into.name] == plan.types[out.name]
-        and given.shape == made.shape
+        and given.shape == returned.shape
         and given.size <= _MOST_NUMBERS
     )
 
@@ -162,7 +164,7 @@ def _next(before: Case, plan: CasePlan, reference: ReferenceFunction, backend: s
     tolerance = {}
     for name, array in expected.items():
         own = case.tolerance_of(name)
-        gaps = [np.abs(each[name].astype(np.float64) - array.astype(np.float64)) for each in near]
+        gaps = [np.abs(outputs[name].astype(np.float64) - array.astype(np.float64)) for outputs in near]
         gap = float(np.nanmax(np.where(np.isfinite(gaps), gaps, 0), initial=0.0))
         tolerance[name] = Tolerance(own.absolute + 2 * gap, own.relative, own.ulp)
     inputs = {**case.inputs, into.name: between}

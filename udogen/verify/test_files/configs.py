@@ -28,23 +28,23 @@ class PackageSource:
 
     def package(self, op: str) -> OpPackage | None:
         """The package that has this op."""
-        return next((each for each in self.packages if any(one.name == op for one in each.ops)), None)
+        return next((package for package in self.packages if any(known.name == op for known in package.ops)), None)
 
 
 def sources(files: TestFiles) -> tuple[TestFiles, Mapping[Subject, PackageSource]]:
     """The files with complete subjects, and the source of each; raises with every wrong name and type."""
     settled: dict[Subject, Subject] = {}
     ops = []
-    for each in files.ops:
-        if each.subject not in settled:
-            settled[each.subject] = _settle(each.subject, files.folder, each.folder)
-        ops.append(replace(each, subject=settled[each.subject]))
-    made = {subject: _source(subject, files.folder) for subject in dict.fromkeys(settled.values())}
+    for tests in files.ops:
+        if tests.subject not in settled:
+            settled[tests.subject] = _settle(tests.subject, files.folder, tests.folder)
+        ops.append(replace(tests, subject=settled[tests.subject]))
+    by_subject = {subject: _source(subject, files.folder) for subject in dict.fromkeys(settled.values())}
     findings = Findings()
-    for each in ops:
-        check(each, made[each.subject], findings)
+    for tests in ops:
+        check(tests, by_subject[tests.subject], findings)
     findings.stop_if_any(what="the test file")
-    return replace(files, ops=tuple(ops)), made
+    return replace(files, ops=tuple(ops)), by_subject
 
 
 def _settle(subject: Subject, folder: Path, beside: Path) -> Subject:
@@ -54,19 +54,19 @@ def _settle(subject: Subject, folder: Path, beside: Path) -> Subject:
     bases = dict.fromkeys((beside, folder))  # a test file may be in `tests`
     config = subject.config
     if config is None:
-        found = [path for base in bases for end in ("*.xml", "*.json") for path in sorted(base.glob(end))]
-        if len(found) != 1:
+        configs = [path for base in bases for end in ("*.xml", "*.json") for path in sorted(base.glob(end))]
+        if len(configs) != 1:
             raise UsageError(
-                f"{folder} has {'no' if not found else 'more than one'} config, and no packages",
+                f"{folder} has {'no' if not configs else 'more than one'} config, and no packages",
                 hint='name it in the test file: config = "MyOp.xml"; or generate packages there',
             )
-        config = found[0]
+        config = configs[0]
     usual = next((base / "kernels" for base in bases if (base / "kernels").is_dir()), None)
     return replace(subject, config=config, kernels=subject.kernels or usual)
 
 
 def _holds_packages(folder: Path) -> bool:
-    return any((each / ".udogen").is_dir() for each in (folder, *folder.glob("*/")))
+    return any((below / ".udogen").is_dir() for below in (folder, *folder.glob("*/")))
 
 
 def _source(subject: Subject, folder: Path) -> PackageSource:
@@ -74,19 +74,19 @@ def _source(subject: Subject, folder: Path) -> PackageSource:
         packages, _ = load([subject.config])
         return PackageSource(subject, packages)
     folders = open_packages(folder)
-    found: dict[tuple[bytes, ...], OpPackage] = {}
-    for each in folders:  # packages of several backends have the same config
-        for package in load(each.configs)[0]:
-            found.setdefault((package.name.encode(), *(path.read_bytes() for path in each.configs)), package)
-    return PackageSource(subject, tuple(found.values()), tuple(folders))
+    by_content: dict[tuple[bytes, ...], OpPackage] = {}
+    for opened in folders:  # packages of several backends have the same config
+        for package in load(opened.configs)[0]:
+            by_content.setdefault((package.name.encode(), *(path.read_bytes() for path in opened.configs)), package)
+    return PackageSource(subject, tuple(by_content.values()), tuple(folders))
 
 
 def op_for(package: OpPackage, name: str, backend: str) -> Op | None:
     """An op as defined for a backend; None if that backend cannot have it."""
     findings = Findings()
     alone = package.with_ops(tuple(op for op in package.ops if op.name == name))
-    found = next(iter(resolve.for_backend(alone, backend, findings, forced=True).ops), None)
-    return None if findings.errors and backend not in backends_of(package, name) else found
+    op = next(iter(resolve.for_backend(alone, backend, findings, forced=True).ops), None)
+    return None if findings.errors and backend not in backends_of(package, name) else op
 
 
 def backends_of(package: OpPackage, name: str) -> tuple[str, ...]:
@@ -98,20 +98,20 @@ def check(tests: OpTests, source: PackageSource, findings: Findings) -> None:
     """Check every name and type in a test file against the config."""
     package = source.package(tests.op)
     if package is None:
-        known = [op.name for each in source.packages for op in each.ops]
+        known = [op.name for known_package in source.packages for op in known_package.ops]
         where = source.subject.config or "the packages here"
         hint = suggestion(tests.op, known, "there are " + ", ".join(known))
         findings.error(tests.location, f"{where} has no op `{tests.op}`", hint)
         return
-    op = next(each for each in package.ops if each.name == tests.op)
+    op = next(op for op in package.ops if op.name == tests.op)
     for group in tests.groups:
         _names(group, op, findings)
         _types(group, op, package, findings)
 
 
 def _names(group: CaseGroup, op: Op, findings: Findings) -> None:
-    inputs, outputs = [each.name for each in op.inputs], [each.name for each in op.outputs]
-    repeated = [each.name for each in op.inputs if each.repeated]
+    inputs, outputs = [tensor.name for tensor in op.inputs], [tensor.name for tensor in op.outputs]
+    repeated = [tensor.name for tensor in op.inputs if tensor.repeated]
 
     def check(key: str, what: str, names: Iterable[str], known: Sequence[str]) -> None:
         for name in dict.fromkeys(names):
@@ -122,7 +122,7 @@ def _names(group: CaseGroup, op: Op, findings: Findings) -> None:
     check("shape", "input or output", chain(*group.shapes), [*inputs, *outputs])
     check("values", "input", chain(*group.values), inputs)
     check("dtype", "input or output", chain(*group.dtypes), [*inputs, *outputs])
-    check("params", "parameter", group.params, [each.name for each in op.params])
+    check("params", "parameter", group.params, [param.name for param in op.params])
     check("quant", "input or output", group.quants, [*inputs, *outputs])
     check("count", "repeated input", group.counts, repeated)
 
@@ -131,11 +131,11 @@ def _types(group: CaseGroup, op: Op, package: OpPackage, findings: Findings) -> 
     """Report data types that no backend of the op accepts."""
     places = group.backends or tuple(PLACES)
     backends = dict.fromkeys(config for name in places if (config := PLACES[name].config))
-    seen = [found for backend in backends if (found := op_for(package, op.name, backend))]
+    resolved = [known for backend in backends if (known := op_for(package, op.name, backend))]
     for choice in group.dtypes:
-        if seen and not any(types_of(each, choice) for each in seen):
-            text = ", ".join(f"{name}: {each}" if name else each for name, each in choice.items())
-            have = dict.fromkeys(row.name for each in seen for row in each.inputs[0].accepted)
+        if resolved and not any(types_of(known, choice) for known in resolved):
+            text = ", ".join(f"{name}: {dtype}" if name else dtype for name, dtype in choice.items())
+            have = dict.fromkeys(row.name for known in resolved for row in known.inputs[0].accepted)
             findings.error(
                 group.where("dtype"), f"`dtype`: op `{op.name}` is never of {text}", f"it can be {', '.join(have)}"
             )
@@ -144,7 +144,7 @@ def _types(group: CaseGroup, op: Op, package: OpPackage, findings: Findings) -> 
 def types_of(op: Op, choice: Mapping[str, str]) -> Mapping[str, DataType] | None:
     """The type of each input and output; None if the op does not accept the choice."""
     common = choice.get(EVERY, "")
-    found: dict[str, DataType] = {}
+    types: dict[str, DataType] = {}
     hit = not common
     for tensor in (*op.inputs, *op.outputs):
         dtype = choice.get(tensor.name, common)
@@ -152,8 +152,8 @@ def types_of(op: Op, choice: Mapping[str, str]) -> Mapping[str, DataType] | None
         if match is None and tensor.name in choice:
             return None
         hit = hit or match is not None
-        found[tensor.name] = match or tensor.datatypes[0]
-    return found if hit else None
+        types[tensor.name] = match or tensor.datatypes[0]
+    return types if hit else None
 
 
 def default_types(op: Op, package: OpPackage) -> list[Mapping[str, str]]:

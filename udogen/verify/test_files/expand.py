@@ -59,9 +59,9 @@ def cases_of(tests: OpTests, package: OpPackage, backend: str) -> list[Case]:
     if op is None:
         return []
     reference = find(tests.reference, tests.folder) if tests.reference else None
-    made = [make(plan, reference, backend) for plan in plans_of(tests, package, backend, op)]
+    cases = [make(plan, reference, backend) for plan in plans_of(tests, package, backend, op)]
     return _with_distinct_names(
-        [replace(case, operations=tests.operations, loops=tests.loops, builtin=tests.builtin) for case in made]
+        [replace(case, operations=tests.operations, loops=tests.loops, builtin=tests.builtin) for case in cases]
     )
 
 
@@ -72,7 +72,7 @@ def plans_of(tests: OpTests, package: OpPackage, backend: str, op: Op) -> Iterat
         if places is not None:
             yield from (replace(plan, places=places) for plan in _plans(group, op, package))
             hexagon = tuple(row.id for row in PLACES.values() if row.instructions and row.config == backend)
-            hexagon = tuple(each for each in hexagon if not places or each in places)
+            hexagon = tuple(place for place in hexagon if not places or place in places)
             if hexagon:
                 yield from (replace(plan, places=hexagon) for plan in _tails(group, op, package))
 
@@ -89,15 +89,15 @@ def _places(group: CaseGroup, package: OpPackage, op: str, backend: str) -> tupl
 def examples(files: TestFiles) -> list[Example]:
     """Configs and kernels of a folder with the cases of all backends, for callers that build packages themselves."""
     files, known = configs.sources(files)
-    found: dict[Subject, list[Case]] = {}
+    by_subject: dict[Subject, list[Case]] = {}
     for tests in files.ops:
         package = known[tests.subject].package(tests.op)
         for backend in dict.fromkeys(row.config for row in PLACES.values() if row.config) if package else ():
             assert package is not None
-            found.setdefault(tests.subject, []).extend(cases_of(tests, package, backend))
+            by_subject.setdefault(tests.subject, []).extend(cases_of(tests, package, backend))
     return [
         Example(subject.config, subject.kernels, tuple(cases))
-        for subject, cases in found.items()
+        for subject, cases in by_subject.items()
         if subject.config is not None and subject.kernels is not None
     ]
 
@@ -111,7 +111,7 @@ def _plans(group: CaseGroup, op: Op, package: OpPackage) -> Iterator[CasePlan]:
         if types is None:
             continue
         of_inputs = _shapes_of_inputs(op, group, shape, fills)
-        named = {each.name: shape[each.name] for each in op.outputs if each.name in shape}
+        named = {output.name: shape[output.name] for output in op.outputs if output.name in shape}
         yield CasePlan(
             name=_title(group, of_inputs, given, fills, seed),
             op=op,
@@ -130,7 +130,7 @@ def _tails(group: CaseGroup, op: Op, package: OpPackage) -> Iterator[CasePlan]:
     HTP begins tensors at a multiple of 2,048 bytes (measured), so only rows of such lengths are not aligned.
     """
     fills = group.values[0]
-    if group.shapes or group.expect == "refusal" or any(isinstance(each, GivenNumbers) for each in fills.values()):
+    if group.shapes or group.expect == "refusal" or any(isinstance(fill, GivenNumbers) for fill in fills.values()):
         return
     name = f"{group.name}, tails" if group.name else "tails"
     shapes = tuple({EVERY: shape} for shape in _tail_shapes(op))
@@ -154,7 +154,9 @@ def _filled(group: CaseGroup, op: Op) -> Iterator[tuple[Mapping[str, Shape], Map
     """Every shape with every way to fill it; explicit numbers have their own shape."""
     for fills in group.values:
         given = all(
-            isinstance(fills.get(each.name, fills.get(EVERY)), GivenNumbers) for each in op.inputs if each.mandatory
+            isinstance(fills.get(tensor.name, fills.get(EVERY)), GivenNumbers)
+            for tensor in op.inputs
+            if tensor.mandatory
         )
         usual: list[dict[str, Shape]] = [{}] if given else [{EVERY: shape} for shape in usual_shapes(op)]
         yield from ((shape, fills) for shape in group.shapes or usual)
@@ -162,10 +164,10 @@ def _filled(group: CaseGroup, op: Op) -> Iterator[tuple[Mapping[str, Shape], Map
 
 def usual_shapes(op: Op) -> Sequence[Shape]:
     """Shapes for the ranks that the inputs of an op may have."""
-    ranks = [set(each.rank.ranks) for each in op.inputs if each.rank.ranks]
+    ranks = [set(tensor.rank.ranks) for tensor in op.inputs if tensor.rank.ranks]
     if not ranks:
         return _OF_ANY_RANK
-    fitting = [shape for shape in _USUAL_SHAPES if all(len(shape) in each for each in ranks)]
+    fitting = [shape for shape in _USUAL_SHAPES if all(len(shape) in allowed for allowed in ranks)]
     return fitting or [tuple(range(2, 2 + min(ranks[0])))]
 
 
@@ -173,7 +175,7 @@ def _shapes_of_inputs(
     op: Op, group: CaseGroup, shapes: Mapping[str, Shape], fills: Mapping[str, Any]
 ) -> dict[str, Shape]:
     """Each input with its shape; optional ones only if the test file names them."""
-    found: dict[str, Shape] = {}
+    of_inputs: dict[str, Shape] = {}
     for tensor in op.inputs:
         named = tensor.name in shapes or tensor.name in fills or tensor.name in group.counts
         if not named and (tensor.only_default or not tensor.mandatory):
@@ -182,8 +184,8 @@ def _shapes_of_inputs(
             own = shapes.get(name, shapes.get(tensor.name))
             given = fills.get(name, fills.get(tensor.name, fills.get(EVERY)))
             shape = own if own is not None else _shape_of(given)
-            found[name] = shape if shape is not None else _fitting(tensor, shapes.get(EVERY))
-    return found
+            of_inputs[name] = shape if shape is not None else _fitting(tensor, shapes.get(EVERY))
+    return of_inputs
 
 
 def _parts(tensor: Tensor, group: CaseGroup) -> list[str]:
@@ -199,14 +201,14 @@ def _fitting(tensor: Tensor, common: Shape | None) -> Shape:
     ranks = tensor.rank.ranks
     if not ranks or len(shape) in ranks:
         return shape
-    rank = max((each for each in ranks if each < len(shape)), default=min(ranks))
+    rank = max((possible for possible in ranks if possible < len(shape)), default=min(ranks))
     return shape[len(shape) - rank :] if rank < len(shape) else (1,) * (rank - len(shape)) + shape
 
 
 def _param_choices(op: Op, raw: Mapping[str, object]) -> Iterator[dict[str, object]]:
     """Every combination of the parameters' values."""
     names = list(raw)
-    lists = [_values_of(next(each for each in op.params if each.name == name), raw[name]) for name in names]
+    lists = [_values_of(next(param for param in op.params if param.name == name), raw[name]) for name in names]
     for combination in itertools.product(*lists):
         yield {name: value for name, value in zip(names, combination, strict=True) if value != _DEFAULT}
 
@@ -222,7 +224,7 @@ def _values_of(param: Tensor, raw: object) -> list[object]:
 
 
 def _depth(raw: object) -> int:
-    return 1 + max((_depth(each) for each in raw), default=0) if isinstance(raw, list) else 0
+    return 1 + max((_depth(element) for element in raw), default=0) if isinstance(raw, list) else 0
 
 
 def _title(group: CaseGroup, shapes: Mapping[str, Shape], params: Mapping[str, object], fills: Any, seed: int) -> str:
@@ -232,7 +234,7 @@ def _title(group: CaseGroup, shapes: Mapping[str, Shape], params: Mapping[str, o
     parts += [f"{name}={_short(value)}" for name, value in params.items()]
     parts += [f"{name}={_DEFAULT}" for name in group.params if name not in params]
     if len(group.values) > 1:
-        parts += [f"{name} {each}".strip() for name, each in fills.items()]
+        parts += [f"{name} {fill}".strip() for name, fill in fills.items()]
     parts += [f"seed {seed}"] if len(group.seeds) > 1 else []
     return (f"{group.name}: " if group.name else "") + ", ".join(parts)
 
@@ -245,12 +247,12 @@ def _short(value: object) -> str:
 def _with_distinct_names(cases: list[Case]) -> list[Case]:
     """The cases; a number is added to a name that occurs twice with the same data types."""
     seen: dict[tuple[str, tuple[tuple[str, str], ...]], int] = {}
-    found = []
+    distinct = []
     for case in cases:
         key = (case.name, tuple(case.dtypes.items()))
         seen[key] = seen.get(key, 0) + 1
-        found.append(case if seen[key] == 1 else replace(case, name=f"{case.name} ({seen[key]})"))
-    return found
+        distinct.append(case if seen[key] == 1 else replace(case, name=f"{case.name} ({seen[key]})"))
+    return distinct
 
 
 def load_examples(folder: Path) -> list[Example]:
@@ -260,11 +262,11 @@ def load_examples(folder: Path) -> list[Example]:
     script = folder / "reference.py"
     if not script.is_file():
         raise UsageError(f"there is no reference.py in {folder}", hint="define examples() in it")
-    made = getattr(load_module(script), "examples", None)
-    if not callable(made):
+    function = getattr(load_module(script), "examples", None)
+    if not callable(function):
         raise UsageError(f"{script} defines no function examples()", hint="return a list of Example")
     with user_code():
-        return list(made())
+        return list(function())
 
 
 # --- inputs and expected outputs --------------------------------------------------------------------------------------
@@ -288,10 +290,10 @@ def make(plan: CasePlan, reference: ReferenceFunction | None, backend: str) -> C
         expected={},
         params=plan.params,
         dtypes=dtypes,
-        tolerance={each.name: tolerances.of(plan.types[each.name], group.tolerances) for each in op.outputs},
+        tolerance={output.name: tolerances.of(plan.types[output.name], group.tolerances) for output in op.outputs},
         backend=backend,
         places=plan.places,
-        shapes={each.name: plan.shapes[each.name] for each in op.outputs if each.name in plan.shapes},
+        shapes={output.name: plan.shapes[output.name] for output in op.outputs if output.name in plan.shapes},
         refusal=group.expect == "refusal",
     )
     try:
@@ -319,13 +321,13 @@ def make(plan: CasePlan, reference: ReferenceFunction | None, backend: str) -> C
 
 def _is_present(name: str, plan: CasePlan) -> bool:
     """Whether a tensor is an output, or an input that is not left out."""
-    inputs = {each.name for each in plan.op.inputs}
-    return name not in inputs or any(_head(each, plan) == name for each in plan.shapes)
+    inputs = {tensor.name for tensor in plan.op.inputs}
+    return name not in inputs or any(_head(shaped, plan) == name for shaped in plan.shapes)
 
 
 def _head(name: str, plan: CasePlan) -> str:
     """`x` of `x.0`, a part of a repeated input."""
-    if any(each.name == name for each in plan.op.inputs):
+    if any(tensor.name == name for tensor in plan.op.inputs):
         return name
     return name.rpartition(".")[0] or name
 
@@ -336,7 +338,7 @@ def _inputs(plan: CasePlan) -> tuple[dict[str, Any], dict[str, values.Quant]]:
     quants: dict[str, values.Quant] = {}
     for name, shape in plan.shapes.items():
         head = _head(name, plan)
-        if head not in {each.name for each in plan.op.inputs}:
+        if head not in {tensor.name for tensor in plan.op.inputs}:
             continue
         dtype = plan.types[head]
         quant = _declared_quant(plan, name, dtype)
@@ -366,11 +368,11 @@ def _numbers(given: GivenNumbers) -> Any:
 
 
 def _given_as(given: GivenNumbers, shape: Shape, name: str) -> Any:
-    found = _numbers(given)
+    numbers = _numbers(given)
     try:
-        return np.broadcast_to(found, shape)
+        return np.broadcast_to(numbers, shape)
     except ValueError as error:
-        have = "x".join(map(str, found.shape)) or "one number"
+        have = "x".join(map(str, numbers.shape)) or "one number"
         raise UsageError(
             f"`values` of `{name}` are {have}, and its shape is {'x'.join(map(str, shape)) or 'that of a scalar'}",
             hint="leave `shape` out, or give numbers of that shape",
@@ -390,8 +392,8 @@ def _real_outputs(
     plan: CasePlan, reference: ReferenceFunction, inputs: Arrays, params: Mapping[str, object], quants: Quants
 ) -> dict[str, Any]:
     """The outputs of the reference, as real numbers."""
-    given = [_real_input(plan, each, inputs, quants) for each in plan.op.inputs]
-    return reference(given, _all_params(plan, params), [each.name for each in plan.op.outputs])
+    given = [_real_input(plan, tensor, inputs, quants) for tensor in plan.op.inputs]
+    return reference(given, _all_params(plan, params), [output.name for output in plan.op.outputs])
 
 
 def _real_input(plan: CasePlan, tensor: Tensor, inputs: Arrays, quants: Quants) -> Any:
@@ -406,13 +408,13 @@ def _real_input(plan: CasePlan, tensor: Tensor, inputs: Arrays, quants: Quants) 
 
 def _all_params(plan: CasePlan, given: Mapping[str, object]) -> dict[str, object]:
     """Parameters by name, with the config's defaults for those that a case leaves out; lists become arrays."""
-    found: dict[str, object] = {}
+    by_name: dict[str, object] = {}
     for param in plan.op.params:
         value = given.get(param.name, param.default)
         if value is None:
             continue
-        found[param.name] = value if isinstance(value, str) else _as_passed(value, param)
-    return found
+        by_name[param.name] = value if isinstance(value, str) else _as_passed(value, param)
+    return by_name
 
 
 def _as_passed(value: Any, param: Tensor) -> Any:
@@ -435,15 +437,15 @@ def _as_passed(value: Any, param: Tensor) -> Any:
 
 def _output_quants(plan: CasePlan, reals: Mapping[str, Any]) -> Quants:
     """The quantizations of outputs: as the test file declares, otherwise the range of the outputs."""
-    found: dict[str, values.Quant] = {}
+    by_output: dict[str, values.Quant] = {}
     for tensor in plan.op.outputs:
         dtype = plan.types[tensor.name]
         if not dtype.quantized:
             continue
         declared = _declared_quant(plan, tensor.name, dtype)
         reach = values.finite_range(reals[tensor.name]) if tensor.name in reals else (-1.0, 1.0)
-        found[tensor.name] = declared or values.quant_for(*reach, dtype)
-    return found
+        by_output[tensor.name] = declared or values.quant_for(*reach, dtype)
+    return by_output
 
 
 def stored_outputs(plan: CasePlan, reals: Mapping[str, Any], quants: Quants) -> dict[str, Any]:
@@ -467,10 +469,10 @@ def _baseline(plan: CasePlan, reference: ReferenceFunction, inputs: Arrays, quan
     def prepared(tensor: Tensor) -> Any:
         real = _real_input(plan, tensor, inputs, quants)
         if isinstance(real, list):
-            return [each.astype(np.float32) if each.dtype == np.float64 else each for each in real]
+            return [part.astype(np.float32) if part.dtype == np.float64 else part for part in real]
         return real.astype(np.float32) if real is not None and real.dtype == np.float64 else real
 
-    given = [prepared(each) for each in plan.op.inputs]
+    given = [prepared(tensor) for tensor in plan.op.inputs]
     params = _all_params(plan, plan.params)
     return lambda: reference.function(*given, **params)
 
@@ -479,5 +481,5 @@ def _reshaped(plan: CasePlan, reference: ReferenceFunction, backend: str, shapes
     """The same case with other shapes of inputs; None if the reference does not accept them."""
     if not shapes.keys() <= plan.shapes.keys():
         return None
-    made = make(replace(plan, name=f"{plan.name} → smaller", shapes={**plan.shapes, **shapes}), reference, backend)
-    return None if made.error else made
+    case = make(replace(plan, name=f"{plan.name} → smaller", shapes={**plan.shapes, **shapes}), reference, backend)
+    return None if case.error else case

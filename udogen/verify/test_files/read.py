@@ -72,8 +72,8 @@ def load_test_files(path: Path) -> TestFiles:
         if file.suffix == ".py":
             ops += read_python(file, findings)
         else:
-            found = read_file(file, findings)
-            ops, networks = [*ops, *found.ops], [*networks, *found.networks]
+            read_tests = read_file(file, findings)
+            ops, networks = [*ops, *read_tests.ops], [*networks, *read_tests.networks]
     findings.stop_if_any(what="the test files" if len(files) > 1 else "the test file")
     return TestFiles(folder=folder, ops=tuple(ops), files=tuple(files), networks=tuple(networks))
 
@@ -89,16 +89,16 @@ def _uses_op_test(path: Path) -> bool:
 
 
 def read_python(path: Path, findings: Findings) -> list[OpTests]:
-    """The ops of one file; errors are added to `problems`, with the line of the function."""
-    found: list[OpTests] = []
+    """The ops of one file; errors are added to `findings`, with the line of the function."""
+    tests: list[OpTests] = []
     for name, function in vars(load_module(path)).items():
         for keys in getattr(function, MARK, []):
             location = Location(str(path), function.__code__.co_firstlineno)
             raw = {"op": [{"reference": f"{path.name}:{name}", **keys}]}
-            found += read(Document(raw, {(): location.line}, str(path), findings).top).ops
-    if not found and not findings.errors:
+            tests += read(Document(raw, {(): location.line}, str(path), findings).top).ops
+    if not tests and not findings.errors:
         findings.error(Location(str(path)), "the file marks no function with @op_test", "see udogen.verify.op_test")
-    return found
+    return tests
 
 
 # --- reading tables ---------------------------------------------------------------------------------------------------
@@ -118,7 +118,7 @@ _NOTHING = FileTests([], [])
 
 
 def read_file(path: Path, findings: Findings) -> FileTests:
-    """The ops and networks of one file; errors are added to `problems`."""
+    """The ops and networks of one file; errors are added to `findings`."""
     with reading(path, hint="give a test file"):
         data = read_plain(path)
     if len(data) > LARGEST:
@@ -138,9 +138,9 @@ def read(top: Node) -> FileTests:
         return _NOTHING
     if not any(tables.values()):
         top.error("the file names no op", 'as in:  [[op]]  name = "Softmax"  reference = "reference.py:softmax"')
-    ops = [_op(each, subject) for each in tables["op"] or ()]
-    networks = [_network(each) for each in tables["network"] or ()]
-    return FileTests([each for each in ops if each], [each for each in networks if each])
+    ops = [_op(table, subject) for table in tables["op"] or ()]
+    networks = [_network(table) for table in tables["network"] or ()]
+    return FileTests([tests for tests in ops if tests], [tests for tests in networks if tests])
 
 
 def _tables(node: Node, name: str) -> list[Node] | None:
@@ -148,7 +148,7 @@ def _tables(node: Node, name: str) -> list[Node] | None:
     if name not in node.value:
         return []
     array = node.at(name)
-    if not isinstance(array.value, list) or not all(isinstance(each, dict) for each in array.value):
+    if not isinstance(array.value, list) or not all(isinstance(row, dict) for row in array.value):
         array.error(f"`{name}` must be a list of tables", "write its header with two brackets, as in [[op]]")
         return None
     return list(array.items())
@@ -156,37 +156,37 @@ def _tables(node: Node, name: str) -> list[Node] | None:
 
 def _op(node: Node, of_file: Mapping[str, Any]) -> OpTests | None:
     """One `[[op]]`; its case keys apply to all its cases."""
-    found = {**of_file, **read_keys(node, OP, others=("case",))}
+    keys = {**of_file, **read_keys(node, OP, others=("case",))}
     require(node, "name", 'as in name = "Softmax"')
     cases = [Node({}, (*node.path, "case"), node.document)] if "case" not in node.value else _tables(node, "case")
     if cases is None:
         return None
-    common = {name: value for name, value in found.items() if name in CASE}
+    common = {name: value for name, value in keys.items() if name in CASE}
     places = {name: node.at(name).place for name in common}
-    groups = [_group(each, common, places) for each in cases]
-    subject = Subject(**{name: value for name, value in found.items() if name in SUBJECT})
-    own = {name: value for name, value in found.items() if name in _OF_OP}
+    groups = [_group(case, common, places) for case in cases]
+    subject = Subject(**{name: value for name, value in keys.items() if name in SUBJECT})
+    own = {name: value for name, value in keys.items() if name in _OF_OP}
     folder, location = node.document.folder, node.place
-    return OpTests(found.get("name", ""), tuple(groups), subject, folder, location=location, **own)
+    return OpTests(keys.get("name", ""), tuple(groups), subject, folder, location=location, **own)
 
 
 def _network(node: Node) -> NetworkTests | None:
     """One `[[network]]`."""
-    found = read_keys(node, NETWORK)
+    keys = read_keys(node, NETWORK)
     require(node, "model", 'as in model = "net.onnx"')
-    if "model" not in found:
+    if "model" not in keys:
         return None
-    return NetworkTests(name=found.pop("name", found["model"].stem), location=node.place, **found)
+    return NetworkTests(name=keys.pop("name", keys["model"].stem), location=node.place, **keys)
 
 
 def _group(node: Node, common: Mapping[str, Any], places: Mapping[str, Location]) -> CaseGroup:
     own = read_keys(node, {**NAME, **CASE})
-    found = {**common, **own}
+    keys = {**common, **own}
     for key in ("params", "quant", "count", "tolerance"):  # merged, not replaced
         if key in common and key in own:
-            found[key] = {**common[key], **own[key]}
+            keys[key] = {**common[key], **own[key]}
     places = {"": node.place, **places, **{name: node.at(name).place for name in own}}
-    return CaseGroup(places=places, **{_PLURALS.get(name, name): value for name, value in found.items()})
+    return CaseGroup(places=places, **{_PLURALS.get(name, name): value for name, value in keys.items()})
 
 
 # --- keys -------------------------------------------------------------------------------------------------------------
@@ -206,10 +206,10 @@ def _some(hint: Hint) -> Hint:
     """A hint: one value, or a list of several."""
 
     def read(node: Node) -> Any:
-        found = tuple(value_of(each, hint) for each in _each(node))
-        if not found:
+        values_read = tuple(value_of(element, hint) for element in _each(node))
+        if not values_read:
             raise UsageError("the list is empty", hint="leave the key out, or give at least one")
-        return INVALID if INVALID in found else found
+        return INVALID if INVALID in values_read else values_read
 
     return read
 
@@ -238,7 +238,7 @@ def _shape(node: Node) -> Shape:
         extents = [int(part) for part in extents.split("x")]
     elif extents == "scalar":
         extents = []
-    if not isinstance(extents, list) or not all(type(each) is int and each >= 0 for each in extents):
+    if not isinstance(extents, list) or not all(type(extent) is int and extent >= 0 for extent in extents):
         raise UsageError(
             f"`{node.value}` is not a shape",
             hint='as in "1x8x8x16", or [1, 8, 8, 16]; several: ["3x5", "7"], [{ a = "2x3", b = "3" }, …]',
@@ -251,7 +251,7 @@ def _shape(node: Node) -> Shape:
 
 
 def _shapes(node: Node) -> Any:
-    is_one = isinstance(node.value, list) and all(isinstance(each, int) for each in node.value)
+    is_one = isinstance(node.value, list) and all(isinstance(extent, int) for extent in node.value)
     if is_one and node.value:
         shape = value_of(node, _shape)
         return shape if shape is INVALID else ({EVERY: shape},)
@@ -270,18 +270,18 @@ def _fill(node: Node) -> values.Fill | GivenNumbers:
         return GivenNumbers(_param(node))
     if isinstance(node.value, str) and node.value.endswith(".npy"):
         return GivenNumbers(file=node.document.folder / node.value)
-    found = values.parse(node.value) if isinstance(node.value, str) else f"`{node.value}` is not a way to fill a tensor"
-    if isinstance(found, str):
-        raise UsageError(found, hint="as in normal, uniform(-3, 3), edge, x.npy, or a list of numbers")
-    return found
+    fill = values.parse(node.value) if isinstance(node.value, str) else f"`{node.value}` is not a way to fill a tensor"
+    if isinstance(fill, str):
+        raise UsageError(fill, hint="as in normal, uniform(-3, 3), edge, x.npy, or a list of numbers")
+    return fill
 
 
 def _quant(node: Node) -> Any:
-    found = instance(node, Quantization)
-    if found is None or not isinstance(node.value, dict) or not all(each.is_number for each in node.items()):
+    quantization = instance(node, Quantization)
+    if quantization is None or not isinstance(node.value, dict) or not all(each.is_number for each in node.items()):
         return INVALID  # reported
     given = node.value
-    is_right = all(abs(each) < 1e38 for each in given.values())
+    is_right = all(abs(bound) < 1e38 for bound in given.values())
     if given.keys() == {"low", "high"}:
         is_right = is_right and given["low"] < given["high"]
     else:
@@ -291,7 +291,7 @@ def _quant(node: Node) -> Any:
             "the quantization has neither low and high nor a positive scale",
             hint="as in { low = -6, high = 6 }: real numbers to cover; or { scale = 0.05, offset = -128 }",
         )
-    return found
+    return quantization
 
 
 def _param(node: Node) -> Any:
@@ -311,10 +311,10 @@ def _bits(node: Node) -> str:
 
 
 def _tolerance(node: Node) -> Mapping[str, tolerances.Tolerance]:
-    found = tolerances.parse(node.value)
-    if isinstance(found, str):
-        raise UsageError(found, hint="by data type: { FLOAT_16 = 2e-3, fixed = 1 }")
-    return found
+    tolerance = tolerances.parse(node.value)
+    if isinstance(tolerance, str):
+        raise UsageError(tolerance, hint="by data type: { FLOAT_16 = 2e-3, fixed = 1 }")
+    return tolerance
 
 
 def _builtin(node: Node) -> Any:

@@ -45,7 +45,7 @@ class ReferenceFunction:
         """Call the function; return the outputs by name, as real numbers."""
         try:
             with np.errstate(all="ignore"), user_code():
-                found = self.function(*inputs, **params)
+                outcome = self.function(*inputs, **params)
         except NotImplementedError as error:
             where = last_line(error).partition(": ")[0]
             raise ReferenceUnwritten(f"{where or self.text}: {error or 'it is not written yet'}") from error
@@ -54,34 +54,34 @@ class ReferenceFunction:
                 f"the reference {self.text} raised {words_of(error)}",
                 hint=last_line(error) or "it is called with the inputs in the op's order, and the parameters by name",
             ) from error
-        return _by_name(found, outputs, self.text)
+        return _by_name(outcome, outputs, self.text)
 
 
-def _by_name(found: Any, outputs: Sequence[str], text: str) -> dict[str, Any]:
-    if isinstance(found, Mapping):
-        strangers = [name for name in found if name not in outputs]
+def _by_name(returned: Any, outputs: Sequence[str], text: str) -> dict[str, Any]:
+    if isinstance(returned, Mapping):
+        strangers = [name for name in returned if name not in outputs]
         if strangers:
             raise ReferenceFailed(
                 f"the reference {text} returns `{strangers[0]}`, which is not an output",
                 hint="the op has " + ", ".join(outputs),
             )
-        by_name = dict(found)
+        by_name = dict(returned)
     else:
-        several = found if isinstance(found, tuple | list) else (found,)
+        several = returned if isinstance(returned, tuple | list) else (returned,)
         if len(several) > len(outputs):
             raise ReferenceFailed(
                 f"the reference {text} returns {len(several)} arrays, the op has {len(outputs)} outputs",
                 hint="return one array for each output, or a dict by name",
             )
         by_name = dict(zip(outputs, several, strict=False))
-    made = {name: np.asarray(each) for name, each in by_name.items()}
-    for name, array in made.items():
+    arrays = {name: np.asarray(value) for name, value in by_name.items()}
+    for name, array in arrays.items():
         if array.dtype.kind not in "fiub":
             raise ReferenceFailed(
                 f"the reference {text} returns {type(by_name[name]).__name__} for `{name}`, which is not an array",
                 hint="return numpy arrays",
             )
-    return made
+    return arrays
 
 
 def find(text: str, folder: Path) -> ReferenceFunction:
@@ -101,10 +101,10 @@ def find(text: str, folder: Path) -> ReferenceFunction:
 
 def _of_file(file: Path, name: str) -> Function:
     module = load_module(file)
-    found = getattr(module, name, None)
-    if callable(found):
-        return found  # type: ignore[no-any-return]
-    there = [each for each, value in vars(module).items() if callable(value) and not each.startswith("_")]
+    function = getattr(module, name, None)
+    if callable(function):
+        return function  # type: ignore[no-any-return]
+    there = [known for known, value in vars(module).items() if callable(value) and not known.startswith("_")]
     raise UsageError(f"{file} defines no function `{name}`", hint=suggestion(name, there, f"define it: def {name}(…)"))
 
 
@@ -121,8 +121,8 @@ def _torch(name: str) -> Function:
         raise UsageError(f"torch has no function `{name}`", hint="as in torch:nn.functional.softmax")
 
     def run(*inputs: Any, **params: object) -> Any:
-        given = [None if each is None else torch.from_numpy(each.copy()) for each in inputs]
-        found = function(*given, **params)
-        return [each.numpy() for each in found] if isinstance(found, tuple | list) else found.numpy()
+        given = [None if array is None else torch.from_numpy(array.copy()) for array in inputs]
+        returned = function(*given, **params)
+        return [tensor.numpy() for tensor in returned] if isinstance(returned, tuple | list) else returned.numpy()
 
     return run

@@ -29,7 +29,7 @@ class Fill(NamedTuple):
     arguments: tuple[float, ...] = ()
 
     def __str__(self) -> str:
-        return self.kind + (f"({', '.join(f'{each:g}' for each in self.arguments)})" if self.arguments else "")
+        return self.kind + (f"({', '.join(f'{argument:g}' for argument in self.arguments)})" if self.arguments else "")
 
 
 class _Request(NamedTuple):
@@ -85,12 +85,12 @@ def _specials(request: _Request, *, finite: bool) -> list[float]:
     if request.dtype.kind == "float" and request.dtype.numpy:
         info = np.finfo(request.dtype.numpy)
         tiny, least, most = float(info.tiny), float(info.smallest_subnormal), float(info.max)
-        found = [0.0, -0.0, tiny, -tiny, least, -least, 1.0, -1.0, 1.0 + float(info.eps), most, -most]
-        return found if finite else [*found, float("inf"), float("-inf"), float("nan")]
+        numbers = [0.0, -0.0, tiny, -tiny, least, -least, 1.0, -1.0, 1.0 + float(info.eps), most, -most]
+        return numbers if finite else [*numbers, float("inf"), float("-inf"), float("nan")]
     low, high = request.limits or (0.0, 1.0)
     if request.dtype.quantized:  # also beyond both ends, where it saturates, and between two steps
         return [0.0, low, high, low * 1.5 - 1.0, high * 1.5 + 1.0, (low + high) / 2, high / 3]
-    return [low, high, *(each for each in (0, 1, -1, low + 1, high - 1) if low <= each <= high)]
+    return [low, high, *(number for number in (0, 1, -1, low + 1, high - 1) if low <= number <= high)]
 
 
 KINDS: Mapping[str, FillKind] = {
@@ -161,7 +161,7 @@ def _limits(dtype: DataType, quant: Quant | None) -> tuple[float, float] | None:
         return None
     if not dtype.quantized:
         return float(whole[0]), float(whole[1])
-    return tuple(to_real_number(each, quant) for each in whole) if quant else (-1.0, 1.0)  # type: ignore[return-value]
+    return tuple(to_real_number(limit, quant) for limit in whole) if quant else (-1.0, 1.0)  # type: ignore[return-value]
 
 
 def to_real_number(stored: int, quant: Quant) -> float:
@@ -171,26 +171,26 @@ def to_real_number(stored: int, quant: Quant) -> float:
 
 def store(real: Any, dtype: DataType, quant: Quant | None) -> Array:
     """Real numbers as a tensor stores them: rounded to the nearest, ties to even, saturated."""
-    made = np.asarray(real)
+    array = np.asarray(real)
     with np.errstate(all="ignore"):
         if dtype.kind == "bool":
-            return made.astype(bool)
+            return array.astype(bool)
         limits = dtype.range()
         if limits is None:
-            return made.astype(dtype.numpy)
+            return array.astype(dtype.numpy)
         if quant is not None and dtype.quantized:
-            made = np.rint(made.astype(np.float64) / quant[0]) - quant[1]
-        elif made.dtype.kind == "f":
-            made = np.rint(made)
-        return saturated(made, *limits, np.dtype(dtype.numpy))
+            array = np.rint(array.astype(np.float64) / quant[0]) - quant[1]
+        elif array.dtype.kind == "f":
+            array = np.rint(array)
+        return saturated(array, *limits, np.dtype(dtype.numpy))
 
 
 def first_fraction(real: Any) -> float | None:
     """The first number that is not an integer (except for rounding errors); None if all are."""
-    made = np.asarray(real)
-    if made.dtype.kind != "f":
+    array = np.asarray(real)
+    if array.dtype.kind != "f":
         return None
-    finite = made[~np.isinf(made)]
+    finite = array[~np.isinf(array)]
     fractions = finite[~(np.abs(finite - np.rint(finite)) < 1e-6)]
     return float(fractions[0]) if fractions.size else None
 
@@ -199,15 +199,15 @@ def load_array(file: Path) -> Array:
     """The array of a .npy file that a user named."""
     try:
         with open_plain(file) as stream:
-            found = np.load(stream, allow_pickle=False)
+            array = np.load(stream, allow_pickle=False)
     except (OSError, ValueError, EOFError, BadZipFile) as fault:
         reason = fault.strerror if isinstance(fault, OSError) and fault.strerror else str(fault)
         raise UsageError(
             f"{file} is not an array that numpy can load: {reason}", hint="save it with numpy.save"
         ) from fault
-    if not isinstance(found, np.ndarray):
+    if not isinstance(array, np.ndarray):
         raise UsageError(f"{file} contains several arrays", hint="save one array with numpy.save")
-    return found
+    return array
 
 
 def saturated(whole: Any, low: int, high: int, dtype: np.dtype[Any]) -> Array:
