@@ -12,7 +12,7 @@ from typing import Any
 from unittest.mock import patch
 
 from tests.making import ROOT
-from udogen.cli.main import main
+from udogen.cli import main as cli
 
 
 def udogen(
@@ -27,10 +27,11 @@ def udogen(
         open(os.devnull) as nothing,
         patch.dict(os.environ, env or {}),
         patch.multiple(sys, argv=argv, stdin=nothing, stdout=streams[0], stderr=streams[1]),
+        patch.object(cli, "leave_threads"),  # would end this process
     ):
         os.chdir(cwd or ROOT)
         try:
-            main()
+            cli.main()
         except SystemExit as stop:
             code = stop.code
         finally:

@@ -24,6 +24,7 @@ from udogen.errors import UsageError, kind_of
 _CHECKED = "_has_checked_arguments"
 # Their methods have checks of their own, with better hints; `Graph` and `Buffer` are called in each step.
 _UNCHECKED = {"Runtime", "Context", "Graph", "Buffer", "MemoryDomain", "StoredContext"}
+_RESULTS = {"Outcome", "PackageLibrary"}  # udogen makes them
 _IN_EACH_STEP = {"step", "copy_to", "copy_from"}
 _OF_FILES = "udogen.qnn.quantization"  # its classes are read from binaries too, and checked with their tensors
 _REFUSED = object()
@@ -31,7 +32,7 @@ _COUNT, _SECONDS = (0, 2**32 - 1), (0, math.inf)
 # Limits of numbers with these names.
 _LIMITS = {
     **dict.fromkeys(("timeout", "seconds"), _SECONDS),
-    **dict.fromkeys(("jobs", "loops", "soc", "sessions", "left_out", "queue_depth", "executions", "fd"), _COUNT),
+    **dict.fromkeys(("jobs", "loops", "soc", "sessions", "left_out", "queue_depth", "executions"), _COUNT),
     **dict.fromkeys(("planned", "passed", "failed", "error", "skipped", "ran", "absent", "unbuilt"), _COUNT),
     **dict.fromkeys(("width", "height", "pixel_format", "pixel_bytes", "shard"), _COUNT),
 }
@@ -41,17 +42,23 @@ def checked(public: Any, name: str = "") -> Any:
     """A public function with checks; a public class gets them in its constructor and its public methods."""
     if isinstance(public, types.FunctionType):
         return _function(public, name or public.__name__, public.__module__)
-    is_plain = isinstance(public, type) and not issubclass(public, BaseException) and public.__module__ != _OF_FILES
-    if is_plain and _CHECKED not in vars(public):
-        setattr(public, _CHECKED, True)
-        for name, member in list(vars(public).items()):
-            if name == ("__new__" if issubclass(public, tuple) else "__init__") or (
-                public.__name__ not in _UNCHECKED
-                and name not in _IN_EACH_STEP
-                and (name == "__call__" or not name.startswith("_"))
-            ):
-                _replace(public, name, member)
+    if isinstance(public, type) and not issubclass(public, BaseException) and public.__module__ != _OF_FILES:
+        check_methods(public)
+        constructor = "__new__" if issubclass(public, tuple) else "__init__"
+        member = vars(public).get(constructor)
+        if public.__name__ not in _RESULTS and member and not hasattr(getattr(member, "__func__", member), _CHECKED):
+            _replace(public, constructor, member)
     return public
+
+
+def check_methods(kind: type) -> None:
+    """Let the public methods of a class check their arguments: objects of it are what public functions return."""
+    if kind.__name__ in _UNCHECKED or _CHECKED in vars(kind):
+        return
+    setattr(kind, _CHECKED, True)
+    for name, member in list(vars(kind).items()):
+        if name == "__call__" or not (name.startswith("_") or name in _IN_EACH_STEP):
+            _replace(kind, name, member)
 
 
 def _replace(owner: type, name: str, member: object) -> None:
@@ -81,6 +88,7 @@ def _function(function: types.FunctionType, what: str, module: str, *, is_method
             named[name] = _checked(named[name], hints[name], name, what)
         return function(*places, **named)
 
+    setattr(call, _CHECKED, True)
     return call
 
 

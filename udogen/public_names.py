@@ -29,11 +29,11 @@ def load(package: str, init: str, name: str) -> object:
         return sorted(rows)
     if name not in rows:
         raise AttributeError(f"module {package!r} has no attribute {name!r}")
-    from udogen.public_calls import checked  # here, because importing a package loads nothing else
+    from udogen.public_calls import check_methods, checked  # here, because importing a package loads nothing else
 
     module, own = rows[name]
     loaded = import_module(module)
     for value in list(vars(loaded).values()):  # also the classes of what public functions return
         if isinstance(value, type) and value.__module__ == module and not value.__name__.startswith("_"):
-            checked(value)
+            check_methods(value)
     return checked(getattr(loaded, own), name)

@@ -598,7 +598,7 @@ def test_the_report_accounts_for_each_tensor(folder: Path, tmp_path: Path) -> No
         "nothing was compared": ({}, ()),
         "nothing was compared: ": ({last: np.zeros((0, *right[last].shape), np.float32)}, ()),
         "is <U1": ({last: np.array("a")}, ()),
-        "the tolerance is": (right, ("--tolerance", "nan")),
+        "is not a finite number": (right, ("--tolerance", "nan")),
     }
     for sentence, (arrays, options) in wrong.items():
         code, text, _ = against(folder, arrays, *feed, *options)

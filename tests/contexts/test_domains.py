@@ -154,7 +154,8 @@ class Playing:
 
 
 def playing(*graphs: Playing) -> MemoryDomain:
-    return MemoryDomain(SimpleNamespace(contexts=[each.context for each in graphs]), name="d")
+    runtime: Any = type("Runtime", (SimpleNamespace,), {})  # known by its name
+    return MemoryDomain(runtime(contexts=[each.context for each in graphs]), name="d")
 
 
 def roles(*graphs: Playing) -> list[Role]:

@@ -164,8 +164,8 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
         yield World(stack, tmp_path_factory.mktemp("world"))
 
 
-# They come from others: runtimes make graphs and contexts, `allocate` makes buffers, `open_packages` makes packages.
-NOT_MADE = {"Buffer", "Context", "Graph", "GraphDraft", "PackageLibrary"}
+# They come from others: runtimes make graphs and contexts, `allocate` buffers, `open_packages` packages, tests outcomes.
+NOT_MADE = {"Buffer", "Context", "Graph", "GraphDraft", "Outcome", "PackageLibrary"}
 
 
 # What they hold is checked with the tensor that has them (test_memory_arguments.py).
@@ -173,7 +173,7 @@ WITH_TENSORS = {"ScaleOffset", "AxisScaleOffset", "BwScaleOffset", "BwAxisScaleO
 
 
 def outcome(call: Callable[..., Any], given: Mapping[str, Any]) -> str:
-    """Return "refused", "accepted", or what is wrong."""
+    """Return "refused", "accepted", or the other error."""
     try:
         made = call(**given)
         if hasattr(made, "__enter__") and not hasattr(made, "close"):
@@ -216,7 +216,7 @@ ANY = {"Any", "Array"}  # the call itself checks them when they are used
 
 
 def is_right(value: Any, annotation: Any) -> bool:
-    """Whether a value is what the hint of a parameter says."""
+    """Whether a value has the type in the hint of a parameter."""
     words = set(
         re.findall(r"\w+", re.sub(r"(?<=\w)\[.*\]", "", str(getattr(annotation, "__forward_arg__", annotation))))
     )

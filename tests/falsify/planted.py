@@ -151,7 +151,7 @@ def copied(example: str) -> Path:
 
 def right(folder: Path) -> Path:
     """The folder of a project, which passes its own tests in every place that it is for."""
-    report = tested(folder)
+    report = report_of(folder)
     assert report["ok"] and report["counts"]["passed"], json.dumps(report, indent=1)[-4000:]
     return folder
 
@@ -159,7 +159,7 @@ def right(folder: Path) -> Path:
 EMULATORS = ("cpu-emulator", "htp-emulator")
 
 
-def tested(folder: Path, *options: object) -> dict[str, Any]:
+def report_of(folder: Path, *options: object) -> dict[str, Any]:
     """The report of `udogen test` in every place, with its exit code."""
     done = udogen("test", folder, "--backend", ",".join(PLACES), "--timeout", 10, "--json", *options)
     report: dict[str, Any] = json.loads(done.stdout)

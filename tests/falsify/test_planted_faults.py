@@ -12,7 +12,7 @@ import pytest
 from tests.clients.broken_rules import BROKEN
 from tests.falsify import planted
 from tests.falsify.commands import COMMANDS
-from tests.falsify.planted import KINDS, LANGUAGES, Language, Planted, changed, tested
+from tests.falsify.planted import KINDS, LANGUAGES, Language, Planted, changed, report_of
 from tests.making import udogen
 from udogen import plugins
 from udogen.backends import PLACES
@@ -41,7 +41,7 @@ def test_a_wrong_kernel_is_red_in_each_place(language: Language, kind: str, tmp_
     shutil.copytree(language.project(), folder)
     for file, old, made in language.edits[kind]:
         changed(folder / file, old, made)
-    report = tested(folder)
+    report = report_of(folder)
     assert report["code"] in (4, 5, 6) and not report["ok"]
     for place in language.places:
         rows = [row for row in report["cases"] if row["backend"] == place and row["op"] == language.op]

@@ -92,11 +92,19 @@ def main(command: click.Command = cli, name: str = "udogen") -> None:
     sys.stdout.reconfigure(encoding="utf-8", errors="surrogateescape")  # type: ignore[union-attr]
     before = set(threading.enumerate())
     code = _run(command, name)
-    if any(not thread.daemon for thread in threading.enumerate() if thread not in before):  # of the user's code
+    leave_threads(before, code)
+    sys.exit(code)
+
+
+def leave_threads(before: set[threading.Thread], code: int) -> None:
+    """End the process without waiting for threads that the user's code has started and that do not end."""
+    left = [thread for thread in threading.enumerate() if thread not in before and not thread.daemon]
+    for thread in left:
+        thread.join(1)
+    if any(thread.is_alive() for thread in left):
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(code)
-    sys.exit(code)
 
 
 def _open_closed_streams() -> None:

@@ -60,7 +60,6 @@ def run_network(options: NetworkOptions) -> NetworkResult:
     """Run a network on QNN and compare it; raises if it cannot run."""
     least_opset = _OPSET_8_BITS if options.bits == BITS_8 else 0
     network = Network(onnx_module(), options.model, until=options.until, least_opset=least_opset)
-    _check_packages(network, options.packages)
     samples, random, assumed = network.samples(options.inputs or {})
     evaluator = Evaluator(network, options.references or {}, defaults=_defaults(options.packages))
     expected = [evaluator.run(sample) for sample in samples]
@@ -68,6 +67,7 @@ def run_network(options: NetworkOptions) -> NetworkResult:
     if options.bits == BITS_8:
         quants = quants_of(network, expected)
         evaluator = evaluator.with_constants(rounded_constants(network, quants))
+    _check_packages(network, options.packages)
     made = Executor(options, network, evaluator, quants).run(samples)
     values = [{**rounded(sample, quants), **found} for sample, found in zip(samples, made.values, strict=True)]
     layers = [*_Layers(options, evaluator, quants, expected, values, made.on_qnn)]

@@ -153,7 +153,7 @@ class GraphDraft:
             arguments.expect(each, QnnTensor, f"an input of op `{op}`", "a tensor of this graph")
             if self._names.get(each.name) is not each:
                 raise UsageError(
-                    f"the input `{each.name}` of op `{op}` is no tensor of graph `{self.name}`",
+                    f"the input `{each.name}` of op `{op}` is not a tensor of graph `{self.name}`",
                     hint="give what input(), weight() or op() of this graph has returned",
                 )
         package, described = self._builder.find(op, package)

@@ -69,6 +69,7 @@ class Runtime(Closing):
 
     uses_arrays = True  # import numpy while a library restores the first context
     captures_prints = True  # what the library prints goes to `log`
+    _ended = True  # until it is open
 
     def __init__(
         self,
@@ -82,7 +83,7 @@ class Runtime(Closing):
         log_level: int = WARN,
         on_step: Callable[[str], None] = lambda _line: None,
     ) -> None:
-        self.process, self._ended = os.getpid(), True  # True until it is open
+        self.process = os.getpid()
         if isinstance(library, RuntimeLibrary):
             chosen = library
         else:
