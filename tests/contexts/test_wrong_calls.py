@@ -164,7 +164,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
         yield World(stack, tmp_path_factory.mktemp("world"))
 
 
-# They come from others: runtimes make graphs and contexts, `allocate` buffers, `open_packages` packages, tests outcomes.
+# They come from others: runtimes make graphs and contexts, `allocate` buffers, `open_packages` packages.
 NOT_MADE = {"Buffer", "Context", "Graph", "GraphDraft", "Outcome", "PackageLibrary"}
 
 
