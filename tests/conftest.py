@@ -32,6 +32,7 @@ CCACHE = Path("/usr/lib/ccache")  # Debian's folder with links to ccache under t
 
 # They take longest and start first, so that all workers end at about the same time.
 SLOWEST = (
+    "falsify/test_planted_faults.py",
     "hexagon/test_hexagon_examples.py",
     "emulator/test_gpu_sanitized.py",
     "docs/test_documents.py",

@@ -405,7 +405,8 @@ COMMANDS: tuple[Planted, ...] = (
 
 
 def _older(folder: Path) -> None:
-    """Change the kernel after the build, and give it an old date."""
+    """Change the kernel after a test has built it, and give it an old date."""
+    assert udogen("test", ".", "--backend", "cpu", cwd=folder).returncode == 0
     changed(folder / KERNEL, "args.factor *", "3.0f * args.factor *")
     os.utime(folder / KERNEL, (0, 0))
 
