@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -154,9 +154,6 @@ def right(folder: Path) -> Path:
     report = report_of(folder)
     assert report["ok"] and report["counts"]["passed"], json.dumps(report, indent=1)[-4000:]
     return folder
-
-
-EMULATORS = ("cpu-emulator", "htp-emulator")
 
 
 def report_of(folder: Path, places: Iterable[str] = PLACES) -> dict[str, Any]:
