@@ -214,8 +214,6 @@ _PYTHON = {
 }
 _HVX = {
     "wrong operator": ("Q6_Vub_vadd_VubVub_sat", "Q6_Vub_vsub_VubVub_sat"),
-    "wrong constant": ("count / vector;", "count / vector / 2 * 2;\n  sum[0] = 7;"),
-    "off by one at the end": ("count - done)", "count - done - (count > done))"),
     "unwritten output": ("to[i] = Q6_Vub_vadd_VubVub_sat(from[i], and_[i])", "(void)to"),
     "crash": ("  const std::size_t vectors =", "  __builtin_trap();\n  const std::size_t vectors ="),
 }
