@@ -174,6 +174,23 @@ def prove_option() -> Any:
     return option("--prove", help="Show the package's execution counts; exit code 6 if something else was executed.")
 
 
+def level_option() -> Any:
+    """--log-level."""
+    return option(
+        "--log-level", "--log_level", metavar="N", help="Show the runtime's log up to a level: 1 (error) to 5 (debug)."
+    )
+
+
+def profile_option() -> Any:
+    """--profile."""
+    return option("--profile", help="Show the runtime's measurements, per op if available.")
+
+
+def trace_option() -> Any:
+    """--trace."""
+    return option("--trace", metavar="FILE.json", help="Write the runtime's measurements as a trace for Perfetto.")
+
+
 def split_names(_context: click.Context, _option: click.Parameter, values: tuple[str, ...]) -> tuple[str, ...]:
     """The names of an option that may repeat, or list several names separated by commas."""
     return tuple(name for value in values for name in value.split(","))

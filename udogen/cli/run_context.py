@@ -20,11 +20,14 @@ from udogen.cli.options import (
     argument,
     check_writable,
     json_option,
+    level_option,
     option,
     pairs,
+    profile_option,
     prove_option,
     runtime_kind,
     soc_of,
+    trace_option,
     verb,
 )
 from udogen.errors import RunFailed, UdogenError, UsageError, write_file
@@ -45,13 +48,6 @@ def _runtimes() -> Iterable[str]:
 
 _ALIGNMENT = 64  # bytes
 _LEVELS = {"error": 1, "warn": 2, "info": 3, "verbose": 4, "debug": 5}  # QnnLog_Level_t
-
-
-def level_option() -> Any:
-    """The option `--log-level`."""
-    return option(
-        "--log-level", "--log_level", metavar="N", help="Show the runtime's log up to a level: 1 (error) to 5 (debug)."
-    )
 
 
 @dataclass(frozen=True)
@@ -99,10 +95,8 @@ class RunContextOptions:
     level: str | None = level_option()
     loops: int = option("--loops", type=POSITIVE, default=1, metavar="N", help="Execute each graph N times.")
     prove: bool = prove_option()
-    profile: bool = option("--profile", help="Show the runtime's measurements, per op if available.")
-    trace_file: Path | None = option(
-        "--trace", metavar="FILE.json", help="Write the runtime's measurements as a trace for Perfetto."
-    )
+    profile: bool = profile_option()
+    trace_file: Path | None = trace_option()
     timeout: float | None = option("--timeout", type=SECONDS, metavar="SECONDS", help="The time limit of each context.")
     as_json: bool = json_option()
 

@@ -17,13 +17,16 @@ from udogen.cli.options import (
     argument,
     check_writable,
     json_option,
+    level_option,
     option,
     pairs,
+    profile_option,
     prove_option,
     soc_of,
+    trace_option,
     verb,
 )
-from udogen.cli.run_context import level_option, library_of, log_level, log_printer, print_report, started, write_plans
+from udogen.cli.run_context import library_of, log_level, log_printer, print_report, started, write_plans
 from udogen.errors import UdogenError, UsageError, VerificationFailed
 
 if TYPE_CHECKING:
@@ -69,10 +72,8 @@ class RunStepsOptions:
     plan_file: Path | None = option("--plan", metavar="FILE", help="Write the place of each tensor as JSON.")
     level: str | None = level_option()
     prove: bool = prove_option()
-    profile: bool = option("--profile", help="Show the runtime's measurements, per op if available.")
-    trace_file: Path | None = option(
-        "--trace", metavar="FILE.json", help="Write the runtime's measurements as a trace for Perfetto."
-    )
+    profile: bool = profile_option()
+    trace_file: Path | None = trace_option()
     timeout: float | None = option("--timeout", type=SECONDS, metavar="SECONDS", help="The time limit of all steps.")
     as_json: bool = json_option()
 
