@@ -21,6 +21,7 @@ from udogen.onnx.network.execute import (
     Executor,
     NetworkOptions,
     Quant,
+    ops_in,
     quants_of,
     rounded,
     rounded_constants,
@@ -89,7 +90,7 @@ def _check_packages(network: Network, packages: Sequence[Path]) -> None:
     """Raise if a custom op is in none of the packages; the ops of a library without its folder are unknown."""
     if not all(path.is_dir() for path in packages):
         return
-    known = {op for path in packages for each in open_packages(path) for op in each.ops}
+    known = set[str]().union(*map(ops_in, packages))
     used = {node.op_type: title(node) for node in network.nodes if network.is_custom(node)}
     faults = [f"op {op} (node `{node}`) is in no package that is given" for op, node in used.items() if op not in known]
     if faults:

@@ -180,11 +180,12 @@ class Executor:
         if not self.options.until and network is self.network:
             return self.options.packages
         used = {node.op_type for node in network.nodes}
-        return tuple(
-            path
-            for path in self.options.packages
-            if not path.is_dir() or used & {op for each in open_packages(path) for op in each.ops}
-        )
+        return tuple(path for path in self.options.packages if not path.is_dir() or used & ops_in(path))
+
+
+def ops_in(folder: Path) -> set[str]:
+    """The ops of the packages in a folder."""
+    return {op for package in open_packages(folder) for op in package.ops}
 
 
 def _real(rows: Sequence[ArrayRow], quants: Mapping[str, Quant]) -> dict[str, Array]:
