@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import shlex
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -19,6 +21,11 @@ import onnx
 from tests.command_line import udogen
 from tests.making import ROOT, need_runtime
 from tests.onnx_models import node, save
+from udogen.errors import UdogenError
+from udogen.onnx.draft import from_onnx
+from udogen.onnx.models.load import load_model
+from udogen.onnx.network.model import Network
+from udogen.onnx.source import onnx_view
 
 LEAKY = ROOT / "examples" / "leaky_relu"
 
@@ -365,6 +372,27 @@ def test_udogen_test_runs_the_networks_of_a_test_file(network: Path, tmp_path: P
 def test_mistakes_are_sentences(network: Path, options: tuple[str, ...], text: str) -> None:
     done = udogen("run", "model", network / "net.onnx", *options)
     assert done.returncode == 2 and text in done.stderr and "Traceback" not in done.stderr
+
+
+READERS: dict[str, Callable[[Path], object]] = {
+    "run model": lambda path: Network(onnx, path).samples({}),
+    "inspect": lambda path: onnx_view(load_model(path)),
+    "new": from_onnx.draft,
+}
+
+
+@pytest.mark.parametrize("reader", READERS)
+def test_a_damaged_model_never_ends_in_an_internal_error(tmp_path: Path, reader: str) -> None:
+    nodes = [node("Scale", "x", "a", domain="example", factor=2.0), node("Gemm", "a w", "y", alpha=0.5)]
+    data = save(tmp_path / "net.onnx", nodes, {"x": [1, 2]}, {"y": [1, 2]}, {"w": np.eye(2, dtype="f")}).read_bytes()
+    refused = 0
+    for at, bit in itertools.product(range(len(data)), (0x01, 0x10, 0x80, 0xFF)):
+        (tmp_path / "net.onnx").write_bytes(data[:at] + bytes([data[at] ^ bit]) + data[at + 1 :])
+        try:
+            READERS[reader](tmp_path / "net.onnx")
+        except UdogenError:
+            refused += 1
+    assert refused > len(data) // 4
 
 
 @pytest.mark.parametrize(("offset", "bytes_"), [(0, 60), (0, 0), (8, 64), (None, 80)])

@@ -42,6 +42,9 @@ _OTHERS = (
 )
 
 
+_DAMAGED = "the model may be damaged: copy it again, or export it again"
+
+
 def onnx_module(name: str = "") -> Any:
     """The package onnx, or a module of it; the error where it is missing has a hint how to install it."""
     try:
@@ -67,6 +70,9 @@ def read_whole(path: Path) -> Any:
         ) from fault
     for tensor in _initializers(model.graph):
         _check_size(tensor, f"{path}: {files[tensor.name] or 'the model'} has")
+    for node in (node for body in bodies_of(model.graph) for node in body.node):
+        if not any(node.output):
+            raise UsageError(f"{path}: a node {node.op_type} has no output", hint=_DAMAGED)
     return model
 
 

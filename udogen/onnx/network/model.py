@@ -208,7 +208,12 @@ class Network:
         return found
 
     def _dtype(self, name: str) -> Any:
-        return self.onnx.helper.tensor_dtype_to_np_dtype(self.inputs[name].type.tensor_type.elem_type)
+        kind = self.inputs[name].type.tensor_type.elem_type
+        try:
+            return self.onnx.helper.tensor_dtype_to_np_dtype(kind)
+        except KeyError:
+            what = f"{self.path}: input `{name}` is not a tensor of a type of ONNX, but of type {kind}"
+            raise UsageError(what, hint="make it a tensor, or export the model again") from None
 
     def _load(self, name: str, file: Path) -> list[Array]:
         found = load_array(file)
