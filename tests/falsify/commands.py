@@ -14,9 +14,9 @@ from tests.falsify.planted import (
     built,
     changed,
     changed_array,
+    emptied,
     flipped,
     in_cpp,
-    kept,
     model,
     network,
     rebuild,
@@ -28,6 +28,9 @@ from tests.making import udogen
 CPU = PACKAGES["cpu"]
 XML, TESTS, KERNEL = "Planted.xml", "op_tests.toml", "kernels/Planted.cpp"
 FLOAT = "<Datatype>QNN_DATATYPE_FLOAT_32</Datatype>"
+RUN_OP = ("run", "op", CPU, "Planted", "--input", "x=129")
+RUN_MODEL = ("run", "model", "net.onnx", *RUN)
+TEST = ("test", ".", "--backend", "cpu")
 STEPS = ("run", "steps", ".", "--feed", "x=x.npy", "--against", "right.npz")
 
 
@@ -46,7 +49,7 @@ def _json(folder: Path) -> str:
 def _parts(folder: Path) -> None:
     """Write the results of two parts of a run."""
     for number in (1, 2):
-        done = udogen("test", ".", "--backend", "cpu", "--json", "--shard", f"{number}/2", cwd=folder)
+        done = udogen(*TEST, "--json", "--shard", f"{number}/2", cwd=folder)
         (folder / f"{number}.json").write_text(done.stdout)
 
 
@@ -64,25 +67,19 @@ def _edited(path: Path, **keys: object) -> None:
     path.write_text(json.dumps({**json.loads(path.read_text()), **keys}))
 
 
+BAD_XML = r"Planted\.xml:\d+: error: .*FLOAT_23"
 _BAD_OPS = "[[op]]\nname = 5\n"
 
 COMMANDS: tuple[Planted, ...] = (
     # --- configs
-    row(
-        "verb check, file config.xml",
-        "malformed file",
-        in_cpp,
-        lambda f: after(_xml(f), "check", XML),
-        2,
-        r"Planted\.xml:\d+: error: .*FLOAT_23",
-    ),
+    row("verb check, file config.xml", "malformed file", in_cpp, lambda f: after(_xml(f), "check", XML), 2, BAD_XML),
     row(
         "verb convert",
         "malformed file",
         in_cpp,
         lambda f: after(_xml(f), "convert", XML, "--to", "json", "-o", "x.json"),
         2,
-        r"Planted\.xml:\d+: error: .*FLOAT_23",
+        BAD_XML,
     ),
     row(
         "file config.json",
@@ -92,21 +89,9 @@ COMMANDS: tuple[Planted, ...] = (
         2,
         r"planted\.json:\d+: error: .*type",
     ),
+    row("verb generate", "malformed file", in_cpp, lambda f: after(_xml(f), "generate", XML, "-o", "out"), 2, BAD_XML),
     row(
-        "verb generate",
-        "malformed file",
-        in_cpp,
-        lambda f: after(_xml(f), "generate", XML, "-o", "out"),
-        2,
-        r"Planted\.xml:\d+: error: .*FLOAT_23",
-    ),
-    row(
-        "verb new",
-        "malformed file",
-        in_cpp,
-        lambda f: after(_xml(f), "new", "again", "--from-config", XML),
-        2,
-        r"Planted\.xml:\d+: error: .*FLOAT_23",
+        "verb new", "malformed file", in_cpp, lambda f: after(_xml(f), "new", "again", "--from-config", XML), 2, BAD_XML
     ),
     # --- packages
     row(
@@ -123,7 +108,7 @@ COMMANDS: tuple[Planted, ...] = (
         "verb build",
         "stale library",
         built,
-        lambda f: after(_older(f), "test", ".", "--backend", "cpu", "--no-build"),
+        lambda f: after(_older(f), *TEST, "--no-build"),
         5,
         r"libPlantedOpPackage\.so was built from another",
     ),
@@ -148,9 +133,7 @@ COMMANDS: tuple[Planted, ...] = (
         "verb run op",
         "exit",
         built,
-        lambda f: after(
-            rebuilt(f, "  for (", "  __builtin_trap();\n  for ("), "run", "op", CPU, "Planted", "--input", "x=129"
-        ),
+        lambda f: after(rebuilt(f, "  for (", "  __builtin_trap();\n  for ("), *RUN_OP),
         5,
         r"Planted.*execute",
     ),
@@ -158,15 +141,7 @@ COMMANDS: tuple[Planted, ...] = (
         "verb run op",
         "unwritten output",
         built,
-        lambda f: after(
-            rebuilt(f, "args.y.setReal(i, args.factor * args.x.real(i));", "(void)i;"),
-            "run",
-            "op",
-            CPU,
-            "Planted",
-            "--input",
-            "x=129",
-        ),
+        lambda f: after(rebuilt(f, "args.y.setReal(i, args.factor * args.x.real(i));", "(void)i;"), *RUN_OP),
         5,
         r"Planted.*`y`",
     ),
@@ -195,7 +170,9 @@ COMMANDS: tuple[Planted, ...] = (
         6,
         r"`forward_1\.y` is the first tensor that differs",
     ),
-    row("verb run steps", "nothing compared", model, lambda f: after(kept(f / "right.npz"), *STEPS), 2, r"right\.npz"),
+    row(
+        "verb run steps", "nothing compared", model, lambda f: after(emptied(f / "right.npz"), *STEPS), 2, r"right\.npz"
+    ),
     row(
         "verb run steps, file model.toml",
         "malformed file",
@@ -233,7 +210,7 @@ COMMANDS: tuple[Planted, ...] = (
         "verb run model",
         "wrong operator",
         network,
-        lambda f: after(rebuilt(f, "args.factor *", "args.factor +"), "run", "model", "net.onnx", *RUN),
+        lambda f: after(rebuilt(f, "args.factor *", "args.factor +"), *RUN_MODEL),
         6,
         r"scaled",
     ),
@@ -241,18 +218,11 @@ COMMANDS: tuple[Planted, ...] = (
         "verb run model",
         "crash",
         network,
-        lambda f: after(rebuilt(f, "  for (", "  __builtin_trap();\n  for ("), "run", "model", "net.onnx", *RUN),
+        lambda f: after(rebuilt(f, "  for (", "  __builtin_trap();\n  for ("), *RUN_MODEL),
         5,
         r"Planted",
     ),
-    row(
-        "verb run model",
-        "other processor",
-        network,
-        lambda f: after(_of_rank_3(f), "run", "model", "net.onnx", *RUN),
-        5,
-        r"Planted",
-    ),
+    row("verb run model", "other processor", network, lambda f: after(_of_rank_3(f), *RUN_MODEL), 5, r"Planted"),
     row(
         "verb run model",
         "missing part",
@@ -265,7 +235,7 @@ COMMANDS: tuple[Planted, ...] = (
         "verb run model, file model.onnx",
         "malformed file",
         network,
-        lambda f: after(flipped(f / "net.onnx"), "run", "model", "net.onnx", *RUN),
+        lambda f: after(flipped(f / "net.onnx"), *RUN_MODEL),
         2,
         r"net\.onnx",
     ),
@@ -307,13 +277,7 @@ COMMANDS: tuple[Planted, ...] = (
         "verb test",
         "exit",
         in_cpp,
-        lambda f: after(
-            changed(f / "reference.py", "import numpy as np", "import sys\n\nsys.exit(0)"),
-            "test",
-            ".",
-            "--backend",
-            "cpu",
-        ),
+        lambda f: after(changed(f / "reference.py", "import numpy as np", "import sys\n\nsys.exit(0)"), *TEST),
         2,
         r"reference\.py:\d+",
     ),
@@ -321,31 +285,16 @@ COMMANDS: tuple[Planted, ...] = (
         "verb test",
         "exit",
         in_cpp,
-        lambda f: after(
-            changed(f / "reference.py", "    return", "    raise SystemExit(0)\n    return"),
-            "test",
-            ".",
-            "--backend",
-            "cpu",
-        ),
+        lambda f: after(changed(f / "reference.py", "    return", "    raise SystemExit(0)\n    return"), *TEST),
         5,
         r"reference\.py:\d+",
     ),
+    row("verb test", "nothing compared", in_cpp, lambda f: (*TEST, "--case", "nothing"), 2, r"nothing"),
     row(
         "verb test",
         "nothing compared",
         in_cpp,
-        lambda f: ("test", ".", "--backend", "cpu", "--case", "nothing"),
-        2,
-        r"nothing",
-    ),
-    row(
-        "verb test",
-        "nothing compared",
-        in_cpp,
-        lambda f: after(
-            changed(f / TESTS, 'reference = "reference.py:planted"\n', ""), "test", ".", "--backend", "cpu"
-        ),
+        lambda f: after(changed(f / TESTS, 'reference = "reference.py:planted"\n', ""), *TEST),
         2,
         r"Planted",
     ),
@@ -361,7 +310,7 @@ COMMANDS: tuple[Planted, ...] = (
         "file reference.py",
         "wrong constant",
         in_cpp,
-        lambda f: after(changed(f / "reference.py", "factor * x", "factor * x + 1"), "test", ".", "--backend", "cpu"),
+        lambda f: after(changed(f / "reference.py", "factor * x", "factor * x + 1"), *TEST),
         6,
         r"Planted on cpu",
     ),
@@ -406,7 +355,7 @@ COMMANDS: tuple[Planted, ...] = (
 
 def _older(folder: Path) -> None:
     """Change the kernel after a test has built it, and give it an old date."""
-    assert udogen("test", ".", "--backend", "cpu", cwd=folder).returncode == 0
+    assert udogen(*TEST, cwd=folder).returncode == 0
     changed(folder / KERNEL, "args.factor *", "3.0f * args.factor *")
     os.utime(folder / KERNEL, (0, 0))
 

@@ -47,12 +47,11 @@ class Planted:
     plant: Callable[[Path], Sequence[object]]
     code: int
     sentences: tuple[str, ...]  # patterns that the output must match, with the place
-    name: str = ""
 
     @property
     def id(self) -> str:
         """The name of the row."""
-        return f"{', '.join(self.surfaces)}: {self.kind}{f' ({self.name})' if self.name else ''}"
+        return f"{', '.join(self.surfaces)}: {self.kind}"
 
 
 def changed(path: Path, old: str, new: str) -> None:
@@ -218,14 +217,12 @@ _HVX = {
     "crash": ("  const std::size_t vectors =", "  __builtin_trap();\n  const std::size_t vectors ="),
 }
 _VENDOR = {
-    "cpu": {
-        "wrong operator": ("in[i] * factors", "in[i] + factors"),
-        "wrong constant": ("out[i] = std::min(", "out[i] = 1.001f * std::min("),
-        "off by one at the end": ("i < numTensorSize(x); i++", "i + 1 < numTensorSize(x); i++"),
-        "unwritten output": ("out[i] = std::min(in[i] * factors[i % channels], limit);", "(void)out;"),
-        "exit": ("  const float* in =", "  exit(0);\n  const float* in ="),
-        "crash": ("  const float* in =", "  __builtin_trap();\n  const float* in ="),
-    },
+    "wrong operator": ("in[i] * factors", "in[i] + factors"),
+    "wrong constant": ("out[i] = std::min(", "out[i] = 1.001f * std::min("),
+    "off by one at the end": ("i < numTensorSize(x); i++", "i + 1 < numTensorSize(x); i++"),
+    "unwritten output": ("out[i] = std::min(in[i] * factors[i % channels], limit);", "(void)out;"),
+    "exit": ("  const float* in =", "  exit(0);\n  const float* in ="),
+    "crash": ("  const float* in =", "  __builtin_trap();\n  const float* in ="),
 }
 HTP_PLACES = ("htp", "hexagon", "htp-emulator", "htp-ort")
 LANGUAGES = (
@@ -245,9 +242,7 @@ LANGUAGES = (
         _edits("kernels/Planted.py", _PYTHON),
     ),
     Language("HVX", with_hvx, "AddSatU8", ("hexagon",), _edits("kernels/htp/AddSatU8.cpp", _HVX)),
-    Language(
-        "vendor style", in_vendor_style, "ScaleClamp", ("cpu",), _edits("kernels/cpu/ScaleClamp.cpp", _VENDOR["cpu"])
-    ),
+    Language("vendor style", in_vendor_style, "ScaleClamp", ("cpu",), _edits("kernels/cpu/ScaleClamp.cpp", _VENDOR)),
 )
 
 
@@ -269,58 +264,33 @@ PACKAGES = {backend: f"out/{backend}/PlantedOpPackage" for backend in ("cpu", "h
 
 def rebuild(folder: Path, backend: str) -> None:
     """Generate and build the package of a backend."""
-    for command in (
-        (
-            "generate",
-            "Planted.xml",
-            "--kernels",
-            "kernels",
-            "--backend",
-            backend,
-            "-o",
-            f"out/{backend}",
-            "--layout",
-            "qnn",
-        ),
-        ("build", f"{backend}_x86", "-C", PACKAGES[backend]),
-    ):
-        done = udogen(*command, cwd=folder)
+    generate = f"generate Planted.xml --kernels kernels --backend {backend} -o out/{backend} --layout qnn"
+    for command in (generate, f"build {backend}_x86 -C {PACKAGES[backend]}"):
+        done = udogen(*command.split(), cwd=folder)
         assert done.returncode == 0, done.stderr
 
 
 @cache
-def contexts() -> Path:
-    """A model of two context binaries, y = ((x + 1) + 2), with the tensors of a right step in right.npz."""
+def model() -> Path:
+    """Two context binaries, y = (x + 1) + 2, with `model.toml`, and the tensors of a right step in right.npz."""
     import numpy as np
 
-    from udogen import GraphBuilder
+    from udogen import GraphBuilder, Model
 
     folder = base() / "contexts"
     folder.mkdir()
-    for number in range(2):
+    for number, (given, made) in enumerate([("x", "hidden"), ("hidden", "y")]):
         with GraphBuilder("htp", runtime="emulator") as builder:
-            with builder.graph("forward", outputs=["y" if number else "hidden"]) as graph:
-                x = graph.input("hidden" if number else "x", "FLOAT_32", (1, 8))
+            with builder.graph("forward", outputs=[made]) as graph:
+                x = graph.input(given, "FLOAT_32", (1, 8))
                 added = graph.weight("added", np.full((1, 8), number + 1, np.float32))
-                graph.op("ElementWiseAdd", [x, added], "y" if number else "hidden", like=x)
+                graph.op("ElementWiseAdd", [x, added], made, like=x)
             builder.save(folder / f"forward_{number}.bin")
-    return folder
-
-
-@cache
-def model() -> Path:
-    """A folder of context binaries with `model.toml`, and the tensors of one right step."""
-    import numpy as np
-
-    from udogen import Model
-
-    folder = contexts()
     done = udogen("new", "--from-contexts", folder)
     assert done.returncode == 0, done.stderr
-    x = np.arange(8, dtype=np.float32).reshape(1, 8)
-    np.save(folder / "x.npy", x)
+    np.save(folder / "x.npy", np.arange(8, dtype=np.float32).reshape(1, 8))
     with Model.open(folder / "model.toml") as opened:
-        opened.step(x=x)
+        opened.step(x=np.load(folder / "x.npy"))
         np.savez(folder / "right.npz", **opened.tensors("forward"))
     return folder
 
@@ -329,21 +299,17 @@ def model() -> Path:
 def network() -> Path:
     """The built project with net.onnx: Relu, Planted, Relu."""
     import numpy as np
-    import onnx
+
+    from tests.onnx_models import node, save
 
     folder = base() / "network" / "planted"
     shutil.copytree(built(), folder)
-    make = onnx.helper.make_node
     nodes = [
-        make("Relu", ["x"], ["positive"]),
-        make("Planted", ["positive"], ["scaled"], domain="custom", factor=2.0),
-        make("Relu", ["scaled"], ["y"]),
+        node("Relu", "x", "positive"),
+        node("Planted", "positive", "scaled", domain="custom", factor=2.0),
+        node("Relu", "scaled", "y"),
     ]
-    ends = [onnx.helper.make_tensor_value_info(name, 1, [1, 8]) for name in "xy"]
-    opsets = [onnx.helper.make_opsetid("", 17), onnx.helper.make_opsetid("custom", 1)]
-    made = onnx.helper.make_model(onnx.helper.make_graph(nodes, "net", ends[:1], ends[1:]), opset_imports=opsets)
-    made.ir_version = 10
-    onnx.save(made, folder / "net.onnx")
+    save(folder / "net.onnx", nodes, {"x": [1, 8]}, {"y": [1, 8]})
     np.save(folder / "x.npy", np.arange(-4, 4, dtype=np.float32).reshape(1, 8))
     return folder
 
@@ -358,12 +324,11 @@ def changed_array(path: Path, name: str) -> None:
     np.savez(path, **arrays)
 
 
-def kept(path: Path, *names: str) -> None:
-    """Remove all other arrays of an .npz file."""
+def emptied(path: Path) -> None:
+    """Remove all arrays of an .npz file."""
     import numpy as np
 
-    arrays = np.load(path)
-    np.savez(path, **{name: arrays[name] for name in names})
+    np.savez(path)
 
 
 def flipped(path: Path) -> None:
@@ -373,20 +338,18 @@ def flipped(path: Path) -> None:
     path.write_bytes(data)
 
 
-def rebuilt(folder: Path, old: str, made: str, backend: str = "cpu") -> None:
-    """Change the kernel of the built project, generate and build it."""
+def rebuilt(folder: Path, old: str, made: str) -> None:
+    """Change the kernel of the built project, and build it for CPU."""
     changed(folder / "kernels" / "Planted.cpp", old, made)
-    rebuild(folder, backend)
+    rebuild(folder, "cpu")
 
 
 Plant = Callable[[Path], Sequence[object]]
 
 
-def row(
-    surfaces: str, kind: str, project: Callable[[], Path], plant: Plant, code: int, *sentences: str, name: str = ""
-) -> Planted:
+def row(surfaces: str, kind: str, project: Callable[[], Path], plant: Plant, code: int, *sentences: str) -> Planted:
     """A row of the table; surfaces are separated by commas."""
-    return Planted(tuple(each.strip() for each in surfaces.split(",")), kind, project, plant, code, sentences, name)
+    return Planted(tuple(surfaces.split(", ")), kind, project, plant, code, sentences)
 
 
 def after(change: object, *command: object) -> Sequence[object]:
