@@ -189,10 +189,11 @@ def test_names_of_any_letters() -> None:
     finding = Finding(NASTY, NASTY, kind=NASTY, evidence=NASTY)
     error = CaseError(NASTY, NASTY, NASTY, (NASTY,))
     bad = replace(layout_swap(), findings=(finding,), dtype=NASTY, backend=NASTY)
-    named_so = {"name": NASTY, "op": NASTY, "params": {NASTY: NASTY}, "dtypes": {NASTY: NASTY}}
-    case = replace(bad.case, inputs={NASTY: waves((2,))}, quants={NASTY: (1.0, 0)}, **named_so)  # type: ignore[arg-type]
+    name = NASTY.replace("\0", "")  # a public call with a NUL is refused
+    named_so = {"name": name, "op": name, "params": {name: name}, "dtypes": {name: name}}
+    case = replace(bad.case, inputs={name: waves((2,))}, quants={name: (1.0, 0)}, **named_so)  # type: ignore[arg-type]
     tensors = tuple(replace(each, name="output", tolerance=NASTY, unit=NASTY) for each in bad.tensors)
-    bad = replace(bad, case=case, tensors=tensors, smallest=replace(bad.case, inputs={NASTY: waves((1,))}))
+    bad = replace(bad, case=case, tensors=tensors, smallest=replace(bad.case, inputs={name: waves((1,))}))
     crash = replace(bad, status="error", tensors=(), findings=(), error=error)
     not_run = replace(crash, status="skipped")
     right = replace(bad, status="passed", findings=())
@@ -204,7 +205,7 @@ def test_names_of_any_letters() -> None:
         BackendState("x", NASTY, "missing", NASTY, NASTY, (NASTY,)),
     )
     run = TestRun(
-        Path(NASTY.replace("\0", "")),
+        Path(name),
         states,
         (bad, crash, not_run, right, replace(right, status="ran"), *[bad] * 6),
         environment=((NASTY, NASTY),),
