@@ -170,13 +170,25 @@ def read_plain(path: Path | str) -> bytes:
         return file.read()
 
 
+def file_hint(path: Path | str, otherwise: str) -> str:
+    """A hint for a file or folder that does not exist: the nearest name in its folder, or `otherwise`."""
+    from difflib import get_close_matches  # rarely used
+
+    folder, name = os.path.split(path)
+    try:
+        near = [] if os.path.lexists(path) else get_close_matches(name, os.listdir(folder or "."), n=1, cutoff=0.7)
+    except (OSError, ValueError):
+        near = []
+    return f"did you mean `{os.path.join(folder, near[0])}`?" if near else otherwise
+
+
 @contextmanager
 def reading(file: Path | str, *, hint: str) -> Iterator[None]:
     """Wrap the reading of a file that a user named: an OSError becomes a UsageError."""
     try:
         yield
     except OSError as fault:
-        raise UsageError(f"{file} cannot be read: {fault.strerror}", hint=hint) from fault
+        raise UsageError(f"{file} cannot be read: {fault.strerror}", hint=file_hint(file, hint)) from fault
 
 
 @contextmanager

@@ -9,8 +9,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import click
-
 from udogen.backends.targets import ALL, GROUPS, UDO, expand
 from udogen.build import make, sdks, tools, variants
 from udogen.build.make import Artifact, Step
@@ -18,9 +16,11 @@ from udogen.build.package import PackageLibrary, open_packages
 from udogen.build.tools import Environment
 from udogen.build.vectors import NO_QEMU, not_executed
 from udogen.cli import output
+from udogen.cli.lazy import Choice, completed, known_targets
 from udogen.cli.options import JOBS, argument, json_option, option, verb
 from udogen.configs.load import load
 from udogen.errors import UdogenError, UsageError
+from udogen.findings import suggestion
 from udogen.generate.kernel_files import in_kernel_sources, kernels_not_used
 
 
@@ -49,10 +49,10 @@ Groups:  {_lines(name for name in GROUPS["snpe"] if name not in UDO)}
 class BuildOptions:
     """The options of the command line."""
 
-    names: tuple[str, ...] = argument(metavar="[TARGET...]")
+    names: tuple[str, ...] = argument(metavar="[TARGET...]", shell_complete=completed(known_targets))
     folder: Path = option("-C", default=Path(), metavar="DIR", help="The package folder (default: the current folder).")
     toolchain: str = option(
-        "--toolchain", type=click.Choice(["auto", "sdk", "open"]), default="auto",
+        "--toolchain", type=Choice(["auto", "sdk", "open"]), default="auto",
         help="sdk: the vendor's; open: zig, clang or g++ with udogen's own headers; "
         "auto: the SDK if it fits, else open.",
     )  # fmt: skip
@@ -184,7 +184,10 @@ def _targets(
     shares = [(package, tuple(each for each in names if _has(package, each, found, ndk=ndk))) for package in found]
     if unknown := [name for name in names if not any(name in targets for _, targets in shares)]:
         have = dict.fromkeys(target for package in found for target in package.targets)
-        raise UsageError(f"no package here has a target `{unknown[0]}`", hint="they have " + ", ".join(have))
+        raise UsageError(
+            f"no package here has a target `{unknown[0]}`",
+            hint=suggestion(unknown[0], have, "they have " + ", ".join(have)),
+        )
     return [(package, targets) for package, targets in shares if targets]
 
 

@@ -7,10 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import click
-
 from udogen import backends
 from udogen.cli import output
+from udogen.cli.lazy import Choice
 from udogen.cli.options import ConfigOptions, json_option, option, strict_option, verb
 from udogen.configs import vendor
 from udogen.configs.load import load
@@ -26,11 +25,11 @@ class CheckOptions(ConfigOptions):
     """The options of the command line."""
 
     chosen: tuple[str, ...] = option(
-        "--backend", type=click.Choice(list(backends.ALL)),
+        "--backend", type=Choice(list(backends.ALL)),
         help="Check only for this backend; may repeat.",
     )  # fmt: skip
     layout: str | None = option(
-        "--layout", type=click.Choice(list(dict.fromkeys(backends.USUAL_LAYOUT.values()))),
+        "--layout", type=Choice(list(dict.fromkeys(backends.USUAL_LAYOUT.values()))),
         help="Check for this package layout: snpe (default for JSON), qnn (default for XML).",
     )  # fmt: skip
     vendors: bool = option("--vendor", help="Also check that Qualcomm's own generators accept the config.")

@@ -10,8 +10,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from udogen import backends
 from udogen.build.package import open_packages
 from udogen.cli import output
+from udogen.cli.lazy import completed
 from udogen.cli.options import (
     ConfigOptions,
     json_option,
@@ -38,8 +40,9 @@ class GenerateArguments(ConfigOptions):
         help="The output folder (default: UDO_PACKAGE_PATH of the config, or the current folder).",
     )  # fmt: skip
     backends: tuple[str, ...] = option(
-        "--backend", metavar="NAME[,NAME]", callback=split_names, help="Only for these backends; may repeat."
-    )
+        "--backend", metavar="NAME[,NAME]", callback=split_names,
+        shell_complete=completed(lambda _: backends.ALL), help="Only for these backends; may repeat.",
+    )  # fmt: skip
     layout: str = option("--layout", metavar="NAME", help="The folder layout: snpe (default for JSON), qnn (for XML).")
     kernels: Path | None = option(
         "--kernels",

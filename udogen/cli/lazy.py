@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from udogen.errors import UdogenError
 from udogen.plugins import load, names
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
 
 class LazyGroup(click.Group):
@@ -50,6 +54,16 @@ class LazyGroup(click.Group):
         command.short_help = line  # shown by shell completion
         return command
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """As in click, with the nearest name in the error."""
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError as fault:
+            near = _guess(args[0], self.list_commands(ctx))
+            raise click.UsageError(f"{fault.message}  {near}".rstrip(), ctx) from None
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the table of --help."""
         added = [(name, self._line(ctx, name)) for name in self._added()]
@@ -72,18 +86,57 @@ class LazyGroup(click.Group):
         return command.get_short_help_str(90) if command else ""
 
 
-class LazyChoice(click.ParamType):  # type: ignore[type-arg]
-    """A choice among names that are computed only when the option is used, or shown by --help."""
+class Choice(click.ParamType):  # type: ignore[type-arg]
+    """A choice among names, or among those that a function returns when the option is used or shown by --help."""
 
     name = "choice"
 
-    def __init__(self, names: Callable[[], Iterable[str]]) -> None:
+    def __init__(self, names: Iterable[str] | Callable[[], Iterable[str]]) -> None:
         self._names = names
+
+    def _choice(self) -> click.Choice[str]:
+        return click.Choice(list(self._names() if callable(self._names) else self._names))
 
     def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str | None:
         """As in `click.Choice`."""
-        return click.Choice(list(self._names())).get_metavar(param, ctx)
+        return self._choice().get_metavar(param, ctx)
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        """As in `click.Choice`."""
+        return self._choice().shell_complete(ctx, param, incomplete)
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """As in `click.Choice`."""
-        return click.Choice(list(self._names())).convert(value, param, ctx)
+        """As in `click.Choice`, with the nearest name in the error."""
+        choice = self._choice()
+        try:
+            return choice.convert(value, param, ctx)
+        except click.BadParameter as fault:
+            raise click.BadParameter(f"{fault.message}  {_guess(value, choice.choices)}".rstrip(), ctx, param) from None
+
+
+def completed(names: Callable[[click.Context], Iterable[str]]) -> Callable[..., list[str]]:
+    """The shell completion of an option or argument: a function returns its names.  Lists with commas are continued."""
+
+    def complete(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
+        before, comma, word = incomplete.rpartition(",")
+        try:
+            return [f"{before}{comma}{name}" for name in names(ctx) if name.startswith(word)]
+        except UdogenError:  # no package, or a faulty file
+            return []
+
+    return complete
+
+
+def known_targets(ctx: click.Context) -> Iterable[str]:
+    """The targets of the packages that a command line names, or of those in its folder."""
+    from udogen.build.package import open_packages
+
+    folders = ctx.params.get("paths") or [ctx.params.get("folder") or "."]
+    return dict.fromkeys(target for path in folders for each in open_packages(Path(path)) for target in each.targets)
+
+
+def _guess(word: str, names: Iterable[str]) -> str:
+    from udogen.findings import suggestion  # only for an error
+
+    near = suggestion(word, names)
+    return near[:1].upper() + near[1:]

@@ -12,6 +12,7 @@ import click
 
 from udogen import backends
 from udogen.cli import output
+from udogen.cli.lazy import Choice
 from udogen.cli.options import PathType, argument, given, json_option, option, sizes, verb
 from udogen.errors import UsageError
 from udogen.plugins import SOURCES
@@ -40,7 +41,7 @@ class NewOptions:
         help="A folder of context binaries: describe their model in DIR/model.toml, or in NAME.",
     )  # fmt: skip
     kernel: str | None = option(
-        "--kernel", type=click.Choice(["cpp", "python"]),
+        "--kernel", type=Choice(["cpp", "python"]),
         help="The language of the kernels (default: cpp).  Python needs `pip install 'udogen[kernels]'`.",
     )  # fmt: skip
     inputs: tuple[str, ...] = option("--input", metavar="NAME:TYPE:RANK", help="An input: x:FLOAT_32:4D; may repeat.")
@@ -51,13 +52,13 @@ class NewOptions:
         help="The name of the package; for a model: one package with all ops (default: one for each op).",
     )  # fmt: skip
     chosen: tuple[str, ...] = option(
-        "--backend", type=click.Choice(list(backends.ALL)),
+        "--backend", type=Choice(list(backends.ALL)),
         help="For this backend; may repeat (default: cpu, and htp if it supports the op).",
     )  # fmt: skip
     wanted: tuple[str, ...] = option("--op", metavar="DOMAIN::TYPE", help="Only this op of the model; may repeat.")
     dims: tuple[str, ...] = option("--dim", metavar="NAME=SIZE", help="The size of an open axis in the test cases.")
     port: str | None = option(
-        "--to", type=click.Choice(["qhpi"]), help="--from-package: port HTP kernels as far as possible."
+        "--to", type=Choice(["qhpi"]), help="--from-package: port HTP kernels as far as possible."
     )
     as_json: bool = json_option()
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-import click
-
 from udogen.cli import output
+from udogen.cli.lazy import Choice, completed, known_targets
 from udogen.cli.options import argument, json_option, option, verb
 from udogen.plugins import names
 
@@ -23,11 +22,11 @@ class RegisterOptions:
 
     paths: tuple[Path, ...] = argument(required=True, metavar="LIB|DIR...")
     client: str = option(
-        "--client", required=True, type=click.Choice(CLIENTS), metavar="NAME",
+        "--client", required=True, type=Choice(CLIENTS), metavar="NAME",
         help=f"The program that registers the package: {', '.join(CLIENTS)}.",
     )  # fmt: skip
     target: str = option(
-        "--target", metavar="TARGET",
+        "--target", metavar="TARGET", shell_complete=completed(known_targets),
         help="The machine: cpu, gpu or htp (this PC), v75 (a device with HTP), cpu_android … (default: this PC).",
     )  # fmt: skip
     android: bool = option("--android", help="The device has Android; otherwise Linux.")

@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING
 import click
 
 from udogen import backends
+from udogen.build.package import open_packages
 from udogen.cli import output
+from udogen.cli.lazy import completed
 from udogen.cli.options import (
     POSITIVE,
     SECONDS,
@@ -40,12 +42,17 @@ if TYPE_CHECKING:
 _SHOWN_FUNCTIONS = 8
 
 
+def _ops(context: click.Context) -> list[str]:
+    """The ops of the package that the command line names."""
+    return [op for package in open_packages(Path(context.params["library"])) for op in package.ops]
+
+
 @dataclass(frozen=True)
 class RunOpOptions:
     """The options of the command line."""
 
     library: Path = argument()
-    op: str = argument()
+    op: str = argument(shell_complete=completed(_ops))
     inputs: tuple[str, ...] = option(
         "--input", metavar="NAME=FILE.npy|2x3x4",
         help="An input, or its shape for random numbers; `NAME.0`, `NAME.1` … for a repeated input.",

@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 
 from udogen.cli import output
+from udogen.cli.lazy import Choice, completed, known_targets
 from udogen.cli.options import PathType, argument, json_option, option, repeated_pairs, same_options, verb
 from udogen.errors import UsageError
 
@@ -38,18 +39,16 @@ class ScriptArguments:
 
     paths: tuple[Path, ...] = argument(required=True, metavar="LIB|DIR...")
     client: str = option(
-        "--client", required=True, type=click.Choice(CLIENTS), metavar="NAME",
+        "--client", required=True, type=Choice(CLIENTS), metavar="NAME",
         help=f"The program to run: {', '.join(CLIENTS)}.",
     )  # fmt: skip
-    device: str = option(
-        "--device", required=True, type=click.Choice(["adb", "ssh", "local"]), help="The machine to run on."
-    )
+    device: str = option("--device", required=True, type=Choice(["adb", "ssh", "local"]), help="The machine to run on.")
     out: Path = option(
         "-o", "--output", required=True, type=PathType(path_type=Path, file_okay=False), metavar="DIR",
         help="The folder to write.",
     )  # fmt: skip
     target: str = option(
-        "--target", metavar="TARGET",
+        "--target", metavar="TARGET", shell_complete=completed(known_targets),
         help="cpu, gpu, htp (with every Hexagon version that is built), v75 (default: the package's only backend).",
     )  # fmt: skip
     linux: bool = option("--linux", help="The device behind adb has Linux, not Android.")

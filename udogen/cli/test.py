@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import click
 
 from udogen.cli import output
+from udogen.cli.lazy import completed
 from udogen.cli.options import (
     JOBS,
     SECONDS,
@@ -45,6 +46,18 @@ def _shard(_context: click.Context, _param: click.Parameter, text: str) -> tuple
     return found
 
 
+def _places(_context: click.Context) -> list[str]:
+    from udogen.verify.places import PLACES, SHAPES
+
+    return [*PLACES, SHAPES.id]
+
+
+def _cases(context: click.Context) -> list[str]:
+    from udogen.verify.test_files.expand import names
+
+    return names(next(iter(context.params.get("paths") or ()), Path()))
+
+
 @dataclass(frozen=True)
 class TestArguments:
     """The options of the command line."""
@@ -53,7 +66,7 @@ class TestArguments:
 
     paths: tuple[Path, ...] = argument(metavar="[DIR]")
     backends: tuple[str, ...] = option(
-        "--backend", metavar="NAME[,NAME]", callback=split_names,
+        "--backend", metavar="NAME[,NAME]", callback=split_names, shell_complete=completed(_places),
         help="Only in these places: cpu, gpu, htp, hexagon, dsp, cpu-ort, htp-ort, cpu-emulator, htp-emulator, shapes.",
     )  # fmt: skip
     on: tuple[str, ...] = option(
@@ -67,8 +80,9 @@ class TestArguments:
     merge: bool = option("--merge", help="Run nothing: merge results of --json, as in `udogen test --merge *.json`.")
     keep: bool = option("--keep", help="Keep the files on the devices.")
     patterns: tuple[str, ...] = option(
-        "--case", metavar="PATTERN", help="Only cases whose `Op/name` contains this; or *; may repeat."
-    )
+        "--case", metavar="PATTERN", shell_complete=completed(_cases),
+        help="Only cases whose `Op/name` contains this; or *; may repeat.",
+    )  # fmt: skip
     jobs: int | None = option(
         "-j", type=JOBS, metavar="N", help="Parallel programs: compilers, QEMU (default: one per core)."
     )

@@ -13,7 +13,8 @@ from udogen.backends import architectures, targets
 from udogen.backends.backend import PROVIDER, Target
 from udogen.build import elf
 from udogen.build.package import PackageLibrary, open_packages, package_of
-from udogen.errors import UdogenError, UsageError
+from udogen.errors import UdogenError, UsageError, file_hint
+from udogen.findings import suggestion
 from udogen.inspect import kinds
 from udogen.opdef.model import Op
 from udogen.runtime.built import Built, find_built, op_libraries
@@ -125,8 +126,9 @@ def platform_of(options: PackageOptions) -> Platform:
         return Platform(device, _VERSIONS[version[1]], version[1])
     row = targets.ALL.get(name) or targets.UDO.get(name)
     if row is None or row.backend not in backends.RUNTIMES:
-        known = ", ".join([*backends.RUNTIMES, "cpu_android", "gpu_android", *_VERSIONS])
-        raise UsageError(f"--target {options.target}: unknown target", hint=f"one of {known}")
+        known = [*backends.RUNTIMES, "cpu_android", "gpu_android", *_VERSIONS]
+        hint = suggestion(name, [*known, *targets.ALL, *targets.UDO], f"one of {', '.join(known)}")
+        raise UsageError(f"--target {options.target}: unknown target", hint=hint)
     if backends.ALL[row.backend].two_halves and not row.native:
         raise UsageError(
             f"--target {options.target} is one half of what HTP needs on a device",
@@ -182,7 +184,8 @@ def _files(package: Package) -> str:
 
 def _find(path: Path, platform: Platform, options: PackageOptions) -> Package:
     if not path.exists():
-        raise UsageError(f"{path} does not exist", hint="give a built library, or the folder of a package")
+        hint = file_hint(path, "give a built library, or the folder of a package")
+        raise UsageError(f"{path} does not exist", hint=hint)
     package = _of_folder(path, platform, options) if path.is_dir() else _of_file(path, platform, options)
     package = replace(package, models=_models(package))
     if options.ops:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from udogen.configs import rules
-from udogen.errors import read_plain
+from udogen.errors import file_hint, read_plain
 from udogen.findings import Findings, Location
 from udogen.opdef.model import Op, OpPackage
 
@@ -66,7 +66,9 @@ def _bytes(path: Path, file: str, findings: Findings) -> bytes | None:
         data = read_plain(path)
     except (OSError, ValueError) as fault:
         reason = getattr(fault, "strerror", None) or str(fault)
-        findings.error(Location(file), f"the file cannot be read: {reason}", "give the path of a config")
+        findings.error(
+            Location(file), f"the file cannot be read: {reason}", file_hint(path, "give the path of a config")
+        )
         return None
     if not data.strip():
         findings.error(Location(file), "the file is empty", "a config is an XML OpDef or a JSON UDO config")

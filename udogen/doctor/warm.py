@@ -13,6 +13,7 @@ from udogen.build import emulator, qemu_hexagon, zig_libraries
 from udogen.build.emulator import KeptBuild
 from udogen.build.zig_libraries import ZigLibraries
 from udogen.errors import ToolMissing, UsageError
+from udogen.findings import suggestion
 
 OnStep = Callable[[str], None]
 
@@ -45,7 +46,10 @@ def names_of(chosen: Sequence[str]) -> list[str]:
     for name in chosen:
         item = "hexagon" if name.startswith(("htp_v", "dsp_v")) else _PLACES.get(name, name)
         if item not in _ITEMS:
-            raise UsageError(f"nothing is compiled once for `{name}`", hint="choose among " + ", ".join(_ITEMS))
+            raise UsageError(
+                f"nothing is compiled once for `{name}`",
+                hint=suggestion(name, _ITEMS, "choose among " + ", ".join(_ITEMS)),
+            )
         found.append(item)
     return list(dict.fromkeys(found)) or list(_ITEMS)
 

@@ -23,7 +23,7 @@ from udogen.build.package import (
 from udogen.configs import resolve
 from udogen.configs.load import load
 from udogen.errors import UsageError
-from udogen.findings import Findings, Location
+from udogen.findings import Findings, Location, suggestion
 from udogen.generate import cmake, kernel_files, layouts
 from udogen.generate.folder import PackageFolder, free_backup_name, opened
 from udogen.generate.write import Change, Conflict, Memory, all_new, compare, write
@@ -65,7 +65,10 @@ class GenerateOptions(NamedTuple):
         for what, given, known in chosen:
             for name in given:
                 if name not in known:
-                    raise UsageError(f"udogen does not know the {what} `{name}`", hint="known: " + ", ".join(known))
+                    raise UsageError(
+                        f"udogen does not know the {what} `{name}`",
+                        hint=suggestion(name, known, "known: " + ", ".join(known)),
+                    )
 
     @property
     def styles(self) -> dict[str, str]:

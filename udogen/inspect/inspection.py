@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from udogen.build import elf, tools
 from udogen.build.dwarf import demangled
 from udogen.build.package import MANIFEST, PackageLibrary, open_packages, package_of
-from udogen.errors import RunFailed, ToolMissing, UsageError
+from udogen.errors import RunFailed, ToolMissing, UsageError, file_hint
 from udogen.findings import Finding, wrapped
 from udogen.inspect import kinds
 from udogen.inspect.kinds import LibraryFacts
@@ -198,7 +198,8 @@ def inspect_all(
 ) -> Inspection:
     """Inspect a library, or everything in a folder."""
     if not path.exists():
-        raise UsageError(f"{path} does not exist", hint="give a built library, or the folder of a package")
+        hint = file_hint(path, "give a built library, or the folder of a package")
+        raise UsageError(f"{path} does not exist", hint=hint)
     if not path.is_dir():
         folder, target = _package_and_target(path)
         return Inspection((), (inspect(path, options, folder=folder, target=target),))

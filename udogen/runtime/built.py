@@ -18,7 +18,7 @@ from udogen.build import elf
 from udogen.build.package import PackageLibrary, open_packages, package_of
 from udogen.configs import resolve
 from udogen.configs.load import load
-from udogen.errors import RunFailed, UsageError
+from udogen.errors import RunFailed, UsageError, file_hint
 from udogen.findings import Findings
 from udogen.opdef.model import Op, OpPackage
 from udogen.runtime import failures
@@ -112,7 +112,8 @@ def find_built(path: Path, *, backend: str = "cpu", provider: str = "") -> Built
     if path.is_dir():
         return _built_in(_of_backend(path, backend), backend, provider)
     if not path.exists():
-        raise RunFailed(f"no op package at {path}", hint="give a built library, or the folder of a generated package")
+        hint = file_hint(path, "give a built library, or the folder of a generated package")
+        raise RunFailed(f"no op package at {path}", hint=hint)
     if is_registration(path):
         return find_built(_implementation(path, backend), backend=backend, provider=provider)
     package = package_of(path)

@@ -14,6 +14,7 @@ from udogen.build import qemu_hexagon
 from udogen.clients.scripts import device_session
 from udogen.clients.scripts.device_session import DeviceSession
 from udogen.errors import UsageError
+from udogen.findings import suggestion
 from udogen.qnn.handles import Closing
 from udogen.runtime.built import Built, find_built, find_source
 from udogen.runtime.hexagon.session import HexagonSession
@@ -59,7 +60,10 @@ def place_of(name: str) -> Place:
     if name == SHAPES.id:
         return SHAPES
     if name not in PLACES:
-        raise UsageError(f"ops cannot be tested on `{name}`", hint="there are " + ", ".join((*PLACES, SHAPES.id)))
+        known = [*PLACES, SHAPES.id]
+        raise UsageError(
+            f"ops cannot be tested on `{name}`", hint=suggestion(name, known, "there are " + ", ".join(known))
+        )
     return PLACES[name]
 
 

@@ -15,6 +15,7 @@ from udogen.backends import PLACES, architectures
 from udogen.backends.backend import Place
 from udogen.build.zig_libraries import HEXAGON
 from udogen.errors import RunFailed, UdogenError, UsageError
+from udogen.findings import suggestion
 from udogen.opdef.model import OpPackage
 from udogen.python_files import load_module, modules_below
 from udogen.resources import content_key
@@ -22,7 +23,7 @@ from udogen.verify.cases import Case
 from udogen.verify.options import TestOptions
 from udogen.verify.places import HERE, SHAPES, on_device, place_of, runs_networks, runs_on_devices
 from udogen.verify.results import BackendState, Selection
-from udogen.verify.test_files import client_cases, configs, expand
+from udogen.verify.test_files import client_cases, configs, expand, read
 from udogen.verify.test_files.model import GivenNumbers, NetworkTests, OpTests, Subject, TestFiles
 from udogen.verify.test_files.references import ReferenceUnwritten
 
@@ -95,6 +96,9 @@ def _no_case(files: TestFiles, options: TestOptions) -> UsageError:
     why = f"is left for part {part} of {parts}" if parts > 1 else why
     narrowed = options.patterns or options.backends or parts > 1
     hint = "`udogen test DIR` runs all of them" if narrowed else "see the test file"
+    if options.patterns and (files.folder / read.FILE_NAME).is_file():
+        known = {name.partition(end)[0] for name in expand.names(files.folder) for end in ("/", ",")}
+        hint = suggestion(options.patterns[0], known, hint)
     return UsageError(f"no case of {files.folder} {why}", hint=hint)
 
 

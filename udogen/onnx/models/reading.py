@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from udogen.errors import ToolMissing, UsageError, open_plain
+from udogen.errors import ToolMissing, UsageError, open_plain, read_plain, reading
 from udogen.onnx.models.model import (
     Attribute,
     Function,
@@ -105,11 +105,8 @@ def _check_size(tensor: Any, has: str) -> None:
 def read_proto(path: Path) -> Any:
     """The `ModelProto` of a file without large data; external data is not looked for."""
     model = onnx_module().ModelProto()
-    try:
-        with open_plain(path) as file:
-            data = file.read()
-    except OSError as fault:
-        raise UsageError(f"{path} cannot be read: {fault.strerror}", hint="give the path of an ONNX model") from fault
+    with reading(path, hint="give the path of an ONNX model"):
+        data = read_plain(path)
     if not data:
         raise UsageError(f"{path} is empty", hint="give an ONNX model")
     try:

@@ -65,6 +65,18 @@ def cases_of(tests: OpTests, package: OpPackage, backend: str) -> list[Case]:
     )
 
 
+def names(folder: Path) -> list[str]:
+    """`Op/name` of the cases that op_tests.toml declares; executes no code of the user."""
+    files, known = configs.sources(read.load_test_files(folder / read.FILE_NAME))
+    found = dict[str, None]()
+    for tests in files.ops:
+        package = known[tests.subject].package(tests.op)
+        for backend in {row.config for row in PLACES.values() if row.config} if package else ():
+            if package and (op := configs.op_for(package, tests.op, backend)):
+                found |= dict.fromkeys(f"{tests.op}/{plan.name}" for plan in plans_of(tests, package, backend, op))
+    return list(found)
+
+
 def plans_of(tests: OpTests, package: OpPackage, backend: str, op: Op) -> Iterator[CasePlan]:
     """The plans of all cases of one op for one backend of the config."""
     for group in tests.groups:

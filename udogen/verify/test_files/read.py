@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 from udogen.backends import PLACES
 from udogen.documents.document import Document, Node, parse
 from udogen.documents.typed import INVALID, Hint, between, instance, keys_of, one_of, read_keys, require, value_of
-from udogen.errors import UsageError, read_plain, reading
+from udogen.errors import UsageError, file_hint, read_plain, reading
 from udogen.findings import Findings, Location
 from udogen.opdef import datatypes
 from udogen.python_files import load_module
@@ -55,7 +55,8 @@ def is_test_file(path: Path) -> bool:
 def load_test_files(path: Path) -> TestFiles:
     """Read the test files of a folder, or one file; raises with all problems in them."""
     if not path.exists():
-        raise UsageError(f"there is no folder {path}", hint="give a folder with a test file, or a test file")
+        hint = file_hint(path, "give a folder with a test file, or a test file")
+        raise UsageError(f"there is no folder {path}", hint=hint)
     folder = path if path.is_dir() else path.parent
     files = test_files(folder) if path.is_dir() else [path]
     if not files and (path / ".udogen").is_dir():  # a package: its tests are next to it
