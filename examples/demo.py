@@ -65,7 +65,7 @@ def main() -> int:
     """Run all examples, print a line for each backend, and write a report."""
     folders = sorted(path.parent for path in HERE.glob("*/reference.py"))
     if not find_spec("halide"):
-        note("examples/python_kernels is skipped: pip install 'udogen[kernels]'")
+        note("examples/python_kernels is skipped: pip install '.[kernels]'")
         folders = [each for each in folders if each.name != "python_kernels"]
     examples = [example for folder in folders for example in load_examples(folder)]
     planned = sum(each.backend in BACKENDS and each.runs_on(each.backend) for one in examples for each in one.cases)

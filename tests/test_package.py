@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -11,6 +12,8 @@ import zipfile
 from pathlib import Path
 
 import pytest
+
+from udogen.resources import pip_install
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -78,3 +81,31 @@ def test_udogen_works_from_the_wheel(installed: Path, tmp_path: Path) -> None:
     assert "created" in run(installed / "udogen", "new", "scale", cwd=tmp_path)
     run(installed / "udogen", "check", "scale/Scale.xml", cwd=tmp_path)
     assert "18 passed" in run(installed / "udogen", "test", "scale", "--backend", "cpu", cwd=tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("origin", "command"),
+    [
+        (None, "pip install 'udogen[run]'"),  # from an index
+        ({"url": "file:///a%20b/udogen", "dir_info": {}}, "pip install '/a b/udogen[run]'"),
+        ({"url": "file:///src/udogen", "dir_info": {"editable": True}}, "pip install -e '/src/udogen[run]'"),
+        (
+            {"url": "file:///w/udogen-0.1.0-py3-none-any.whl", "archive_info": {}},
+            "pip install '/w/udogen-0.1.0-py3-none-any.whl[run]'",
+        ),
+        (
+            {"url": "https://host/udogen.whl", "archive_info": {}},
+            "pip install 'udogen[run] @ https://host/udogen.whl'",
+        ),
+    ],
+)
+def test_a_message_installs_extras_as_udogen_was_installed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, origin: dict[str, object] | None, command: str
+) -> None:
+    installed = tmp_path / "udogen-0.1.0.dist-info"
+    installed.mkdir()
+    (installed / "METADATA").write_text("Metadata-Version: 2.1\nName: udogen\nVersion: 0.1.0\n")
+    if origin:
+        (installed / "direct_url.json").write_text(json.dumps(origin))
+    monkeypatch.syspath_prepend(tmp_path)
+    assert pip_install("run") == command

@@ -135,6 +135,26 @@ def make_private(root: Path) -> None:
         )
 
 
+def pip_install(extra: str) -> str:
+    """The command that installs what an extra of udogen needs, for the way in which udogen is installed."""
+    import json  # this function is for messages
+    from importlib.metadata import PackageNotFoundError, distribution
+    from shlex import quote
+    from urllib.parse import unquote, urlsplit
+
+    try:
+        origin = json.loads(distribution("udogen").read_text("direct_url.json") or "{}")
+    except PackageNotFoundError:  # the checkout is on PYTHONPATH
+        origin = {"url": _PACKAGE.parent.as_uri(), "dir_info": {}}
+    url = origin.get("url", "")
+    if not url:
+        return f"pip install 'udogen[{extra}]'"
+    if not url.startswith("file:"):
+        return f"pip install {quote(f'udogen[{extra}] @ {url}')}"
+    flag = "-e " if origin.get("dir_info", {}).get("editable") else ""
+    return f"pip install {flag}{quote(f'{unquote(urlsplit(url).path)}[{extra}]')}"
+
+
 def content_key(*contents: bytes) -> str:
     """A short key that changes whenever one of the contents does."""
     import hashlib  # not at the top: it loads OpenSSL, which most verbs do not need

@@ -29,7 +29,7 @@ from udogen.runtime import find_runtime
 from udogen.runtime.built import Built, find_built
 
 pytestmark = pytest.mark.bench
-pytest.importorskip("halide", reason="pip install 'udogen[kernels]'")
+pytest.importorskip("halide", reason="pip install '.[kernels]'")
 
 CONFIG = ROOT / "examples" / "python_kernels" / "PythonKernels.xml"
 KERNELS = CONFIG.parent / "kernels"

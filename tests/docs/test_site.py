@@ -14,7 +14,7 @@ from tests.verify.browser import browser
 from udogen import error_tables
 from udogen.cli.main import VERBS
 
-pytest.importorskip("material", reason="pip install 'udogen[docs]'")
+pytest.importorskip("material", reason="pip install '.[docs]'")
 
 
 @pytest.fixture(scope="module")

@@ -13,8 +13,8 @@ import onnx
 import pytest
 from onnx import TensorProto
 
-pytest.importorskip("halide", reason="pip install 'udogen[kernels]'")
-pytest.importorskip("onnxruntime", reason="pip install 'udogen[run]'")
+pytest.importorskip("halide", reason="pip install '.[kernels]'")
+pytest.importorskip("onnxruntime", reason="pip install '.[run]'")
 
 from tests.command_line import udogen
 from tests.making import need_runtime

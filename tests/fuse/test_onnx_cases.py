@@ -10,7 +10,7 @@ import numpy as np
 import onnx
 import pytest
 
-pytest.importorskip("halide", reason="pip install 'udogen[kernels]'")
+pytest.importorskip("halide", reason="pip install '.[kernels]'")
 
 from onnx import helper
 from onnx.backend.test.case.node import collect_testcases

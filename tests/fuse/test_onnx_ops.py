@@ -11,7 +11,7 @@ import numpy as np
 import onnx
 import pytest
 
-pytest.importorskip("halide", reason="pip install 'udogen[kernels]'")
+pytest.importorskip("halide", reason="pip install '.[kernels]'")
 
 
 from tests.fuse.compiled import Compiled, Node, call, compile_node, compile_nodes, link

@@ -22,6 +22,7 @@ from udogen.onnx.draft import from_onnx
 from udogen.onnx.models.load import load_model
 from udogen.onnx.source import find_reference
 from udogen.opdef.model import Tensor
+from udogen.resources import pip_install
 
 
 def of_text(text: str, folder: Path, **options: object) -> Draft:
@@ -415,9 +416,7 @@ def test_a_missing_model_and_a_missing_onnx(tmp_path: Path) -> None:
     path = models.save("subgraphs", tmp_path)
     done = making.udogen("new", tmp_path / "p", "--from-onnx", path, env={"PYTHONPATH": f"{tmp_path}:{making.ROOT}"})
     assert done.returncode == 3
-    assert done.stderr == (
-        "error: the Python package onnx is not installed\n  = pip install onnx   (or: pip install 'udogen[onnx]')\n"
-    )
+    assert done.stderr == (f"error: the Python package onnx is not installed\n  = {pip_install('onnx')}\n")
 
 
 def test_bytes_at_random_never_end_in_a_traceback(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-hl = pytest.importorskip("halide", reason="pip install 'udogen[kernels]'")
+hl = pytest.importorskip("halide", reason="pip install '.[kernels]'")
 
 
 @pytest.mark.parametrize(("name", "expected"), [("tanh", np.tanh), ("exp", np.exp)])

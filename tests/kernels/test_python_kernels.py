@@ -20,7 +20,7 @@ from udogen.runtime.op.request import CallOptions, make_call
 from udogen.verify.options import SafetyOptions, TestOptions
 from udogen.verify.safety.checks import SafetyChecks
 
-pytest.importorskip("halide", reason="pip install 'udogen[kernels]'")
+pytest.importorskip("halide", reason="pip install '.[kernels]'")
 
 EXAMPLE = ROOT / "examples" / "python_kernels"
 RIGHT = """

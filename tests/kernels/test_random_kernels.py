@@ -10,7 +10,7 @@ from tests.command_line import udogen
 from tests.kernels.random_kernels import NUMPY, OUTPUTS, PLACES, config, definition, write
 from tests.making import need_opencl, need_packets, need_runtime
 
-pytest.importorskip("halide", reason="pip install 'udogen[kernels]'")
+pytest.importorskip("halide", reason="pip install '.[kernels]'")
 
 COUNT = 100  # `python -m tests.kernels.random_kernels 1000` runs more
 

@@ -18,7 +18,7 @@ from udogen.kernels.request import NO_FLOATS
 from udogen.verify.report import machine, merge, page, terminal
 from udogen.verify.results import TestRun
 
-pytest.importorskip("halide", reason="pip install 'udogen[kernels]'")
+pytest.importorskip("halide", reason="pip install '.[kernels]'")
 
 MACHINE = "hexagon-v73"
 # op -> its inputs and outputs with their types, and its kernel; @ is where the twin of a faulty package differs.

@@ -11,7 +11,7 @@ from tests.command_line import udogen
 from tests.making import ROOT
 from tests.scripts.standing import Device
 
-pytest.importorskip("halide", reason="pip install 'udogen[kernels]'")
+pytest.importorskip("halide", reason="pip install '.[kernels]'")
 
 
 @pytest.mark.parametrize("case", ["LeakyRelu/16x16", "*"], ids=["one", "all"])

@@ -78,7 +78,7 @@ def written(folder: Path, surface: str, statement: str) -> str:
     """Write the test file and the file that ends the program; return the place to test."""
     name, text, _, _, more = SURFACES[surface]
     if "kernel" in surface:
-        pytest.importorskip("halide", reason="pip install 'udogen[kernels]'")
+        pytest.importorskip("halide", reason="pip install '.[kernels]'")
     shutil.rmtree(folder / "tests", ignore_errors=True)
     toy.write(folder, f"{HEAD}{more}\n")
     if surface.startswith("tests"):

@@ -16,6 +16,7 @@ from udogen.cli.lazy import Choice
 from udogen.cli.options import PathType, argument, given, json_option, option, sizes, verb
 from udogen.errors import UsageError
 from udogen.plugins import SOURCES
+from udogen.resources import pip_install
 
 if TYPE_CHECKING:
     from udogen.adopt.project import AdoptReport
@@ -42,7 +43,7 @@ class NewOptions:
     )  # fmt: skip
     kernel: str | None = option(
         "--kernel", type=Choice(["cpp", "python"]),
-        help="The language of the kernels (default: cpp).  Python needs `pip install 'udogen[kernels]'`.",
+        help="The language of the kernels (default: cpp).  Python needs the extra `kernels`.",
     )  # fmt: skip
     inputs: tuple[str, ...] = option("--input", metavar="NAME:TYPE:RANK", help="An input: x:FLOAT_32:4D; may repeat.")
     outputs: tuple[str, ...] = option("--output", metavar="NAME:TYPE:RANK", help="An output; may repeat.")
@@ -230,7 +231,7 @@ def _print(folder: Path, made: Project, drafts: list[Draft]) -> None:
     shown = ", ".join(made.unwritten[:3]) + (" …" if len(made.unwritten) > 3 else "")
     write = f"write {shown}; then " if made.unwritten else ""
     if any(path.suffix == ".py" and path.parent.name == "kernels" for path in made.files) and not find_spec("halide"):
-        write = f"pip install 'udogen[kernels]' (Halide compiles kernels in Python); {write}"
+        write = f"{pip_install('kernels')} (Halide compiles kernels in Python); {write}"
     output.print_next(f"{write}`cd {shlex.quote(str(folder))} && make test`")
 
 

@@ -47,7 +47,8 @@ def _shard(_context: click.Context, _param: click.Parameter, text: str) -> tuple
 
 
 def _places(_context: click.Context) -> list[str]:
-    from udogen.verify.places import PLACES, SHAPES
+    from udogen.backends import PLACES
+    from udogen.verify.places import SHAPES
 
     return [*PLACES, SHAPES.id]
 

@@ -30,6 +30,7 @@ from udogen.kernels.request import COMPILING, MOST_SECONDS, Report, Request, Tar
 from udogen.opdef.datatypes import DataType
 from udogen.opdef.model import Op, Tensor
 from udogen.opdef.names import identifier
+from udogen.resources import pip_install
 
 _KEY = "key"
 # The modules that determine what is compiled; modules for one kind of machine count only for such machines.
@@ -133,7 +134,7 @@ def _halide() -> str | None:
 def _no_halide(kernel: Path) -> ToolMissing:
     return ToolMissing(
         f"{kernel} is a kernel in Python, which Halide compiles, and Halide is not installed",
-        hint="pip install 'udogen[kernels]'; a package that was built once needs only make",
+        hint=f"{pip_install('kernels')}; a package that was built once needs only make",
     )
 
 

@@ -20,6 +20,7 @@ from udogen.onnx.models.model import (
     OpName,
     ValueType,
 )
+from udogen.resources import pip_install
 
 if TYPE_CHECKING:
     from udogen.onnx.models.model import Array
@@ -28,7 +29,6 @@ _GRAPH, _GRAPHS = 5, 10  # kinds of attributes
 _WHOLE_BYTES = frozenset((*range(1, 8), *range(9, 17)))  # data types whose elements have whole bytes, but no STRING
 _LARGEST = 1 << 12  # bytes of a tensor that stay: shapes, axes, scales of channels
 _DATA = ("float_data", "int32_data", "string_data", "int64_data", "raw_data", "double_data", "uint64_data")
-_INSTALL = "pip install onnx   (or: pip install 'udogen[onnx]')"
 # What people give by mistake, by how it begins: (at, bytes, what it is).
 _OTHERS = (
     (0, b"version https://git-lfs", "a pointer of Git LFS, not the model itself: `git lfs pull` fetches it"),
@@ -51,7 +51,7 @@ def onnx_module(name: str = "") -> Any:
         return importlib.import_module(f"onnx.{name}" if name else "onnx")
     except ImportError as fault:
         reason = "the Python package onnx is not installed" if fault.name == "onnx" else f"onnx cannot be used: {fault}"
-        raise ToolMissing(reason, hint=_INSTALL) from fault
+        raise ToolMissing(reason, hint=pip_install("onnx")) from fault
 
 
 def read_whole(path: Path) -> Any:
@@ -175,7 +175,7 @@ def cpu_session(model: Any) -> Any:
     try:
         runtime: Any = importlib.import_module("onnxruntime")
     except ImportError as fault:
-        raise ToolMissing("onnxruntime is not installed", hint="pip install 'udogen[run]'") from fault
+        raise ToolMissing("onnxruntime is not installed", hint=pip_install("run")) from fault
     options = runtime.SessionOptions()
     options.graph_optimization_level = runtime.GraphOptimizationLevel.ORT_DISABLE_ALL
     options.log_severity_level = 4
