@@ -63,7 +63,7 @@ class Request:
     machine: TargetMachine
     refused: Mapping[str, str] = field(default_factory=dict)  # what kernels in Python cannot take, and what it is
     texts: bool = False  # also write the assembly and the loops
-    deaths: tuple[str, ...] = ()  # functions at which the compiler died, once for each time: vectors get shorter
+    deaths: tuple[str, ...] = ()  # functions at which the compiler crashed, once for each time: vectors get shorter
     defaults: Mapping[str, float] = field(default_factory=dict)  # of scalars, for the calls that check functions
 
     def as_json(self) -> str:

@@ -60,7 +60,7 @@ def add_twin(kernel: Kernel, variant: KernelVariant, way: Way, folder: Path) -> 
         or_why_not(kernel, f"{name}_integers", integers)
         return
     if twin in request.deaths:
-        kernel.functions.append({**row, "why": "the compiler died of its scalar twin"})
+        kernel.functions.append({**row, "why": "the compiler crashed on its scalar twin"})
         return
     kernel.functions.append(row)
     if (folder / TWINS / f"{twin}.o").exists():

@@ -92,12 +92,12 @@ def _compile(kernel: Kernel, variant: KernelVariant, folder: Path) -> tuple[str,
             is_scalar = way.lanes == 1 and not way.auto
             if machine.aligned and not request.texts:
                 or_why_not(kernel, name, partial(add_twin, kernel, variant, way, folder))
-            return (why or "the compiler died of its vectors") if is_scalar else "", found
+            return (why or "the compiler crashed on its vectors") if is_scalar else "", found
     if machine.gpu:
-        raise NotOnGpuError(why or "the compiler died of it")
+        raise NotOnGpuError(why or "the compiler crashed on it")
     if kernel.is_scheduled_by_halide(variant):
-        raise kernel.refuse_autoschedule(f"died, or the compiler died of its schedule for {name}")
-    raise UsageError(f"{kernel.where}: the compiler died of {name} even without vectors", hint=request.machine.target)
+        raise kernel.refuse_autoschedule(f"crashed, or the compiler crashed on its schedule for {name}")
+    raise UsageError(f"{kernel.where}: the compiler crashes on {name} even without vectors", hint=request.machine.target)
 
 
 def _why_not(kernel: Kernel, name: str, way: Way, fault: Exception) -> str:
