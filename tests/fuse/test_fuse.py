@@ -141,7 +141,7 @@ def test_constants_that_nodes_make_become_initializers(tmp_path: Path) -> None:
 
 
 RIGHT_IS_MISSING = "node `right` (Erf) takes what these nodes make, and node `join` (Add) needs what it makes"
-NO_FILE = "none.npy is not an array that numpy can load: No such file or directory"
+NO_FILE = "none.npy cannot be read: No such file or directory"
 PATHS = [
     node("Relu", "x", "a", "first"),
     node("Exp", "a", "b", "left"),

@@ -412,7 +412,7 @@ def _input(name: str, text: str, op: Op | None) -> Array:
 
     from udogen.verify.test_files.values import load_array
 
-    if not re.fullmatch(r"\d+(x\d+)*", text) or Path(text).exists():
+    if not text[:1].isdigit() or Path(text).suffix or Path(text).exists():
         return load_array(Path(text))
     shape = shape_of(name, text, "--input")
     known = [each for each in op.inputs if each.name in (name, name.rpartition(".")[0])] if op else []

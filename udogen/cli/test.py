@@ -211,7 +211,8 @@ def _print_next(run: TestRun, arguments: TestArguments) -> None:
     elif not verdict.ok:
         output.print_next("`udogen doctor` lists what is missing" if verdict.absent else "give the op a reference")
     elif build := output.make_command("build", [folder]):
-        output.print_next(f"`{build}` builds the packages; `{command} --cost` measures times")
+        measure = "" if arguments.cost else f"; `{command} --cost` measures times"
+        output.print_next(f"`{build}` builds the packages{measure}")
     elif not arguments.cost:
         output.print_next(f"`{command} --cost` measures times")
 

@@ -97,7 +97,9 @@ def _compile(kernel: Kernel, variant: KernelVariant, folder: Path) -> tuple[str,
         raise NotOnGpuError(why or "the compiler crashed on it")
     if kernel.is_scheduled_by_halide(variant):
         raise kernel.refuse_autoschedule(f"crashed, or the compiler crashed on its schedule for {name}")
-    raise UsageError(f"{kernel.where}: the compiler crashes on {name} even without vectors", hint=request.machine.target)
+    raise UsageError(
+        f"{kernel.where}: the compiler crashes on {name} even without vectors", hint=request.machine.target
+    )
 
 
 def _why_not(kernel: Kernel, name: str, way: Way, fault: Exception) -> str:

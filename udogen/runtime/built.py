@@ -67,8 +67,9 @@ class Built:
 
     def check_op(self, name: str) -> None:
         """Raise if the package lacks the op, before a runtime is started."""
-        if self.folder is not None:
-            failures.check_op(name, OpPackageInfo(self.package, self.folder.ops))
+        if self.folder is not None and name not in self.folder.ops:
+            message, hint = failures.no_op(name, OpPackageInfo(self.package, self.folder.ops))
+            raise UsageError(message, hint=hint)
 
 
 def outdated(library: Path, folder: PackageLibrary | None = None) -> str:

@@ -302,16 +302,15 @@ def check_names(call: OpCall, package: OpPackageInfo, library: str) -> None:
             f"{library} is the op package `{package.name}`, not `{call.package}`",
             hint="set packageName of the node to the name that getInfo returns",
         )
-    check_op(call.op_type, package)
+    if package.operations and call.op_type not in package.operations:
+        message, hint = no_op(call.op_type, package)
+        raise OpRefused(message, hint=hint)
 
 
-def check_op(op: str, package: OpPackageInfo) -> None:
-    """Raise if the ops of a package are known and do not include this one."""
-    if package.operations and op not in package.operations:
-        have = f"it has: {', '.join(package.operations)}"
-        raise OpRefused(
-            f"op package `{package.name}` has no op `{op}`", hint=f"{suggestion(op, package.operations)} {have}".strip()
-        )
+def no_op(op: str, package: OpPackageInfo) -> tuple[str, str]:
+    """The message and the hint for an op that a package lacks."""
+    have = f"it has: {', '.join(package.operations)}"
+    return f"op package `{package.name}` has no op `{op}`", f"{suggestion(op, package.operations)} {have}".strip()
 
 
 def check_release(library: str, headers: str, runtime: str) -> None:

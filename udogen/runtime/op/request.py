@@ -73,7 +73,7 @@ def _in_place(op: Op, given: Mapping[str, object]) -> Mapping[str, object]:
     names = [param.name for param in op.params]
     for param in op.params:
         if param.mandatory and param.default is None and param.name not in given:
-            raise RunFailed(f"op `{op.name}` needs the parameter `{param.name}`", hint=f"--param {param.name}=VALUE")
+            raise UsageError(f"op `{op.name}` needs the parameter `{param.name}`", hint=f"--param {param.name}=VALUE")
     last = max((names.index(name) for name in given), default=-1)
     by_name: dict[str, object] = {}
     for param in op.params[: last + 1]:
@@ -112,7 +112,7 @@ def _inputs(op: Op, options: CallOptions) -> tuple[TensorArg, ...]:
                     f"op `{op.name}` always has the input `{tensor.name}` on this backend, optional or not",
                     hint=hint,
                 )
-            raise RunFailed(f"op `{op.name}` needs the input `{tensor.name}`", hint=hint)
+            raise UsageError(f"op `{op.name}` needs the input `{tensor.name}`", hint=hint)
         if not names:
             args.append(TensorArg(tensor.name, tensor.datatypes[0].name, (), omitted=True))
     return tuple(_without_tail(op, args))
@@ -324,7 +324,7 @@ def _check_names(what: str, names: Iterable[str], op: Op, tensors: Sequence[Tens
 def _blind_call(built: Built, op_type: str, options: CallOptions) -> OpCall:
     """The call without a config: inputs are passed in the given order, with the types of the arrays."""
     if not options.inputs:
-        raise RunFailed("no input was given", hint="--input NAME=FILE.npy, in the op's order")
+        raise UsageError("no input was given", hint="--input NAME=FILE.npy, in the op's order")
     inputs = tuple(
         TensorArg(name, _guess(name, array, options).name, tuple(array.shape), array, options.quants.get(name))
         for name, array in options.inputs.items()

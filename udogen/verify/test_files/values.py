@@ -11,7 +11,7 @@ from zipfile import BadZipFile
 
 import numpy as np
 
-from udogen.errors import UsageError, open_plain
+from udogen.errors import UsageError, open_plain, reading
 from udogen.opdef.datatypes import DataType
 
 if TYPE_CHECKING:
@@ -198,12 +198,11 @@ def first_fraction(real: Any) -> float | None:
 def load_array(file: Path) -> Array:
     """The array of a .npy file that a user named."""
     try:
-        with open_plain(file) as stream:
+        with reading(file, hint="give the path of a .npy file"), open_plain(file) as stream:
             array = np.load(stream, allow_pickle=False)
-    except (OSError, ValueError, EOFError, BadZipFile) as fault:
-        reason = fault.strerror if isinstance(fault, OSError) and fault.strerror else str(fault)
+    except (ValueError, EOFError, BadZipFile) as fault:
         raise UsageError(
-            f"{file} is not an array that numpy can load: {reason}", hint="save it with numpy.save"
+            f"{file} is not an array that numpy can load: {fault}", hint="save it with numpy.save"
         ) from fault
     if not isinstance(array, np.ndarray):
         raise UsageError(f"{file} contains several arrays", hint="save one array with numpy.save")
