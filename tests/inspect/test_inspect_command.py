@@ -46,9 +46,6 @@ def test_a_folder_of_packages(out: Path) -> None:
         assert (library["target"], library["verdict"], library["findings"]) == (target, "will register", [])
         assert library["registered"]["package"] == "LeakyReluPackage"
         assert library["registered"]["ops"] == ["LeakyRelu"]
-        assert library["symbols"]["missing"] == [] and library["symbols"]["compared"] is True
-    [op] = htp["libraries"][0]["kernels"]
-    assert op["name"] == "LeakyReluPackage::LeakyRelu" and len(op["kernels"]) > 8
 
 
 def test_the_keys_of_the_result_are_documented(out: Path) -> None:
@@ -71,7 +68,6 @@ def test_what_a_person_reads(out: Path) -> None:
         wrapped = [line for line in lines if line.startswith(" ") and not line.startswith("  - ")]
         assert max(map(len, wrapped)) <= width
         assert sum(line.endswith(": will register") for line in lines) == 2
-        assert any("LeakyReluPackage::LeakyRelu: 64 records" in line for line in lines)
 
 
 def test_the_library_of_a_package_is_recognised(out: Path) -> None:
@@ -127,16 +123,6 @@ def test_runtimes_for_a_folder_are_taken_by_machine(tmp_path: Path, make: Make, 
     empty = tmp_path / "empty"
     empty.mkdir()
     assert "it has no libQnnHtpV73Skel.so" in reply(tmp_path, "--against", empty, code=2)["error"]["message"]
-
-
-def test_the_skel_of_an_sdk(tmp_path: Path, make_for: Make) -> None:
-    folder = tmp_path / "lib" / "hexagon-v73" / "unsigned"
-    folder.mkdir(parents=True)
-    shutil.copy(make_for("hexagon v73", "-DSKEL", "-DNO_PROVIDER", name="libQnnHtpV73Skel.so"), folder)
-    [found] = reply(make_for("hexagon v73", "-DQHPI"), QNN_SDK_ROOT=str(tmp_path))["libraries"]
-    assert (found["verdict"], found["against"]["origin"]) == ("should register", "QNN_SDK_ROOT")
-    assert found["against"]["sdk"] == "v2.99.0.991231235959"
-    reply(make_for("hexagon v75", "-DQHPI"), code=3, QNN_SDK_ROOT=str(tmp_path))
 
 
 def test_mistakes(tmp_path: Path) -> None:

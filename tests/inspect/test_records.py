@@ -9,7 +9,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from toys import Look, Make, shown
+from toys import Make
 
 from udogen import resources
 from udogen.build import elf
@@ -95,24 +95,8 @@ def test_records_that_cannot_be_read(make: Make, flag: str, words: str) -> None:
         read_records(make("-DQHPI", flag), [NAME])
 
 
-@pytest.mark.parametrize(
-    ("flag", "words"),
-    [
-        ('-DQUALIFIED="Other::Copy"', "ops whose names do not begin with Toy::: Other::Copy = call them Toy::<Op>"),
-        ("-DKERNELS=0", "ops without a kernel: Toy::Copy = add a kernel record"),
-        ("-DRESERVED", "records whose reserved pointers are not NULL: Toy::Copy"),
-        ('-DSECOND_NAME="copy_u8"', "kernel names that are used twice, which SDK 2.49 and later refuse: copy_u8"),
-        ('-DRETURNED="Tyo"', "qhpi_init returns Tyo, and registers the ops of Toy = return Toy"),
-        ("-DREGISTERS_NOTHING", "qhpi_init registers nothing = call qhpi_register_ops_v1 in it"),
-    ],
-)
-def test_records_that_a_runtime_stumbles_over(make: Make, look: Look, htp: Path, flag: str, words: str) -> None:
-    # Linked as if it were called, which makes it a QHPI package.
-    assert words in shown(look(make("-DQHPI", flag), htp, register=True))
-
-
-def test_records_of_an_older_sdk(make: Make, look: Look, htp: Path, tmp_path: Path) -> None:
-    """Without the reserved pointers: libQnnHtp reads beyond the records, and all later faults have that one cause."""
+def test_records_of_an_older_sdk(make: Make, tmp_path: Path) -> None:
+    """Without the reserved pointers."""
     headers = Path(shutil.copytree(resources.qnn_headers(), tmp_path / "include"))
     header = headers / "HTP" / "core" / "qhpi.h"
     old = header.read_text().replace("  void* reserved[4];\n", "")
@@ -121,7 +105,4 @@ def test_records_of_an_older_sdk(make: Make, look: Look, htp: Path, tmp_path: Pa
     library = make("-DQHPI", "-include", str(header))
     with pytest.raises(OlderRecords, match=r"are those of an SDK before 2\.47"):
         read_records(library, [NAME])
-    stops = [each for each in look(library, htp, register=True).findings if each.is_error]
-    assert [each.kind for each in stops] == ["records"]
-    assert "headers of SDK 2.47 or later" in stops[0].hint
     assert read_records(make("-DQHPI"), [NAME]).package == "Toy"

@@ -21,11 +21,8 @@ from udogen.inspect.rules import LIVE, NO_REFERENCE, STATIC, UDO, LibraryEvidenc
 from udogen.inspect.symbols import NO_RUNTIME, ComparedRuntime, find_compared, resolve
 from udogen.qnn.udo import Registration
 from udogen.runtime.built import outdated
-from udogen.runtime.failures import OlderRecords, OpCrashed, OpTimedOut
 from udogen.runtime.op.session import OpSession
-from udogen.runtime.package_queries import read_records
 from udogen.runtime.snpe.registration import read_registration
-from udogen.runtime.worker.loaded_package import STUB_MACHINE
 from udogen.tables import many
 
 _SECONDS = 30.0  # for registering a package
@@ -86,7 +83,7 @@ def inspect(
     errors = {finding.kind for finding in findings if finding.is_error}
     loadable = options.register and evidence.native and not errors - {NO_REFERENCE}
     if facts.is_package and loadable and not errors:
-        evidence = _record(_register(evidence, backend))
+        evidence = _register(evidence, backend)
         findings += run(LIVE, evidence)
     if facts.is_registration:
         evidence = _read(evidence) if loadable else evidence
@@ -102,7 +99,7 @@ def _static_evidence(facts: LibraryFacts, runtime: ComparedRuntime, folder: Pack
     return LibraryEvidence(
         facts=facts,
         runtime=runtime,
-        resolution=resolve(library, runtime if fits else NO_RUNTIME, native=native),
+        resolution=resolve(library, runtime if fits and not native else NO_RUNTIME),
         native=native,
         folder=folder,
         provider=folder.provider if folder else next(iter(facts.providers), ""),
@@ -125,20 +122,6 @@ def _read(evidence: LibraryEvidence) -> LibraryEvidence:
         return replace(evidence, registration=read_registration(evidence.path, timeout=_SECONDS))
     except RunFailed as fault:
         return replace(evidence, failure=fault)
-
-
-def _record(evidence: LibraryEvidence) -> LibraryEvidence:
-    """Read the kernel records, which may explain why the runtime refused or crashed."""
-    crashed = isinstance(evidence.failure, (OpCrashed, OpTimedOut))
-    if evidence.facts.kind.id != "qhpi" or evidence.facts.elf.machine != STUB_MACHINE:
-        return evidence
-    undefined = [symbol.name for symbol in evidence.facts.elf.imports if symbol.name.startswith("qhpi_")]
-    try:
-        return replace(evidence, records=read_records(evidence.path, undefined, timeout=_SECONDS))
-    except RunFailed as fault:
-        if crashed and not isinstance(fault, OlderRecords):  # a repetition of the same crash
-            return evidence
-        return replace(evidence, records_failure=fault)
 
 
 # --- folders ---------------------------------------------------------------------------------------------------------
@@ -317,7 +300,6 @@ def _library_lines(inspected: InspectedLibrary, width: int) -> Iterator[str]:
     if inspected.evidence is not None:
         for label, text in _facts(inspected.evidence):
             yield from wrapped(f"  {label:<{_LABEL}}", text, width)
-        yield from _kernels(inspected.evidence, width)
     yield ""
 
 
@@ -331,7 +313,7 @@ def _facts(evidence: LibraryEvidence) -> Iterator[tuple[str, str]]:
     else:
         yield "is", facts.kind.words
     if library.needed:
-        absent = evidence.resolution.absent if evidence.native or evidence.resolution.seen else ()
+        absent = evidence.resolution.absent if evidence.resolution.seen else ()
         yield "needs", ", ".join(f"{name} (not found)" if name in absent else name for name in library.needed)
     if facts.is_package:
         yield "symbols", _symbols(evidence)
@@ -356,26 +338,17 @@ def _loaded_facts(evidence: LibraryEvidence) -> Iterator[tuple[str, str]]:
 def _symbols(evidence: LibraryEvidence) -> str:
     resolution = evidence.resolution
     undefined = f"{resolution.undefined} undefined"
+    if evidence.native:
+        return f"{undefined}, found when it was loaded" if evidence.registered else undefined
     if not resolution.seen:
         return f"{undefined}, not compared with a runtime"
     missing = f"{len(resolution.missing)} missing" if resolution.missing else "none missing"
-    where = f" in {evidence.runtime.title}" if evidence.runtime.libraries else ""
+    where = f" in {evidence.runtime.title}"
     if not resolution.assumed:
         return f"{undefined}, {missing}{where}"
     names = [demangled(name) for name in resolution.assumed[:_ASSUMED]]
     names += ["…"] if len(resolution.assumed) > _ASSUMED else []
     return f"{undefined}, {missing}{where}, {len(resolution.assumed)} assumed ({', '.join(names)})"
-
-
-def _kernels(evidence: LibraryEvidence, width: int) -> Iterator[str]:
-    if evidence.records is None:
-        return
-    yield "  kernels"
-    for op in evidence.records.ops:
-        resources = dict.fromkeys(name for kernel in op["kernels"] for name in kernel["resources"])
-        extra = ", ".join([*op["hooks"], *resources])
-        title = f"{op['name']}: {many(len(op['kernels']), 'record')}"
-        yield from wrapped("    ", f"{title}; {extra}" if extra else title, width)
 
 
 def as_json(inspection: Inspection) -> dict[str, Any]:
@@ -449,7 +422,6 @@ def _case_json(evidence: LibraryEvidence) -> dict[str, Any]:
             "assumed": list(resolution.assumed),
         },
         "registered": registered,
-        "kernels": list(evidence.records.ops) if evidence.records else None,
         **(_registration_json(evidence.registration) if evidence.registration else {}),
     }
 
