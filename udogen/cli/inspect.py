@@ -18,6 +18,7 @@ from udogen.plugins import source_of
 
 if TYPE_CHECKING:
     from udogen.inspect.graph import GraphView
+    from udogen.inspect.inspection import Inspection
     from udogen.kernels.explain import FunctionCode
 
 
@@ -130,25 +131,19 @@ def _libraries(options: InspectArguments) -> int:
         width = shutil.get_terminal_size().columns
         output.print_result("\n".join(inspection.lines(found, width=width)).rstrip("\n"))
         if code == 0:
-            _print_next(path)
+            _print_next(found)
     return code
 
 
-def _print_next(path: Path) -> None:
-    """Print how to run an op of the first package for this machine; for a library, of its own package."""
-    from udogen.build.package import MANIFEST, open_packages
+def _print_next(found: Inspection) -> None:
+    """Print how to run an op of the first package that is built for this machine."""
     from udogen.cli.build import print_run
 
-    roots = [path, *(path.resolve().parents[:3] if path.is_file() else [])]
-    root = next((each for each in roots if (each / MANIFEST).is_file()), path)
-    packages = open_packages(root) if root.is_dir() else []
-    native = [
-        each
-        for each in packages
-        if each.ops and any(row.native and file.is_file() for row in each.rows for file in each.artifacts(row))
-    ]
-    if native:
-        print_run(native[0])
+    for library in found.libraries:
+        evidence = library.evidence
+        if evidence and evidence.native and evidence.folder and evidence.folder.ops:
+            print_run(evidence.folder)
+            return
 
 
 def _context(options: InspectArguments) -> int:

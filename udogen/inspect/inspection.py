@@ -8,7 +8,7 @@ import shlex
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from udogen.build import elf, tools
 from udogen.build.dwarf import demangled
@@ -131,22 +131,13 @@ _LEFT_OUT = {"obj", ".udogen", ".git", ".venv"}
 _MOST = 200  # libraries below a folder: more is not a folder of op packages
 
 
-class UnbuiltTarget(NamedTuple):
-    """A target whose library was not built."""
-
-    target: str
-    library: str
-    command: str
-
-
 @dataclass(frozen=True)
 class InspectedPackage:
-    """A generated package: its built libraries, and the targets that are not built."""
+    """A generated package and its built libraries."""
 
     folder: PackageLibrary
     built: tuple[InspectedLibrary, ...]
-    not_built: tuple[UnbuiltTarget, ...]
-    notes: tuple[str, ...]
+    notes: tuple[str, ...]  # sources that changed since
 
 
 @dataclass(frozen=True)
@@ -211,26 +202,9 @@ def _packages(path: Path) -> list[PackageLibrary]:
 
 
 def _package(folder: PackageLibrary, one: Callable[[Path, PackageLibrary, str], InspectedLibrary]) -> InspectedPackage:
-    built: list[InspectedLibrary] = []
-    missing: list[UnbuiltTarget] = []
-    for row in folder.rows:
-        there = [library for library in folder.artifacts(row) if library.exists()]
-        built += [one(library, folder, row.id) for library in there]
-        if not there:
-            command = f"udogen build {row.id} -C {shlex.quote(str(folder.path))}"
-            missing.append(UnbuiltTarget(row.id, str(folder.artifacts(row)[0]), command))
-    return InspectedPackage(folder, tuple(built), tuple(missing), tuple(_notes(folder, built)))
-
-
-def _notes(folder: PackageLibrary, built: Sequence[InspectedLibrary]) -> list[str]:
-    notes = []
-    usual = (folder.name, folder.name + folder.backend.capitalize())
-    if folder.path.resolve().name not in usual:
-        notes.append(
-            f"the folder is called {folder.path.resolve().name}, the package {folder.name}: nodes and clients must "
-            f"use {folder.name}"
-        )
-    return notes + [text for library in built if (text := outdated(library.path, folder))]
+    there = [(library, row.id) for row in folder.rows for library in folder.artifacts(row) if library.exists()]
+    notes = tuple(text for library, _ in there if (text := outdated(library, folder)))
+    return InspectedPackage(folder, tuple(one(library, folder, target) for library, target in there), notes)
 
 
 def _others(path: Path, packages: Sequence[PackageLibrary]) -> list[Path]:
@@ -280,8 +254,8 @@ def _package_lines(inspected: InspectedPackage, width: int) -> Iterator[str]:
     yield f"{folder.path}: {folder.backend} package {folder.name}, {many(len(folder.ops), 'op')}"
     for note in inspected.notes:
         yield from wrapped("  ! ", note, width)
-    for unbuilt in inspected.not_built:
-        yield f"  - {unbuilt.target} is not built: {unbuilt.command}"
+    if not inspected.built:
+        yield f"  nothing of it is built: udogen build -C {shlex.quote(str(folder.path))}"
     yield ""
     for built in inspected.built:
         yield from _library_lines(built, width)
@@ -361,7 +335,6 @@ def as_json(inspection: Inspection) -> dict[str, Any]:
                 "backend": package.folder.backend,
                 "ops": list(package.folder.ops),
                 "notes": list(package.notes),
-                "not_built": [row._asdict() for row in package.not_built],
                 "libraries": [_library_json(row) for row in package.built],
             }
             for package in inspection.packages
