@@ -255,7 +255,7 @@ def _package_lines(inspected: InspectedPackage, width: int) -> Iterator[str]:
     for note in inspected.notes:
         yield from wrapped("  ! ", note, width)
     if not inspected.built:
-        yield f"  nothing of it is built: udogen build -C {shlex.quote(str(folder.path))}"
+        yield f"  none of its libraries is built: udogen build -C {shlex.quote(str(folder.path))}"
     yield ""
     for built in inspected.built:
         yield from _library_lines(built, width)

@@ -140,7 +140,7 @@ def _all_chains(infos: Sequence[BinaryInfo]) -> Iterator[GraphChain]:
 
 
 class _Wirer:
-    """Connects chains by links and state, and collects what is wrong with these."""
+    """Connects chains by links and state, and collects their errors."""
 
     def __init__(
         self, names: tuple[str, ...], links: Mapping[str, str], state: Mapping[str, str], place: Place
@@ -154,7 +154,7 @@ class _Wirer:
         self._faults[located(self._place(key, row), message)] = hint
 
     def stop_if_any(self) -> None:
-        """Raise if anything is wrong so far."""
+        """Raise if there are errors."""
         if self._faults:
             hints = {*self._faults.values()}
             hint = hints.pop() if len(hints) == 1 else _HINT
