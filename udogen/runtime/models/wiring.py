@@ -165,46 +165,48 @@ class _Wirer:
         stages = [stage for chain in chains for stage in chain.stages]
         inputs = dict.fromkeys(tensor.name for stage in stages for tensor in stage.inputs)
         outputs = dict.fromkeys(tensor.name for stage in stages for tensor in stage.outputs)
-        for what, key, rows in (("link", "links", self._links), ("state", "state", self._state)):
-            for reads, writes in rows.items():
-                for name, known, side in ((reads, inputs, "input"), (writes, outputs, "output")):
-                    plain = _plain(name) if what == "link" else name
-                    if plain not in known:
-                        near = nearest(plain, known)
-                        guess = f": did you mean `{near}`?" if near else f"; they have: {', '.join(known) or 'none'}"
-                        text = f"{what} `{reads}={writes}`: no graph has the {side} `{plain}`{guess}"
-                        self._fault(key, reads, text, _HINT)
-        for reads in self._links:
+        for reads, writes in self._links.items():
+            self._check_name("links", reads, f"link `{reads}={writes}`", "input", _plain(reads), inputs)
+            self._check_name("links", reads, f"link `{reads}={writes}`", "output", _plain(writes), outputs)
             if _plain(reads) in self._state:
                 self._fault("links", reads, f"input `{reads}` has two writers: a link and a state", _TWICE)
-        for writes in dict.fromkeys(self._state.values()):
-            readers = [reads for reads, other in self._state.items() if other == writes]
-            if len(readers) > 1:
-                names = " and ".join(f"`{reads}`" for reads in readers)
-                self._fault("state", readers[-1], f"output `{writes}` is the next value of the states {names}", _TWICE)
+        for reads, writes in self._state.items():
+            self._check_name("state", reads, f"state `{reads}={writes}`", "input", reads, inputs)
+            self._check_name("state", reads, f"state `{reads}={writes}`", "output", writes, outputs)
+            first = next(other for other, output in self._state.items() if output == writes)
+            if first != reads:
+                text = f"output `{writes}` is the next value of the states `{first}` and `{reads}`"
+                self._fault("state", reads, text, _TWICE)
+
+    def _check_name(self, key: str, row: str, what: str, side: str, name: str, known: Collection[str]) -> None:
+        if name not in known:
+            near = nearest(name, known)
+            guess = f": did you mean `{near}`?" if near else f"; they have: {', '.join(known) or 'none'}"
+            self._fault(key, row, f"{what}: no graph has the {side} `{name}`{guess}", _HINT)
 
     def states(self, chains: Sequence[GraphChain]) -> Iterator[StateTensor]:
         """The states of each context."""
-        for context, context_name in enumerate(self.names):
+        for context in range(len(self.names)):
             here = {
                 chain.name: chain.stages[chain.contexts.index(context)] for chain in chains if context in chain.contexts
             }
-            for reads, writes in self._state.items():
-                ends = {
-                    chain: (_named(stage.inputs, reads), _named(stage.outputs, writes)) for chain, stage in here.items()
-                }
-                tensors = [tensor for pair in ends.values() for tensor in pair if tensor is not None]
-                if not tensors:
-                    continue
-                if not any(written for _, written in ends.values()):
-                    text = f"state `{reads}` of context {context_name} has no output: no graph there writes `{writes}`"
-                    self._fault("state", reads, text, _HINT)
-                uses = {
-                    chain: (reads if read else "", writes if written else "")
-                    for chain, (read, written) in ends.items()
-                    if read or written
-                }
-                yield StateTensor(context, reads, uses, tensors[0])
+            yield from filter(None, (self._state_in(context, here, *row) for row in self._state.items()))
+
+    def _state_in(self, context: int, here: Mapping[str, GraphInfo], reads: str, writes: str) -> StateTensor | None:
+        """A state in the graphs of one context, by chain; None if they do not have it."""
+        ends = {chain: (_named(stage.inputs, reads), _named(stage.outputs, writes)) for chain, stage in here.items()}
+        tensors = [tensor for pair in ends.values() for tensor in pair if tensor is not None]
+        if not tensors:
+            return None
+        if not any(written for _, written in ends.values()):
+            text = f"state `{reads}` of context {self.names[context]} has no output: no graph there writes `{writes}`"
+            self._fault("state", reads, text, _HINT)
+        uses = {
+            chain: (reads if read else "", writes if written else "")
+            for chain, (read, written) in ends.items()
+            if read or written
+        }
+        return StateTensor(context, reads, uses, tensors[0])
 
     def connected(self, chain: GraphChain, states: Iterable[StateTensor]) -> GraphChain:
         """A chain with its connections, and what is left to the caller."""
