@@ -24,7 +24,7 @@ from udogen.errors import UsageError, kind_of
 _CHECKED = "_has_checked_arguments"
 # Their methods have checks of their own, with better hints; `Graph` and `Buffer` are called in each step; the rows of a
 # `Verdict` have texts of any letters.
-_UNCHECKED = {"Runtime", "Context", "Graph", "Buffer", "MemoryDomain", "StoredContext", "Verdict"}
+_UNCHECKED = {"Runtime", "Context", "Graph", "Buffer", "StoredContext", "Verdict"}
 _RESULTS = {"Outcome", "PackageLibrary"}  # udogen makes them
 _IN_EACH_STEP = {"step", "copy_to", "copy_from"}
 _OF_FILES = "udogen.qnn.quantization"  # its classes are read from binaries too, and checked with their tensors

@@ -39,7 +39,6 @@ LINES = [
     "new p --from-package FIFO.xml",
     "new p --from-package kernels",
     "new adopted --from-package .",
-    "new --from-contexts folder",
     "inspect FIFO.so",
     "inspect ZERO.so",
     "inspect FIFO.bin",

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from udogen import Model
-from udogen.runtime import dequantize, find_built, quantize
+from udogen.runtime import ModelDescription, OpLibrary, dequantize, find_built, quantize
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "examples" / "sharded_llm"))
@@ -80,7 +80,9 @@ def chained(folder: Path, steps: Sequence[Step]) -> list[dict[str, Any]]:
 def alone(folder: Path, shard: int, steps: Sequence[Step]) -> list[dict[str, Any]]:
     """One shard gets what numpy's shard before it made, and numpy's caches."""
     package, results = find_built(folder / "package", backend="htp").library, []
-    with Model.open(folder / f"forward_{shard}.bin", packages=[package]) as model:
+    caches = {"past_key": "key", "past_value": "value"}
+    described = ModelDescription((folder / f"forward_{shard}.bin",), (OpLibrary(package),), state=caches)
+    with Model.open(described) as model:
         for step in steps:
             results.append(compare(model, step, step.made[shard - 1]["hidden_out"] if shard else step.hidden, [shard]))
             for state in model.wiring.states:

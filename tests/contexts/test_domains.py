@@ -198,7 +198,7 @@ WRITES, READS = "output `y` of graph `w` in c", "input `x` of graph `r` in c"
             BufferDesc(),
             f"dimension 1 is 4 in {WRITES}, at most 2 in {READS}",
         ),
-        (info("x", (1, 4)), BufferDesc((1, 5)), "2 things contradict each other"),
+        (info("x", (1, 4)), BufferDesc((1, 5)), f"dimension 1 is 5 in the description, 4 in {WRITES}"),
         (info("x", (1, 4)), BufferDesc((4,)), f"the description has 1 dimensions, {WRITES} has 2"),
         (info("x", (1, 4)), BufferDesc(dtype="INT_8"), f"the description has INT_8, {WRITES} is FLOAT_32"),
     ],
@@ -215,14 +215,6 @@ def test_contradictions_are_named(tensor: TensorInfo, desc: BufferDesc, fault: s
         assert domain.buffers == ()
 
 
-def test_every_contradiction_is_reported() -> None:
-    writes, reads = Playing("w", [], [info("y", (1, 4))]), Playing("r", [info("x", (1, 4))], [])
-    with playing(writes, reads) as domain, pytest.raises(UsageError) as caught:
-        domain.allocate(roles(writes, reads), BufferDesc((1, 5)))
-    ends = (WRITES, READS)
-    assert list(caught.value.details) == [f"dimension 1 is 5 in the description, 4 in {each}" for each in ends]
-
-
 def test_roles_that_are_none(runtime: Runtime, domain: MemoryDomain) -> None:
     step = graph(runtime, "step")
     cannot = "the buffer cannot be allocated: "
@@ -233,9 +225,6 @@ def test_roles_that_are_none(runtime: Runtime, domain: MemoryDomain) -> None:
         ([Role(step, "x", INPUT)] * 2, "input `x` of graph `step` in first is named twice"),
     ):
         refuses(lambda wanted=wanted: domain.allocate(wanted), cannot + fault, error=UsageError)  # type: ignore[misc]
-    with MemoryDomain(runtime, name="small", largest=100) as small:
-        message = "buffer `state` would have 128 bytes: `small` allocates at most 100"
-        refuses(lambda: small.allocate(state_roles(runtime)), message)
 
 
 # --- only the permitted use -------------------------------------------------------------------------------------------
@@ -271,20 +260,7 @@ def test_a_context_of_somebody_else(runtime: Runtime, domain: MemoryDomain) -> N
         refuses(lambda: foreign.bind({"state": made}), message, error=UsageError)
 
 
-# --- tokens -----------------------------------------------------------------------------------------------------------
-
-
-def test_a_token_is_its_buffer_in_one_domain_only(runtime: Runtime, domain: MemoryDomain) -> None:
-    made = domain.allocate(state_roles(runtime))
-    assert domain.use(made.token) is made
-    message = (
-        f"memory domain `%s` has no buffer with the token {made.token:#x}: it was closed, or it is one of another "
-        "domain or process"
-    )
-    with MemoryDomain(runtime, name="others") as other:
-        refuses(lambda: other.use(made.token), message % "others")
-    made.close()
-    refuses(lambda: domain.use(made.token), message % "states")
+# --- other processes --------------------------------------------------------------------------------------------------
 
 
 def test_after_a_fork_everything_is_refused(runtime: Runtime, domain: MemoryDomain) -> None:
@@ -303,7 +279,6 @@ def test_after_a_fork_everything_is_refused(runtime: Runtime, domain: MemoryDoma
                 f"memory domain `states` was made in process {parent}, this is ",
             ),
             (made.copy_to, f"memory domain `states` was made in process {parent}, this is "),
-            (lambda: domain.use(made.token), f"memory domain `states` was made in process {parent}, this is "),
             (lambda: domain.allocate(roles), f"memory domain `states` was made in process {parent}, "),
         ):
             try:
@@ -311,7 +286,7 @@ def test_after_a_fork_everything_is_refused(runtime: Runtime, domain: MemoryDoma
             except RunFailed as refusal:
                 heard += refusal.message.startswith(start)
         os._exit(heard)
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 4
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 3
     np.testing.assert_array_equal(made.copy_to(), array(1))
 
 
@@ -332,7 +307,6 @@ def test_what_is_closed_is_unbound_and_refused(runtime: Runtime, ends: str) -> N
     made.close()
     domain.close()
     refuses(lambda: domain.allocate(state_roles(runtime)), "memory domain `states` is closed")
-    refuses(lambda: domain.use(made.reading.token), "memory domain `states` is closed")
 
 
 def test_the_memory_of_a_freed_buffer_goes_though_somebody_has_the_buffer(everywhere: Runtime, tidy: None) -> None:
@@ -615,17 +589,14 @@ def test_copies_set_the_shape_too(sequence: tuple[ManagedBuffer, Any, Any]) -> N
     made, _, _ = sequence
     made.copy_from(np.ones((1, 3, 2), np.float32))
     assert made.copy_to().shape == (1, 3, 2)
-    made.copy_from(np.ones(10, np.float32).tobytes(), (1, 5, 2))
-    assert made.shape == (1, 5, 2)
     refuses(
         lambda: made.copy_from(bytes(40)),
-        "the shape of buffer `seq` is [1, ?, 2]: bytes have no shape",
-        hint="give dimensions, or an array",
+        "what is copied into it is bytes, which have no shape, buffer `seq` has [1, 1 to 16, 2]",
         error=UsageError,
     )
     made.copy_from(np.ones((1, 3, 2), np.float32))
     target = np.zeros((1, 5, 2), np.float32)
-    message = "buffer `seq` has 24 bytes, they cannot be copied into 40"
+    message = "buffer `seq` has 24 bytes, the memory to copy from or to has 40"
     refuses(lambda: made.copy_to(target), message, error=UsageError)
 
 
@@ -649,11 +620,11 @@ def test_what_cannot_be_copied(runtime: Runtime, made: ManagedBuffer) -> None:
     locked.flags.writeable = False
     for call, message in (
         (lambda: made.copy_from(array(1, (1, 4, 9))),
-         "what is copied into it has the shape [1, 4, 9], buffer `kept` is [1, 4, 8]"),
+         "what is copied into it has the shape [1, 4, 9], buffer `kept` has [1, 4, 8]"),
         (lambda: made.copy_from(np.zeros(SHAPE)), "buffer `kept` is FLOAT_32, the array is float64"),
         (lambda: made.copy_from(bytes(127)),
-         "127 bytes cannot be copied into buffer `kept`: FLOAT_32 [1, 4, 8] takes 128"),
-        (lambda: made.copy_to(bytearray(129)), "buffer `kept` has 128 bytes, they cannot be copied into 129"),
+         "buffer `kept` has 128 bytes, the memory to copy from or to has 127"),
+        (lambda: made.copy_to(bytearray(129)), "buffer `kept` has 128 bytes, the memory to copy from or to has 129"),
         (lambda: made.copy_to(locked), "buffer `kept` cannot be copied there: it is read-only"),
         (lambda: made.copy_to(np.zeros((8, 4, 1), np.float32).T),
          "buffer `kept` cannot be copied there: it is not contiguous"),
@@ -674,7 +645,7 @@ def test_pools_in_and_out(made: ManagedBuffer, tidy: None) -> None:
         part = pool.part(256, BYTES)
         assert made.copy_to(part) is part
         assert bytes(pool.view[256 : 256 + BYTES]) == array(5).tobytes()
-        message = "4096 bytes cannot be copied into buffer `kept`: FLOAT_32 [1, 4, 8] takes 128"
+        message = "buffer `kept` has 128 bytes, the memory to copy from or to has 4096"
         refuses(lambda: made.copy_from(pool), message, error=UsageError)
         pool.kind = "hardware_buffer"  # a PC has none
         message = "buffer `kept` is not copied from or to a hardware_buffer: its layout is the graphics driver's"

@@ -111,7 +111,7 @@ def test_the_command_line_takes_smaller_inputs(file: Path, tmp_path: Path) -> No
 
 @pytest.mark.parametrize("kind", ["real", "emulator"])
 def test_a_model_is_stepped_with_inputs_of_any_size(kind: str, tmp_path: Path) -> None:
-    """Tensors between its contexts have the size of the step; a file has a separate array for each."""
+    """Tensors between its contexts have the size of the step; a file has an array for each."""
     if kind == "real":
         need_runtime("cpu")
     store(tmp_path / "forward_0.bin", "Softmax", made="h", kind=kind)
@@ -123,15 +123,14 @@ def test_a_model_is_stepped_with_inputs_of_any_size(kind: str, tmp_path: Path) -
             assert model.tensors("g")["forward_0.h"].shape == x.shape
         with pytest.raises(UdogenError, match=r"has \[1 to 2, 1 to 8\]"):
             model.step(x=numbers(3, 8))
-    np.savez(tmp_path / "x.npz", *given)
-    done = udogen("run", "steps", tmp_path, "--steps", "3", "--feed", f"x={tmp_path / 'x.npz'}", "--json")
-    rows = [step["outputs"][0]["shape"] for step in json.loads(done.stdout)["steps"]]
-    assert rows == [[1, 3], [2, 8], [1, 5]]
+    np.save(tmp_path / "x.npy", np.stack([given[0], given[0]]))
+    done = udogen("run", "steps", tmp_path, "--steps", "2", "--feed", f"x={tmp_path / 'x.npy'}", "--json")
+    assert [step["outputs"][0]["shape"] for step in json.loads(done.stdout)["steps"]] == [[1, 3], [1, 3]]
     numbers(1, 8).tofile(tmp_path / "x.raw")
     done = udogen("run", "steps", tmp_path, "--feed", f"x={tmp_path / 'x.raw'}")
     assert done.returncode == 2 and "x.raw has 32 bytes, input `x` (FLOAT_32 [2, 8]) has 64" in done.stderr
     done = udogen("run", "steps", tmp_path, "--dry-run")
-    assert "  │ ─▶ x FLOAT_32 [1 to 2, 1 to 8]" in done.stdout.splitlines()
+    assert "    input   x FLOAT_32 [1 to 2, 1 to 8]" in done.stdout.splitlines()
 
 
 def test_a_call_has_the_size_of_its_arrays(context: Context) -> None:

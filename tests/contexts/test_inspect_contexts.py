@@ -39,16 +39,15 @@ def test_what_is_in_it(backend: str, kind: str, tmp_path: Path) -> None:
     path = store(tmp_path, backend=backend, kind=kind, vouched=False)
     found = answer(path)["context"]
     assert (found["path"], found["kind"], found["emulator"]) == (str(path), "context", kind == "emulator")
-    assert {graph["name"] for graph in found["graphs"]} == {"prefill_forward", "kv_forward"}
-    graph = next(graph for graph in found["graphs"] if graph["name"] == "prefill_forward")
-    [x] = graph["inputs"]
-    assert (x["name"], x["shape"], x["role"]) == ("x", [1, 4, 4, 8], "APP_WRITE")
-    assert x["nbytes"] == (128 if backend == "htp" else 512)
+    graphs = {graph["info"]["graphName"]: graph["info"] for graph in found["info"]["graphs"]}
+    assert set(graphs) == {"prefill_forward", "kv_forward"}
+    [x] = [tensor["info"] for tensor in graphs["prefill_forward"]["graphInputs"]]
+    assert (x["name"], x["dimensions"], x["type"]) == ("x", [1, 4, 4, 8], "QNN_TENSOR_TYPE_APP_WRITE")
     if backend == "htp":
-        assert x["quantization"] == {"encoding": "SCALE_OFFSET", "scale": 0.125, "offset": -128}
+        assert x["quantizeParams"]["scaleOffset"] == {"scale": 0.125, "offset": -128}
     if (backend, kind) == ("htp", "real"):
-        assert found["arch"] == "v68" and graph["htp"]["vtcm"] > 0
-        assert found["build_id"].startswith("v2.")
+        assert found["info"]["contextMetadata"]["info"]["dspArch"] == 68
+        assert found["info"]["buildId"].startswith("v2.")
     assert (found["manifest"]["state"], found["json"], found["differences"], found["faults"]) == (
         "absent",
         None,

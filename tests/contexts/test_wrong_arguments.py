@@ -106,7 +106,6 @@ class World:
             "runtime": self.runtime,
             "owner": self.runtime,
             "roles": self.roles,
-            "token": self.managed.token,
             "source": array(1),
             "target": array(1),
             "graph": self.graph,
@@ -223,7 +222,6 @@ def test_packages_are_registered_by_whatever_leads_to_them(package: Path) -> Non
         (lambda it: it.runtime.restore("no.bin"), "no.bin cannot be read: No such file", "give the path of a context"),
         (lambda it: it.runtime.register(None), "the op package is None", "give a path (a str or a pathlib.Path)"),
         (lambda it: it.context.graph(None), "the name of a graph of context a is None", "it has: look, step"),
-        (lambda it: it.domain.use("abc"), "the token is a str: 'abc'", "give the `token` of a buffer"),
         (lambda it: it.graph.bind(None), "what graph `step` is to be bound to is None", "give a dict"),
         (lambda it: it.graph.bind({"x": None}), "tensor `x` cannot lie in this NoneType", "give a contiguous array"),
         (

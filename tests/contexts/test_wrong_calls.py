@@ -119,10 +119,6 @@ class World:
             "register_package": {"runtime": self.runtime, "package": folder / "package"},
             "shared_array": {"shape": SHAPE, "dtype": "f4"},
             "unrepack_rows": {"rows": np.zeros((1, 18), np.uint8), "kind": "Q4_0", "columns": 32},
-            "write_description": {
-                "path": folder / "model.toml",
-                "description": api.ModelDescription((self.file,)),
-            },
             "GraphBuilder.graph": {"name": "other", "outputs": ["y"]},
             "GraphBuilder.save": {"path": folder / "saved.bin"},
             "GraphDraft.input": {"dtype": "FLOAT_32", "shape": SHAPE},

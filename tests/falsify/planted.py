@@ -286,8 +286,7 @@ def model() -> Path:
                 added = graph.weight("added", np.full((1, 8), number + 1, np.float32))
                 graph.op("ElementWiseAdd", [x, added], made, like=x)
             builder.save(folder / f"forward_{number}.bin")
-    done = udogen("new", "--from-contexts", folder)
-    assert done.returncode == 0, done.stderr
+    (folder / "model.toml").write_text('contexts = ["."]\nsessions = 0\n\n[links]\n')
     np.save(folder / "x.npy", np.arange(8, dtype=np.float32).reshape(1, 8))
     with Model.open(folder / "model.toml") as opened:
         opened.step(x=np.load(folder / "x.npy"))

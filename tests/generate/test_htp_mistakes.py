@@ -73,7 +73,7 @@ HTP_LIBRARY = "HookPackage/build/x86_64-linux-clang/libQnnHookPackage.so"
         ),
         (
             (HTP_LIBRARY, "Refused", "--backend", "cpu", "--input", "x=small.npy"),
-            "is built for the HTP backend, and this runtime is of another",
+            "needs a function of the HTP backend that this runtime lacks",
             "--backend htp",
         ),
         (

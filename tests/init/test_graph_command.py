@@ -11,7 +11,6 @@ import onnx
 import pytest
 
 from tests.command_line import udogen
-from tests.contexts import storing
 from tests.init import models
 from tests.making import ROOT
 from tests.onnx_models import model, node
@@ -68,19 +67,6 @@ def test_no_name_of_a_model_is_mermaid_or_html() -> None:
     plain = re.compile(r'[ \w.,:;=()/\[\]|+*?#>"<-]*', re.ASCII)
     assert all(plain.fullmatch(line) for line in text), text
     assert 's0n0["x#34;]"]:::op' in text[2] and "#8238;" not in "".join(text) and len(text) == 2 + 2 * len(names) + 3
-
-
-@pytest.mark.parametrize("backend", ["cpu", "htp"])
-def test_a_context_binary(backend: str, tmp_path: Path) -> None:
-    """Stored by Qualcomm's runtime."""
-    path = storing.store(tmp_path, backend=backend, kind="real")
-    done = udogen("inspect", path, "--mermaid", "--json")
-    view = json.loads(done.stdout)
-    assert {section["title"] for section in view["sections"]} == {f"graph {name}" for name in storing.GRAPHS}
-    lines = {line for section in view["sections"] for node in section["nodes"] for line in node["lines"]}
-    dtype = "UFIXED_POINT_8" if backend == "htp" else "FLOAT_32"
-    assert {f"input: {dtype} 1x4x4x8", f"output: {dtype} 1x1x1x8"} <= lines
-    assert sorted(view["graphs"]) == sorted(storing.GRAPHS) and view["mermaid"].startswith("flowchart TD\n")
 
 
 def test_a_model_with_its_custom_ops_marked(tmp_path: Path) -> None:

@@ -86,20 +86,8 @@ static const QHPI_Op* same(const QHPI_Op* op) { return op; }
 #ifndef EXPORT_INIT
 #define EXPORT_INIT EXPORT
 #endif
-#ifndef RETURNED
-#define RETURNED "Toy"
-#endif
-#ifndef KERNELS
-#define KERNELS 2
-#endif
 #ifdef UNKNOWN_FUNCTION
 extern void qhpi_of_tomorrow(void);
-#endif
-#ifndef QUALIFIED
-#define QUALIFIED "Toy::Copy"
-#endif
-#ifndef SECOND_NAME
-#define SECOND_NAME "copy_any"
 #endif
 static QHPI_Tensor_Signature_v1 flat = {QHPI_QUInt8, QHPI_Layout_Flat4, QHPI_Storage_Direct, QHPI_MemLoc_DDR_OR_TCM};
 static QHPI_Tensor_Signature_v1 any[] = {
@@ -108,10 +96,10 @@ static QHPI_Tensor_Signature_v1 any[] = {
 static QHPI_Kernel_v1 kernels[] = {
     {.function_name = "copy_u8", .function = copy, .resources = QHPI_RESOURCE_HVX, .min_inputs = 1,
      .input_signature = &flat, .min_outputs = 1, .output_signature = &flat, .cost_function = cost},
-    {.function_name = SECOND_NAME, .function = copy, .resources = QHPI_RESOURCE_HVX | QHPI_RESOURCE_HMX,
+    {.function_name = "copy_any", .function = copy, .resources = QHPI_RESOURCE_HVX | QHPI_RESOURCE_HMX,
      .multithreaded = 1, .variable_outputs = 1, .min_inputs = 2, .input_signature = any, .min_outputs = 1,
      .output_signature = &flat, .predicate = always, .sync_block_size = 64}};
-static QHPI_OpInfo_v1 ops[] = {{.name = QUALIFIED, .num_kernels = KERNELS, .kernels = kernels, .late_rewrite = same}};
+static QHPI_OpInfo_v1 ops[] = {{.name = "Toy::Copy", .num_kernels = 2, .kernels = kernels, .late_rewrite = same}};
 
 EXPORT_INIT const char* qhpi_init(void) {
 #ifdef CRASHES
@@ -120,18 +108,11 @@ EXPORT_INIT const char* qhpi_init(void) {
 #ifdef TOO_MANY
   ops[0].num_kernels = 0x7fffffff;
 #endif
-#ifdef RESERVED
-  kernels[0].reserved[3] = kernels;
-#endif
-#ifndef REGISTERS_NOTHING
   qhpi_register_ops_v1(1, ops, "Toy");
-#else
-  (void)ops;
-#endif
 #ifdef UNKNOWN_FUNCTION
   qhpi_of_tomorrow();
 #endif
-  return RETURNED;
+  return "Toy";
 }
 #endif
 

@@ -39,16 +39,11 @@ def test_a_folder_of_packages(out: Path) -> None:
     cpu, htp = found["packages"]
     assert found["libraries"] == []
     assert (cpu["backend"], htp["backend"], cpu["notes"], htp["notes"]) == ("cpu", "htp", [], [])
-    assert {"cpu_aarch64", "cpu_android"} <= {row["target"] for row in cpu["not_built"]}
-    assert all(row["command"].startswith(f"udogen build {row['target']} -C ") for row in cpu["not_built"])
     for package, target in ((cpu, "cpu_x86"), (htp, "htp_x86")):
         [library] = package["libraries"]
         assert (library["target"], library["verdict"], library["findings"]) == (target, "will register", [])
         assert library["registered"]["package"] == "LeakyReluPackage"
         assert library["registered"]["ops"] == ["LeakyRelu"]
-        assert library["symbols"]["missing"] == [] and library["symbols"]["compared"] is True
-    [op] = htp["libraries"][0]["kernels"]
-    assert op["name"] == "LeakyReluPackage::LeakyRelu" and len(op["kernels"]) > 8
 
 
 def test_the_keys_of_the_result_are_documented(out: Path) -> None:
@@ -68,10 +63,9 @@ def test_what_a_person_reads(out: Path) -> None:
         done = udogen("inspect", out, env={"COLUMNS": str(width), "QNN_SDK_ROOT": ""})
         assert done.returncode == 0
         lines = done.stdout.splitlines()
-        wrapped = [line for line in lines if line.startswith(" ") and not line.startswith("  - ")]
+        wrapped = [line for line in lines if line.startswith(" ")]
         assert max(map(len, wrapped)) <= width
         assert sum(line.endswith(": will register") for line in lines) == 2
-        assert any("LeakyReluPackage::LeakyRelu: 64 records" in line for line in lines)
 
 
 def test_the_library_of_a_package_is_recognised(out: Path) -> None:
@@ -83,13 +77,13 @@ def test_the_library_of_a_package_is_recognised(out: Path) -> None:
     assert (found["target"], found["verdict"], found["registered"]) == (None, "should register", None)
 
 
-def test_a_folder_that_was_renamed_and_sources_that_changed(out: Path, tmp_path: Path) -> None:
+def test_sources_that_changed(out: Path, tmp_path: Path) -> None:
     moved = Path(shutil.copytree(out / "LeakyReluPackageCpu", tmp_path / "Renamed"))
     kernel = moved / "src" / "ops" / "LeakyRelu.cpp"
     kernel.write_text(kernel.read_text() + "// more\n")
     [package] = reply(moved, "--no-register")["packages"]
-    assert "the folder is called Renamed, the package LeakyReluPackage" in package["notes"][0]
-    assert package["notes"][1].startswith("libLeakyReluPackage.so was built from another src/ops/LeakyRelu.cpp; run")
+    [note] = package["notes"]
+    assert note.startswith("libLeakyReluPackage.so was built from another src/ops/LeakyRelu.cpp; run")
 
 
 def test_a_library_of_another_package_in_its_place(out: Path, tmp_path: Path, make: Make) -> None:
@@ -111,7 +105,9 @@ def test_libraries_that_are_not_of_us(tmp_path: Path, make: Make, make_for: Make
         ("libHelper.so", "will not register"),  # it is not an op package, and is ignored next to one
         ("libToy.so", "will register"),
     ]
-    assert f"{tmp_path / 'libHelper.so'}: not an op package\n" in udogen("inspect", tmp_path).stdout
+    done = udogen("inspect", tmp_path)
+    assert f"{tmp_path / 'libHelper.so'}: not an op package\n" in done.stdout
+    assert done.returncode == 0 and "error" not in done.stderr
     shutil.copy(make_for("hexagon v73", "-DQHPI"), tmp_path / "libQnnToy.so")
     reply(tmp_path, code=3)
     (tmp_path / "libCut.so").write_bytes((tmp_path / "libQnnToy.so").read_bytes()[:300])
@@ -127,16 +123,6 @@ def test_runtimes_for_a_folder_are_taken_by_machine(tmp_path: Path, make: Make, 
     empty = tmp_path / "empty"
     empty.mkdir()
     assert "it has no libQnnHtpV73Skel.so" in reply(tmp_path, "--against", empty, code=2)["error"]["message"]
-
-
-def test_the_skel_of_an_sdk(tmp_path: Path, make_for: Make) -> None:
-    folder = tmp_path / "lib" / "hexagon-v73" / "unsigned"
-    folder.mkdir(parents=True)
-    shutil.copy(make_for("hexagon v73", "-DSKEL", "-DNO_PROVIDER", name="libQnnHtpV73Skel.so"), folder)
-    [found] = reply(make_for("hexagon v73", "-DQHPI"), QNN_SDK_ROOT=str(tmp_path))["libraries"]
-    assert (found["verdict"], found["against"]["origin"]) == ("should register", "QNN_SDK_ROOT")
-    assert found["against"]["sdk"] == "v2.99.0.991231235959"
-    reply(make_for("hexagon v75", "-DQHPI"), code=3, QNN_SDK_ROOT=str(tmp_path))
 
 
 def test_mistakes(tmp_path: Path) -> None:

@@ -45,13 +45,12 @@ def test_without_registering_nothing_of_the_library_runs(make: Make, look: Look,
 def test_undefined_symbols(make: Make, look: Look, htp: Path, cpu: Path) -> None:
     found = look(make("-DMISSING"), cpu, register=True)
     assert found.verdict == "will not register"
-    assert "1 undefined symbol found neither in libQnnCpu.so" in shown(found)
-    assert "undefined_symbol" in shown(found) and "link the library that has them" in shown(found)
+    assert "undefined symbol: undefined_symbol" in shown(found) and "link the library that has it" in shown(found)
     assert "undefined symbol: undefined_symbol" in refused(make("-DMISSING"), "cpu")
-    found = look(make("-DQHPI", "-DUNKNOWN_FUNCTION"), htp)
-    assert "qhpi_of_tomorrow = use a runtime of a newer SDK" in shown(found)
-    found = look(make("-DCORE"), htp)
-    assert "hnnx::register_op(char const*)" in shown(found) and "headers of the runtime's own SDK" in shown(found)
+    unknown = {"qhpi_of_tomorrow": ("-DQHPI", "-DUNKNOWN_FUNCTION"), "_ZN4hnnx11register_op": ("-DCORE",)}
+    for symbol, flags in unknown.items():
+        found = look(make(*flags), htp, register=True)
+        assert found.verdict == "will not register" and f"undefined symbol: {symbol}" in shown(found)
 
 
 def test_packages_of_another_backend(make: Make, look: Look, htp: Path, cpu: Path) -> None:
@@ -90,34 +89,12 @@ def test_libraries_that_the_loader_does_not_find(make: Make, look: Look, cpu: Pa
     dependency = make("-DPROVIDER=other", name="libOther.so", folder=tmp_path)
     flags = ["-Wl,--no-as-needed", f"-L{tmp_path}", "-l:libOther.so"]
     found = look(make(*flags), cpu, register=True)
-    assert "it needs libOther.so, which the loader does not find" in shown(found)
+    assert found.verdict == "will not register" and "libOther.so: cannot open shared object file" in shown(found)
     assert "libOther.so" in refused(make(*flags), "cpu")
     beside = make(*flags, "-Wl,-rpath,$ORIGIN", folder=tmp_path)
     assert look(beside, cpu, register=True).verdict == "will register"
     dependency.unlink()
-    assert look(beside, cpu).verdict == "will not register"
-
-
-def test_a_c_library_that_is_too_old(make: Make, look: Look, cpu: Path, tmp_path: Path) -> None:
-    content = make("-DNEEDS_MALLOC").read_bytes()
-    assert b"\0GLIBC_2.2.5\0" in content
-    # The loader looks up a version by the hash of its name.
-    content = content.replace(b"\0GLIBC_2.2.5\0", b"\0GLIBC_2.9.5\0").replace(
-        elf_hash("GLIBC_2.2.5").to_bytes(4, "little"), elf_hash("GLIBC_2.9.5").to_bytes(4, "little")
-    )
-    (tmp_path / "libToy.so").write_bytes(content)
-    found = look(tmp_path / "libToy.so", cpu, register=True)
-    assert "it needs GLIBC_2.9.5, which" in shown(found) and "libc.so.6 here does not have" in shown(found)
-    assert "GLIBC_2.9.5" in refused(tmp_path / "libToy.so", "cpu")
-
-
-def elf_hash(name: str) -> int:
-    """Return the hash of the ELF gABI."""
-    value = 0
-    for character in name.encode():
-        value = (value << 4) + character
-        value = (value ^ (value >> 24 & 0xF0)) & 0x0FFFFFFF
-    return value
+    assert look(beside, cpu, register=True).verdict == "will not register"
 
 
 # --- SDK releases ---------------------------------------------------------------------------------------------

@@ -317,17 +317,12 @@ def test_explain_in_80_columns(machine: str, monkeypatch: pytest.MonkeyPatch) ->
         assert lines == [
             "opencl (gpu)",
             "  PythonKernels_LeakyRelu_f32",
-            "    kernel PythonKernels_LeakyRelu_f32_0",
-            "      groups:  (y.extent(0) + 63)/64",
-            "      threads: 64 in each group",
-            "      scalar in each thread",
         ]
     else:  # excludes checks of tensors before the loop, which have shifts in vectors
         assert lines[2:4] == [
             "    vector instructions in loops: 2 load and store, 1 compare, 1 multiply, 1",
             "                                  select and bits",
         ]
-        assert "    fills the table of 256 numbers, in preparation" in lines
 
 
 def test_explain() -> None:
@@ -336,8 +331,8 @@ def test_explain() -> None:
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
     [one, aligned] = found["functions"]
-    assert aligned["name"] == "PythonKernels_AddSatU8_u8_aligned" and aligned["scalar"] == ""
-    assert one["instructions"]["add and subtract"] > 0 and any("for (sum" in line for line in one["loops"])
+    assert aligned["name"] == "PythonKernels_AddSatU8_u8_aligned" and aligned["why"] == ""
+    assert one["instructions"]["add and subtract"] > 0
     refused = udogen("inspect", kernel, "--config", EXAMPLE / "IndexKernels.xml")
     assert refused.returncode == 2 and "is named `AddSatU8`" in refused.stderr
 

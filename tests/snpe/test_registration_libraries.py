@@ -18,6 +18,7 @@ from udogen.build import tools
 from udogen.build.package import open_packages
 from udogen.qnn.udo import RegisteredOp, RegisteredTensor
 from udogen.runtime import add_op_package
+from udogen.runtime.package_queries import KernelTypes
 from udogen.runtime.snpe import host as snpe_host
 from udogen.runtime.snpe.host import LibraryMissing
 
@@ -120,7 +121,7 @@ def test_every_library_is_built_by_its_own_makefile(host: Path, tmp_path: Path) 
         assert "PInterfaceProvider" in Elf(made.folder / "libs" / path).exported
 
 
-RIGHT, WRONG = ({"inputs": [{"type": kind}], "outputs": [{"type": kind}]} for kind in ("Float32", "QUInt8"))
+RIGHT, WRONG = (KernelTypes((kind,), (kind,)) for kind in ("Float32", "QUInt8"))
 
 
 @pytest.mark.parametrize(
@@ -135,7 +136,7 @@ def test_one_kernel_of_several_must_be_as_registered(
     registered = RegisteredOp("Op", ("DSP",), (), (tensor,), (tensor,), {})
     registration: Any = SimpleNamespace(package="P", path=Path("reg.so"), ops_of=lambda _core: [registered])
     found: Any = SimpleNamespace(exports=["qhpi_init"], imports=[])
-    records = SimpleNamespace(ops=[{"name": "P::Op", "kernels": kernels}])
+    records = SimpleNamespace(ops={"P::Op": kernels})
     monkeypatch.setattr(snpe_host, "read_records", lambda *_, **__: records)
     with nullcontext() if is_right else pytest.raises(snpe_host.OtherOps):
         assert snpe_host.compare_records(registration, Path("lib.so"), found)

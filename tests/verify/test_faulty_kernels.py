@@ -61,11 +61,11 @@ def evidence_of(fault: Fault, opened: Opened, backend: str) -> FailedCase:
         origin=Origin(lambda _shapes: None, fault.outputs, lambda: None),
     )
     rerun = OpRerun(session, built, op, case)
+    rerun(poison=POISON)  # as in a test run, which executes each case several times
     return FailedCase(
         case,
-        rerun(poison=POISON, loops=fault.loops),
+        rerun(poison=POISON),
         defaults={param.name: param.default for param in op.params if param.default is not None},
-        loops=fault.loops,
         rerun=rerun,
     )
 

@@ -86,7 +86,6 @@ class Elf:
     exports: Mapping[str, Symbol]
     imports: tuple[Symbol, ...]
     executable_stack: bool
-    interpreter: str  # the dynamic loader of an executable
 
     @property
     def processor(self) -> str:
@@ -209,7 +208,6 @@ class _ElfReader:
         tags: list[Any] = list(dynamic.iter_tags()) if dynamic else []
         exports, imports = self._symbols(dynamic, tags)
         stack = next(iter(self._file.iter_segments(type="PT_GNU_STACK")), None)
-        interpreter: Any = next(iter(self._file.iter_segments(type="PT_INTERP")), None)
         return Elf(
             path=self._path,
             kind=self._kind(str(header["e_type"]), tags),
@@ -227,7 +225,6 @@ class _ElfReader:
             exports=exports,
             imports=imports,
             executable_stack=stack is not None and bool(stack["p_flags"] & 1),
-            interpreter=str(interpreter.get_interp_name()) if interpreter else "",
         )
 
     def offset(self, address: int) -> int | None:

@@ -10,7 +10,6 @@ from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from udogen import backends
 from udogen.cli import output
 from udogen.cli.options import PathType, argument, given, json_option, option, verb
 from udogen.errors import UdogenError, UsageError, open_plain, reading
@@ -19,6 +18,7 @@ from udogen.plugins import source_of
 
 if TYPE_CHECKING:
     from udogen.inspect.graph import GraphView
+    from udogen.inspect.inspection import Inspection
     from udogen.kernels.explain import FunctionCode
 
 
@@ -30,7 +30,7 @@ class InspectArguments:
     against: tuple[Path, ...] = option(
         "--against", metavar="LIB",
         help="A runtime library to compare with, or the folder of one; may repeat "
-        "(default: the runtime of this machine, and QNN_SDK_ROOT's for a device).",
+        "(default: the runtime of this machine).",
     )  # fmt: skip
     no_register: bool = option("--no-register", help="Read the file without running its code.")
     write_manifest: bool = option("--write-manifest", help="Write the checksum of a context binary next to it.")
@@ -38,7 +38,7 @@ class InspectArguments:
         "--json-out", type=PathType(path_type=Path, dir_okay=False), metavar="FILE",
         help="Of a context binary: write its description, in the format of qnn-context-binary-utility.",
     )  # fmt: skip
-    mermaid: bool = option("--mermaid", help="Of a config, model or context binary: print its graphs as Mermaid text.")
+    mermaid: bool = option("--mermaid", help="Of a config or model: print its graphs as Mermaid text.")
     configs: tuple[Path, ...] = option(
         "--config", metavar="FILE", help="Of a kernel in Python: the config of its op; may repeat."
     )
@@ -69,8 +69,8 @@ def command(options: InspectArguments) -> int:
     A context binary: its graphs, tensors and origin; whether it matches its manifest, and whether the JSON beside it
     agrees.  Exit code 5: it is damaged or was changed; 2: the JSON is wrong.
 
-    A config or a model: its ops with their tensors; custom ops of a model are marked.  A kernel in Python: its code on
-    each machine, its vector instructions by kind, and why a function has none; its OpenCL kernels with their sizes.
+    A config or a model: its ops with their tensors; custom ops of a model are marked.  A kernel in Python: its
+    functions on each machine, their vector instructions by kind, and why a function has none.
     """
     return _inspect(options)
 
@@ -86,13 +86,14 @@ def _inspect(options: InspectArguments) -> int:
     path = options.path
     if path.suffix == ".py":
         options.refuse("context binaries", _OF_BINARIES)
-        options.refuse("configs, models and context binaries", ("--mermaid",))
+        options.refuse("configs and models", ("--mermaid",))
         if not options.configs:
             raise UsageError(f"{path} needs the config of its op", hint="--config FILE.xml")
         _kernel(options)
         return 0
     options.refuse("kernels in Python", _OF_KERNELS)
-    if not options.mermaid and is_context_binary(path):
+    if is_context_binary(path):
+        options.refuse("configs and models", ("--mermaid",))
         return _context(options)
     if options.mermaid or path.suffix.lower() in (".xml", ".json") or _is_model(path):
         options.refuse("context binaries", _OF_BINARIES)
@@ -130,25 +131,19 @@ def _libraries(options: InspectArguments) -> int:
         width = shutil.get_terminal_size().columns
         output.print_result("\n".join(inspection.lines(found, width=width)).rstrip("\n"))
         if code == 0:
-            _print_next(path)
+            _print_next(found)
     return code
 
 
-def _print_next(path: Path) -> None:
-    """Print how to run an op of the first package for this machine; for a library, of its own package."""
-    from udogen.build.package import MANIFEST, open_packages
+def _print_next(found: Inspection) -> None:
+    """Print how to run an op of the first package that is built for this machine."""
     from udogen.cli.build import print_run
 
-    roots = [path, *(path.resolve().parents[:3] if path.is_file() else [])]
-    root = next((each for each in roots if (each / MANIFEST).is_file()), path)
-    packages = open_packages(root) if root.is_dir() else []
-    native = [
-        each
-        for each in packages
-        if each.ops and any(row.native and file.is_file() for row in each.rows for file in each.artifacts(row))
-    ]
-    if native:
-        print_run(native[0])
+    for library in found.libraries:
+        evidence = library.evidence
+        if evidence and evidence.native and evidence.folder and evidence.folder.ops:
+            print_run(evidence.folder)
+            return
 
 
 def _context(options: InspectArguments) -> int:
@@ -204,26 +199,15 @@ def _code_lines(codes: Iterable[FunctionCode], width: int) -> Iterator[str]:
         yield f"{machine} ({backend})"
         for code in functions:
             yield f"  {code.name}"
-            if code.scalar:
-                yield from wrapped(
-                    "    NO GPU: " if backends.KINDS[backend].opencl else "    SCALAR: ", code.scalar, width
-                )
-            elif code.fills_table:
-                yield "    fills the table of 256 numbers, in preparation"
-            elif not code.launches:
-                kinds = ", ".join(f"{count} {kind}" for kind, count in code.instructions.items())
-                yield from wrapped("    vector instructions in loops: ", kinds or "none", width)
-            for launch in code.launches:
-                yield from wrapped("    kernel ", launch.kernel, width)
-                yield from wrapped("      groups:  ", " x ".join(launch.groups), width)
-                yield from wrapped("      threads: ", " x ".join(launch.threads) + " in each group", width)
-                if launch.shared_bytes != "0":
-                    yield from wrapped("      shared:  ", f"{launch.shared_bytes} bytes in each group", width)
-                yield f"      {'vectors: ' + ', '.join(launch.vectors) if launch.vectors else 'scalar in each thread'}"
+            kinds = ", ".join(f"{count} {kind}" for kind, count in code.instructions.items())
+            if code.why:
+                yield from wrapped("    none: ", code.why, width)
+            elif kinds:
+                yield from wrapped("    vector instructions in loops: ", kinds, width)
 
 
 def _graph(options: InspectArguments) -> None:
-    """Print the ops and tensors of a config, of a context binary, or of an ONNX model, where custom ops are marked."""
+    """Print the ops and tensors of a config, or of an ONNX model, where custom ops are marked."""
     view = _view(options)
     if options.as_json:
         mermaid = {"mermaid": "\n".join(view.mermaid())} if options.mermaid else {}
@@ -239,22 +223,15 @@ def _graph(options: InspectArguments) -> None:
 
 
 def _view(options: InspectArguments) -> GraphView:
-    from udogen.inspect.context import is_context_binary
-    from udogen.inspect.graph import config_view, context_view
+    from udogen.configs.load import load
+    from udogen.inspect.graph import config_view
 
     path = options.path
-    with reading(path, hint="give a config, a context binary or an ONNX model"), open_plain(path) as file:
+    with reading(path, hint="give a config or an ONNX model"), open_plain(path) as file:
         start = file.read(64)
     if source := source_of(start, path.suffix):
         view: GraphView = source.view(path)
         return view
-    if is_context_binary(path):
-        from udogen.runtime.contexts.binaries import StoredContext
-
-        with StoredContext(path, use_json=False, check_manifest=False) as stored:
-            return context_view(stored.info, path.name)
-    from udogen.configs.load import load
-
     packages, findings = load([path])
     output.print_problems(() if output.json_requested() else findings.warnings)
     return config_view(packages, path.name)

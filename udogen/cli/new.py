@@ -37,10 +37,6 @@ class NewOptions:
         "--from-package", metavar="DIR",
         help="A package of Qualcomm's generators, or handwritten in their style; DIR is not changed.",
     )  # fmt: skip
-    contexts: Path | None = option(
-        "--from-contexts", metavar="DIR",
-        help="A folder of context binaries: describe their model in DIR/model.toml, or in NAME.",
-    )  # fmt: skip
     kernel: str | None = option(
         "--kernel", type=Choice(["cpp", "python"]),
         help="The language of the kernels (default: cpp).  Python needs the extra `kernels`.",
@@ -72,12 +68,7 @@ class NewOptions:
     @property
     def sources(self) -> dict[str, Path | None]:
         """The options that name the source of a project."""
-        return {
-            **self.models,
-            "--from-config": self.config,
-            "--from-package": self.package_folder,
-            "--from-contexts": self.contexts,
-        }
+        return {**self.models, "--from-config": self.config, "--from-package": self.package_folder}
 
 
 @verb("new", NewOptions)
@@ -90,9 +81,7 @@ def command(options: NewOptions) -> None:
     from flags, a model, a config or an old package.  Existing files are never overwritten.
     """
     _check(options)
-    if options.contexts is not None:
-        _from_contexts(options, options.contexts)
-    elif options.package_folder is not None:
+    if options.package_folder is not None:
         _adopt(options.package_folder, options.folder, to_qhpi=options.port == "qhpi", as_json=options.as_json)
     else:
         _make(options)
@@ -135,21 +124,9 @@ def _check(options: NewOptions) -> None:
     for name in (each for each in fits if each in asked and source not in fits[each]):
         what = f"means nothing with {source}" if source else f"is for {' and '.join(fits[name])}"
         raise UsageError(f"{name} {what}", hint="leave it out")
-    if options.folder is None and source != "--from-contexts":
+    if options.folder is None:
         hint = " ".join(["udogen new NAME", *([f"{source} {options.sources[source]}"] if source else [])])
         raise UsageError("the project has no name", hint=hint)
-
-
-def _from_contexts(options: NewOptions, folder: Path) -> None:
-    from udogen.runtime.models.description import first_description
-
-    file, found = first_description(folder, options.folder)
-    if options.as_json:
-        files = [{"path": str(file), "action": "written"}]
-        output.print_json({"ok": True, "files": files, "links": found.links, "state": found.state})
-        return
-    output.print_result(f"{file}: written")
-    output.print_next(f"`udogen run steps {shlex.quote(str(file))} --dry-run` shows how its contexts belong together")
 
 
 def _make(options: NewOptions) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 import sys
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -31,12 +31,11 @@ from udogen.errors import UdogenError, UsageError, VerificationFailed
 
 if TYPE_CHECKING:
     from udogen.runtime.contexts.commands import ContextsOpened
-    from udogen.runtime.models.commands import Divergence, StepsRan
+    from udogen.runtime.models.commands import ComparedTensor, StepsRan
     from udogen.runtime.models.description import ModelDescription
 
 
 _WORKER = "udogen.runtime.models.worker"
-_PRINTED = ("picture", "table", "memory", "plan")  # parts of a model's report that are for people, or in a file
 
 
 @dataclass(frozen=True)
@@ -84,8 +83,8 @@ def command(options: RunStepsOptions) -> int:
 
     Execute steps of a model that consists of context binaries.
 
-    Each context reads the outputs of the one before it, and state stays on the device from step to step.  `udogen new
-    --from-contexts DIR` writes model.toml with links, state, packages and sessions; without one they are proposed.
+    Each context reads the outputs of the one before it, and state stays on the device from step to step; model.toml
+    names the links, state, packages and sessions.  Without one, tensors of equal names are linked.
     The exit code is 6 if a tensor differs from --against.
     """
     from udogen.runtime.contexts.report import write_trace
@@ -137,7 +136,7 @@ def _run(options: RunStepsOptions) -> tuple[StepsRan, ContextsOpened]:
             output.warn(text)
         command = RunSteps(
             description=description,
-            steps=options.steps or (0 if options.against else 1),
+            steps=options.steps or 0,
             feeds=dict(pairs(options.feeds, "--feed")),
             output_dir=options.output_dir,
             dry_run=options.dry_run,
@@ -163,19 +162,29 @@ def _description(options: RunStepsOptions) -> ModelDescription:
     return describe(options.path).changed({key: value for key, value in changes.items() if value})
 
 
-def _difference(first: Divergence | None) -> VerificationFailed | None:
+def _difference(first: ComparedTensor | None) -> VerificationFailed | None:
     """The error for a model with a tensor that differs; None if none does."""
     if first is None:
         return None
     return VerificationFailed(
         f"`{first.tensor}` is the first tensor that differs, in step {first.step}, by {first.apart:.3g} {first.unit}",
-        hint="--tolerance X allows more; `until` in model.toml ends a step with an earlier context",
+        hint="--tolerance X allows more",
     )
 
 
 def _as_json(ran: StepsRan, runtime: ContextsOpened) -> dict[str, Any]:
-    found = {name: value for name, value in asdict(replace(ran, plan=None)).items() if name not in _PRINTED}
-    return {**found, "runtime": asdict(runtime)}
+    wiring, sessions = ran.wiring, ran.sessions
+    found = {name: value for name, value in asdict(ran).items() if name not in ("wiring", "plan")}
+    return {
+        **found,
+        "links": wiring.links,
+        "state": wiring.state,
+        "sessions": sessions.as_json(),
+        "memory": ran.memory.as_json() if ran.memory else [],
+        "copied": ran.copied._asdict() if ran.copied else None,
+        "first": asdict(ran.first) if ran.first else None,
+        "runtime": asdict(runtime),
+    }
 
 
 def _print(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +11,11 @@ from udogen.backends import by_number
 from udogen.errors import UdogenError
 from udogen.findings import ConfigError, Finding, line_of, wrapped
 from udogen.inspect.inspection import NARROWEST
-from udogen.qnn import heads, quantization, socs
+from udogen.qnn import heads, socs
 from udogen.qnn.system import BinaryInfo, GraphInfo, TensorInfo
 from udogen.runtime.contexts import binaries, context_json, manifest
 from udogen.runtime.contexts.binaries import StoredContext, json_of
 from udogen.runtime.contexts.context_json import ContextJson, Difference, compare, describe_quantization, too_small
-from udogen.runtime.contexts.json_values import write_quantization
 from udogen.runtime.contexts.manifest import ManifestCheck
 from udogen.tables import columns, many
 
@@ -200,18 +199,13 @@ def _amount(value: int | bool) -> str:
 
 
 def as_json(inspected: InspectedContext) -> dict[str, Any]:
-    """Everything, as plain data."""
-    info = inspected.info
-    names = ("backend_id", "build_id", "api_version", "backend_version", "version", "blob_version", "blob_size")
+    """Everything, as plain data; the contents are in the form of qnn-context-binary-utility."""
     return {
         "path": str(inspected.path),
         "kind": "context",
         "size": inspected.size,
         "emulator": inspected.emulator,
-        **{name: getattr(info, name) for name in (*names, "arch", "soc_model", "soc")},
-        "devices": [device._asdict() for device in info.devices],
-        "graphs": [_graph_json(graph) for graph in info.graphs],
-        "context_tensors": [_tensor_json(tensor) for tensor in info.context_tensors],
+        **context_json.info_fields(inspected.info),
         "manifest": {
             "state": inspected.verdict.state,
             "message": inspected.verdict.message,
@@ -224,19 +218,3 @@ def as_json(inspected: InspectedContext) -> dict[str, Any]:
         "warnings": [finding.as_json() for finding in inspected.warnings],
         "faults": [fault.as_json() for fault in inspected.faults],
     }
-
-
-def _graph_json(graph: GraphInfo) -> dict[str, Any]:
-    sides = {"inputs": graph.inputs, "outputs": graph.outputs, "updateable": graph.updateable}
-    tensors = {side: [_tensor_json(tensor) for tensor in rows] for side, rows in sides.items()}
-    return {"name": graph.name, "htp": graph.htp._asdict() if graph.htp else None, **tensors}
-
-
-def _tensor_json(tensor: TensorInfo) -> dict[str, Any]:
-    quant = {"encoding": quantization.name_of(tensor.quant)} if tensor.quant else None
-    if quant is not None:
-        for value in write_quantization(tensor.quant).values():
-            quant.update(value if isinstance(value, dict) else {})
-    size = None if tensor.dtype.startswith("0x") else tensor.nbytes
-    plain = {key: value for key, value in asdict(tensor).items() if key != "quant"}
-    return {**plain, "nbytes": size, "quantization": quant}

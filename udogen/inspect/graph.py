@@ -5,11 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 
-from udogen.backends import by_number
 from udogen.opdef import values
 from udogen.opdef.model import Op, OpPackage, Tensor
-from udogen.qnn.system import BinaryInfo, GraphInfo, TensorInfo
-from udogen.runtime.contexts.context_json import describe_quantization
 from udogen.tables import many, shape_text
 
 _PLAIN = frozenset(" .,:;=()/-[]|+*_?")  # beside letters and digits; all else is a numbered entity in Mermaid text
@@ -146,33 +143,3 @@ def _facts(tensor: Tensor, op: Op, package: OpPackage) -> tuple[str, ...]:
     rank = str(tensor.rank) + (f" {tensor.layout}" if tensor.layout else "")
     shown = types if tensor.backend_specific and types else [_types(tensor)]
     return *shown, ", ".join([rank, *(word for word, holds in flags.items() if holds)])
-
-
-def context_view(info: BinaryInfo, name: str) -> GraphView:
-    """The graphs of a context binary with their inputs and outputs."""
-    known = by_number(info.backend_id)
-    backend = known.id.upper() if known else f"BACKEND {info.backend_id}"
-    made_by = info.build_id or "an unknown SDK"
-    description = f"Context binary for {backend}, {many(len(info.graphs), 'graph')}; made by {made_by}."
-    facts = {"kind": "context", "backend": backend, "graphs": [graph.name for graph in info.graphs]}
-    return GraphView(name, description, tuple(_graph_section(graph, backend) for graph in info.graphs), facts)
-
-
-def _graph_section(graph: GraphInfo, backend: str) -> Section:
-    rows = [graph.name, f"graph of {backend}"]
-    if graph.htp is not None:
-        sizes = {"VTCM": graph.htp.vtcm, "spill/fill": graph.htp.spill_fill, "constants": graph.htp.constants}
-        rows += [f"{label}: {size:,} bytes" for label, size in sizes.items() if size]
-    kinds = {"input": graph.inputs, "static": graph.updateable, "output": graph.outputs}
-    nodes = [_graph_tensor(tensor, kind) for kind, tensors in kinds.items() for tensor in tensors]
-    edges = [Edge("graph", node.id) if node.kind == "output" else Edge(node.id, "graph") for node in nodes]
-    return Section(f"graph {graph.name}", (ShownNode("graph", "op", tuple(rows)), *nodes), tuple(edges))
-
-
-def _graph_tensor(tensor: TensorInfo, kind: str) -> ShownNode:
-    sizes = zip(tensor.shape, tensor.dims, strict=True)
-    shape = shape_or_word([f"{most}?" if size is None else size for most, size in sizes])  # 4?: may change
-    word = "updateable" if kind == "static" else kind
-    quant = describe_quantization(tensor.quant) if tensor.quant else ""
-    lines = (tensor.name, f"{word}: {tensor.dtype} {shape}", quant)
-    return ShownNode(f"{kind} {tensor.id}", kind, tuple(filter(None, lines)))

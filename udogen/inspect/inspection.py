@@ -8,7 +8,7 @@ import shlex
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from udogen.build import elf, tools
 from udogen.build.dwarf import demangled
@@ -21,11 +21,8 @@ from udogen.inspect.rules import LIVE, NO_REFERENCE, STATIC, UDO, LibraryEvidenc
 from udogen.inspect.symbols import NO_RUNTIME, ComparedRuntime, find_compared, resolve
 from udogen.qnn.udo import Registration
 from udogen.runtime.built import outdated
-from udogen.runtime.failures import OlderRecords, OpCrashed, OpTimedOut
 from udogen.runtime.op.session import OpSession
-from udogen.runtime.package_queries import read_records
 from udogen.runtime.snpe.registration import read_registration
-from udogen.runtime.worker.loaded_package import STUB_MACHINE
 from udogen.tables import many
 
 _SECONDS = 30.0  # for registering a package
@@ -86,7 +83,7 @@ def inspect(
     errors = {finding.kind for finding in findings if finding.is_error}
     loadable = options.register and evidence.native and not errors - {NO_REFERENCE}
     if facts.is_package and loadable and not errors:
-        evidence = _record(_register(evidence, backend))
+        evidence = _register(evidence, backend)
         findings += run(LIVE, evidence)
     if facts.is_registration:
         evidence = _read(evidence) if loadable else evidence
@@ -102,7 +99,7 @@ def _static_evidence(facts: LibraryFacts, runtime: ComparedRuntime, folder: Pack
     return LibraryEvidence(
         facts=facts,
         runtime=runtime,
-        resolution=resolve(library, runtime if fits else NO_RUNTIME, native=native),
+        resolution=resolve(library, runtime if fits and not native else NO_RUNTIME),
         native=native,
         folder=folder,
         provider=folder.provider if folder else next(iter(facts.providers), ""),
@@ -127,20 +124,6 @@ def _read(evidence: LibraryEvidence) -> LibraryEvidence:
         return replace(evidence, failure=fault)
 
 
-def _record(evidence: LibraryEvidence) -> LibraryEvidence:
-    """Read the kernel records, which may explain why the runtime refused or crashed."""
-    crashed = isinstance(evidence.failure, (OpCrashed, OpTimedOut))
-    if evidence.facts.kind.id != "qhpi" or evidence.facts.elf.machine != STUB_MACHINE:
-        return evidence
-    undefined = [symbol.name for symbol in evidence.facts.elf.imports if symbol.name.startswith("qhpi_")]
-    try:
-        return replace(evidence, records=read_records(evidence.path, undefined, timeout=_SECONDS))
-    except RunFailed as fault:
-        if crashed and not isinstance(fault, OlderRecords):  # a repetition of the same crash
-            return evidence
-        return replace(evidence, records_failure=fault)
-
-
 # --- folders ---------------------------------------------------------------------------------------------------------
 
 
@@ -148,22 +131,13 @@ _LEFT_OUT = {"obj", ".udogen", ".git", ".venv"}
 _MOST = 200  # libraries below a folder: more is not a folder of op packages
 
 
-class UnbuiltTarget(NamedTuple):
-    """A target whose library was not built."""
-
-    target: str
-    library: str
-    command: str
-
-
 @dataclass(frozen=True)
 class InspectedPackage:
-    """A generated package: its built libraries, and the targets that are not built."""
+    """A generated package and its built libraries."""
 
     folder: PackageLibrary
     built: tuple[InspectedLibrary, ...]
-    not_built: tuple[UnbuiltTarget, ...]
-    notes: tuple[str, ...]
+    notes: tuple[str, ...]  # sources that changed since
 
 
 @dataclass(frozen=True)
@@ -229,26 +203,9 @@ def _packages(path: Path) -> list[PackageLibrary]:
 
 
 def _package(folder: PackageLibrary, one: Callable[[Path, PackageLibrary, str], InspectedLibrary]) -> InspectedPackage:
-    built: list[InspectedLibrary] = []
-    missing: list[UnbuiltTarget] = []
-    for row in folder.rows:
-        there = [library for library in folder.artifacts(row) if library.exists()]
-        built += [one(library, folder, row.id) for library in there]
-        if not there:
-            command = f"udogen build {row.id} -C {shlex.quote(str(folder.path))}"
-            missing.append(UnbuiltTarget(row.id, str(folder.artifacts(row)[0]), command))
-    return InspectedPackage(folder, tuple(built), tuple(missing), tuple(_notes(folder, built)))
-
-
-def _notes(folder: PackageLibrary, built: Sequence[InspectedLibrary]) -> list[str]:
-    notes = []
-    usual = (folder.name, folder.name + folder.backend.capitalize())
-    if folder.path.resolve().name not in usual:
-        notes.append(
-            f"the folder is called {folder.path.resolve().name}, the package {folder.name}: nodes and clients must "
-            f"use {folder.name}"
-        )
-    return notes + [text for library in built if (text := outdated(library.path, folder))]
+    there = [(library, row.id) for row in folder.rows for library in folder.artifacts(row) if library.exists()]
+    notes = tuple(text for library, _ in there if (text := outdated(library, folder)))
+    return InspectedPackage(folder, tuple(one(library, folder, target) for library, target in there), notes)
 
 
 def _others(path: Path, packages: Sequence[PackageLibrary]) -> list[Path]:
@@ -298,8 +255,8 @@ def _package_lines(inspected: InspectedPackage, width: int) -> Iterator[str]:
     yield f"{folder.path}: {folder.backend} package {folder.name}, {many(len(folder.ops), 'op')}"
     for note in inspected.notes:
         yield from wrapped("  ! ", note, width)
-    for unbuilt in inspected.not_built:
-        yield f"  - {unbuilt.target} is not built: {unbuilt.command}"
+    if not inspected.built:
+        yield f"  none of its libraries is built: udogen build -C {shlex.quote(str(folder.path))}"
     yield ""
     for built in inspected.built:
         yield from _library_lines(built, width)
@@ -318,7 +275,6 @@ def _library_lines(inspected: InspectedLibrary, width: int) -> Iterator[str]:
     if inspected.evidence is not None:
         for label, text in _facts(inspected.evidence):
             yield from wrapped(f"  {label:<{_LABEL}}", text, width)
-        yield from _kernels(inspected.evidence, width)
     yield ""
 
 
@@ -332,7 +288,7 @@ def _facts(evidence: LibraryEvidence) -> Iterator[tuple[str, str]]:
     else:
         yield "is", facts.kind.words
     if library.needed:
-        absent = evidence.resolution.absent if evidence.native or evidence.resolution.seen else ()
+        absent = evidence.resolution.absent if evidence.resolution.seen else ()
         yield "needs", ", ".join(f"{name} (not found)" if name in absent else name for name in library.needed)
     if facts.is_package:
         yield "symbols", _symbols(evidence)
@@ -357,26 +313,17 @@ def _loaded_facts(evidence: LibraryEvidence) -> Iterator[tuple[str, str]]:
 def _symbols(evidence: LibraryEvidence) -> str:
     resolution = evidence.resolution
     undefined = f"{resolution.undefined} undefined"
+    if evidence.native:
+        return f"{undefined}, found when it was loaded" if evidence.registered else undefined
     if not resolution.seen:
         return f"{undefined}, not compared with a runtime"
     missing = f"{len(resolution.missing)} missing" if resolution.missing else "none missing"
-    where = f" in {evidence.runtime.title}" if evidence.runtime.libraries else ""
+    where = f" in {evidence.runtime.title}"
     if not resolution.assumed:
         return f"{undefined}, {missing}{where}"
     names = [demangled(name) for name in resolution.assumed[:_ASSUMED]]
     names += ["…"] if len(resolution.assumed) > _ASSUMED else []
     return f"{undefined}, {missing}{where}, {len(resolution.assumed)} assumed ({', '.join(names)})"
-
-
-def _kernels(evidence: LibraryEvidence, width: int) -> Iterator[str]:
-    if evidence.records is None:
-        return
-    yield "  kernels"
-    for op in evidence.records.ops:
-        resources = dict.fromkeys(name for kernel in op["kernels"] for name in kernel["resources"])
-        extra = ", ".join([*op["hooks"], *resources])
-        title = f"{op['name']}: {many(len(op['kernels']), 'record')}"
-        yield from wrapped("    ", f"{title}; {extra}" if extra else title, width)
 
 
 def as_json(inspection: Inspection) -> dict[str, Any]:
@@ -389,7 +336,6 @@ def as_json(inspection: Inspection) -> dict[str, Any]:
                 "backend": package.folder.backend,
                 "ops": list(package.folder.ops),
                 "notes": list(package.notes),
-                "not_built": [row._asdict() for row in package.not_built],
                 "libraries": [_library_json(row) for row in package.built],
             }
             for package in inspection.packages
@@ -450,7 +396,6 @@ def _case_json(evidence: LibraryEvidence) -> dict[str, Any]:
             "assumed": list(resolution.assumed),
         },
         "registered": registered,
-        "kernels": list(evidence.records.ops) if evidence.records else None,
         **(_registration_json(evidence.registration) if evidence.registration else {}),
     }
 

@@ -5,11 +5,9 @@ A new rule is a function and its row in STATIC; in LIVE if the library must have
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from udogen import backends
 from udogen.backends.backend import PROVIDER
@@ -23,9 +21,7 @@ from udogen.inspect.kinds import LibraryFacts
 from udogen.inspect.symbols import ComparedRuntime, Resolution
 from udogen.qnn import udo
 from udogen.qnn.udo import Registration
-from udogen.runtime.failures import OlderRecords
 from udogen.runtime.op.calls import OpPackageInfo, RuntimeInfo
-from udogen.runtime.package_queries import RecordsRead
 from udogen.runtime.snpe import host as udo_host
 from udogen.tables import many
 
@@ -65,8 +61,6 @@ class LibraryEvidence:
     provider: str = ""
     registered: tuple[OpPackageInfo, RuntimeInfo] | None = None
     failure: RunFailed | None = None  # of registering
-    records: RecordsRead | None = None
-    records_failure: RunFailed | None = None
     registration: Registration | None = None  # the contents of a registration library of SNPE
 
     @property
@@ -176,27 +170,10 @@ def _backend(evidence: LibraryEvidence) -> Iterator[Finding]:
 
 
 def _needed(evidence: LibraryEvidence) -> Iterator[Finding]:
-    if not evidence.resolution.seen and not evidence.native:
-        return  # nothing is known about the device
-    for name in evidence.resolution.absent:
-        if evidence.native:
-            text = f"it needs {name}, which the loader does not find"
-            remedy = "install it, or put it beside the library and link with -Wl,-rpath,'$ORIGIN'"
-        else:
-            where = "ADSP_LIBRARY_PATH" if evidence.facts.elf.machine == "hexagon" else "LD_LIBRARY_PATH"
-            text = f"it needs {name}, which the runtime does not need itself"
-            remedy = f"link without it; or push it to {where} on the device, and give it with a further --against"
-        yield _stops("needed", text, remedy)
-
-
-def _old(evidence: LibraryEvidence) -> Iterator[Finding]:
-    for each in evidence.resolution.old:
-        own = Path(each.by).name == evidence.path.name
-        yield _stops(
-            "old",
-            f"{'it' if own else each.by} needs {each.version}, which {each.library} here does not have",
-            "build it on an older system or with the open toolchain (zig), or run it on a newer system",
-        )
+    for name in evidence.resolution.absent if evidence.resolution.seen else ():
+        where = "ADSP_LIBRARY_PATH" if evidence.facts.elf.machine == "hexagon" else "LD_LIBRARY_PATH"
+        remedy = f"link without it; or push it to {where} on the device, and give it with a further --against"
+        yield _stops("needed", f"it needs {name}, which the runtime does not need itself", remedy)
 
 
 def _symbols(evidence: LibraryEvidence) -> Iterator[Finding]:
@@ -206,11 +183,10 @@ def _symbols(evidence: LibraryEvidence) -> Iterator[Finding]:
     if missing:
         shown = ", ".join(demangled(name) for name in missing[:SHOWN])
         more = f" and {len(missing) - SHOWN} more" if len(missing) > SHOWN else ""
-        where = evidence.runtime.title if evidence.runtime.libraries else "what it is linked with"
         yield _stops(
             "symbols",
-            f"{many(len(missing), 'undefined symbol')} found neither in {where} nor "
-            f"{'in what it needs' if evidence.native else 'among those that it uses'}: {shown}{more}",
+            f"{many(len(missing), 'undefined symbol')} found neither in {evidence.runtime.title} nor among those that "
+            f"it uses: {shown}{more}",
             _remedy_of(evidence, missing),
         )
 
@@ -220,8 +196,6 @@ def _remedy_of(evidence: LibraryEvidence, missing: tuple[str, ...]) -> str:
         return "use a runtime of a newer SDK, or do without these functions"
     if any("4hnnx" in name for name in missing):
         return "build it with the headers of the runtime's own SDK release"
-    if evidence.native:
-        return "link the library that has them (-l…), or define them"
     if evidence.resolution.wrapped:
         wrap = " ".join(f"-Wl,--wrap={name}" for name in evidence.resolution.wrapped)
         return f"the device has __wrap_{evidence.resolution.wrapped[0]}: link with {wrap}"
@@ -263,7 +237,7 @@ def _reference(evidence: LibraryEvidence) -> Iterator[Finding]:
 
 
 STATIC: tuple[VerdictRule, ...] = (
-    _kind, _machine, _backend, _provider, _init, _release, _needed, _old, _symbols, _reference,
+    _kind, _machine, _backend, _provider, _init, _release, _needed, _symbols, _reference,
 )  # fmt: skip
 
 
@@ -271,11 +245,7 @@ STATIC: tuple[VerdictRule, ...] = (
 
 
 def _registering(evidence: LibraryEvidence) -> Iterator[Finding]:
-    if isinstance(evidence.records_failure, OlderRecords):  # the cause of all other failures
-        fault, seen = evidence.records_failure, evidence.failure
-        details = (*fault.details, *((seen.message, *seen.details) if seen else ()))
-        yield _stops("records", fault.message, fault.hint, details)
-    elif evidence.failure is not None:
+    if evidence.failure is not None:
         yield _stops("registering", *_texts(evidence.failure))
 
 
@@ -297,38 +267,7 @@ def _names(evidence: LibraryEvidence) -> Iterator[Finding]:
         )
 
 
-def _recorded(evidence: LibraryEvidence) -> Iterator[Finding]:
-    """Kernel records of QHPI that a runtime cannot accept."""
-    if evidence.records_failure is not None and not isinstance(evidence.records_failure, OlderRecords):
-        fault = evidence.records_failure
-        yield _warns("records", *_texts(fault))
-    if evidence.records is None:
-        return
-    if not evidence.records.package:
-        yield _warns("records", "qhpi_init registers nothing", "call qhpi_register_ops_v1 in it")
-        return
-    package = evidence.records.package
-    if evidence.records.returned != package:
-        text = f"qhpi_init returns {evidence.records.returned or 'nothing'}, and registers the ops of {package}"
-        yield _warns("records", text, f"return {package}")
-    for names, what, remedy in _faulty_records(package, evidence.records.ops):
-        if names:
-            yield _warns("records", f"it has {what}: {', '.join(sorted(set(names))[:SHOWN])}", remedy)
-
-
-def _faulty_records(package: str, ops: Sequence[Mapping[str, Any]]) -> Iterator[tuple[list[str], str, str]]:
-    """(names, problem, remedy); names is empty if there is no such problem."""
-    foreign = [op["name"] for op in ops if not op["name"].startswith(f"{package}::")]
-    yield foreign, f"ops whose names do not begin with {package}::", f"call them {package}::<Op>"
-    yield [op["name"] for op in ops if not op["kernels"]], "ops without a kernel", "add a kernel record"
-    reserved = [op["name"] for op in ops if op["reserved"] or any(kernel["reserved"] for kernel in op["kernels"])]
-    yield reserved, "records whose reserved pointers are not NULL", "set every record to {} first"
-    functions = Counter(kernel["function"] for op in ops for kernel in op["kernels"])
-    twice = [name for name, count in functions.items() if count > 1]
-    yield twice, "kernel names that are used twice, which SDK 2.49 and later refuse", "give each record its own name"
-
-
-LIVE: tuple[VerdictRule, ...] = (_registering, _names, _recorded)
+LIVE: tuple[VerdictRule, ...] = (_registering, _names)
 
 
 # --- rules for registration libraries of SNPE ------------------------------------------------------------------------

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import platform
 import re
-import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
-from typing import NamedTuple
 
-from udogen import backends, process
+from udogen import backends
 from udogen.backends import architectures
 from udogen.build import elf, tools
-from udogen.build.elf import Elf, Symbol
+from udogen.build.elf import Elf
 from udogen.errors import ToolMissing, UsageError
 from udogen.inspect.kinds import LibraryFacts
 from udogen.runtime.library import find_runtime
@@ -68,10 +65,8 @@ def find_compared(
         return _compared(libraries, "given")
     if facts.elf.machine == platform.machine() and facts.elf.bits == 64:
         return _native_runtime(facts.elf, backend, env)
-    if found := _in_sdk(facts.elf, backend, env):
-        return _compared([elf.read(path) for path in found], "QNN_SDK_ROOT")
     names = ", ".join(_names(facts.elf, backend)) or "runtime"
-    return ComparedRuntime((), "", hint=f"give the {names} of the device with --against, or set QNN_SDK_ROOT")
+    return ComparedRuntime((), "", hint=f"give the {names} of the device with --against")
 
 
 def _native_runtime(library: Elf, backend: str, env: tools.Environment) -> ComparedRuntime:
@@ -126,76 +121,6 @@ def _read(path: Path) -> Elf:
         ) from fault
 
 
-def _in_sdk(library: Elf, backend: str, env: tools.Environment) -> list[Path]:
-    root = Path(env.qnn_sdk_root or "/nowhere") / "lib"
-    if library.machine == "hexagon":
-        folders = [root / f"hexagon-{library.arch}" / "unsigned", root / f"hexagon-{library.arch}"]
-    else:
-        android = "libc.so" in library.needed
-        folders = sorted(root.glob(f"{library.machine}-android*" if android else f"{library.machine}-*linux*"))
-    for folder in folders:
-        there = [folder / name for name in _names(library, backend) if (folder / name).is_file()]
-        if there:
-            return there
-    return []
-
-
-# --- the dynamic loader of this machine: `ld.so --list` runs no code of a library ------------------------------------
-
-
-_FOUND = re.compile(r"^\s*(?P<name>\S+) => (?P<path>/.*) \(0x[0-9a-f]+\)$")
-_ABSENT = re.compile(r"^\s*(?P<name>\S+) => not found$")
-_VERSION = re.compile(r"(?P<library>\S+): version `(?P<version>[^']+)' not found \(required by (?P<by>[^)]+)\)")
-_LOADER_ITSELF = re.compile(r"^\s*(?P<path>/\S+) \(0x[0-9a-f]+\)$")
-
-
-class OlderLibrary(NamedTuple):
-    """A library that exists, but is older than required."""
-
-    library: str
-    version: str  # GLIBC_2.38
-    by: str
-
-
-class LoadedLibraries(NamedTuple):
-    """The libraries that the loader would load with a library."""
-
-    found: Mapping[str, Path]  # by the requested name, direct or not
-    absent: tuple[str, ...]
-    old: tuple[OlderLibrary, ...]
-
-
-def _loaded_with(library: Path) -> LoadedLibraries | None:
-    """The libraries that the loader would load; None if this system has no loader."""
-    loader = _loader()
-    if not loader:
-        return None
-    done = process.run([loader, "--list", str(library.resolve())], timeout=30, env={"LC_ALL": "C"})
-    found: dict[str, Path] = {}
-    absent: list[str] = []
-    old: list[OlderLibrary] = []
-    for line in (done.stdout + done.stderr).splitlines():
-        if match := _FOUND.match(line):
-            found[match["name"]] = Path(match["path"])
-        elif match := _ABSENT.match(line):
-            absent.append(match["name"])
-        elif match := _VERSION.search(line):
-            old.append(OlderLibrary(match["library"], match["version"], match["by"]))
-        elif match := _LOADER_ITSELF.match(line):
-            found[Path(match["path"]).name] = Path(match["path"])
-    return LoadedLibraries(found, tuple(dict.fromkeys(absent)), tuple(dict.fromkeys(old)))
-
-
-@cache
-def _loader() -> str:
-    """The loader of this Python process, which also loads op packages."""
-    try:
-        named = elf.read(Path(sys.executable).resolve()).interpreter
-    except elf.NotElf:
-        return ""
-    return named if Path(named).is_file() else ""
-
-
 # --- symbols ---------------------------------------------------------------------------------------------------------
 
 
@@ -217,9 +142,8 @@ class Resolution:
     needed: Mapping[str, str]  # the path of each library, or the evidence for it; empty if it was not found
     missing: tuple[str, ...]
     assumed: tuple[str, ...]  # not found, but expected on the device
-    old: tuple[OlderLibrary, ...] = ()
     wrapped: tuple[str, ...] = ()  # missing, but available as __wrap_...: a DSP has malloc only under that name
-    seen: bool = True  # false without libraries to search
+    seen: bool = True  # false without libraries to search, and on this machine, where the loader finds them
 
     @property
     def absent(self) -> tuple[str, ...]:
@@ -227,47 +151,9 @@ class Resolution:
         return tuple(name for name, path in self.needed.items() if not path)
 
 
-def resolve(library: Elf, runtime: ComparedRuntime, *, native: bool) -> Resolution:
-    """Find every undefined symbol of a library."""
+def resolve(library: Elf, runtime: ComparedRuntime) -> Resolution:
+    """Find every undefined symbol of a library: those that the runtime exports, or imports and therefore finds."""
     wanted = [symbol for symbol in library.imports if not symbol.weak]
-    return (_native if native else _foreign)(library, wanted, runtime)
-
-
-def _native(library: Elf, wanted: list[Symbol], runtime: ComparedRuntime) -> Resolution:
-    loaded = _loaded_with(library.path)
-    if loaded is None:
-        return _foreign(library, wanted, runtime)
-    libraries = {other.soname or other.path.name: other for other in runtime.libraries}
-    exports = {name for other in libraries.values() for name in other.exports}
-    for other in libraries.values():  # loaded globally, with all its dependencies
-        beside = _loaded_with(other.path)
-        exports |= _exports_of(beside.found.values()) if beside else set()
-    exports |= _exports_of(loaded.found.values())
-    needed = dict.fromkeys((*library.needed, *loaded.absent), "")
-    for name in library.needed:
-        needed[name] = str(libraries[name].path if name in libraries else loaded.found.get(name, ""))
-    missing = tuple(symbol.name for symbol in wanted if symbol.name not in exports)
-    seen = bool(libraries) or not missing
-    return Resolution(len(wanted), needed, missing, (), loaded.old, seen=seen)
-
-
-def _exports_of(paths: Iterable[object]) -> set[str]:
-    names: set[str] = set()
-    for path in dict.fromkeys(map(str, paths)):
-        names |= _exports(path)
-    return names
-
-
-@cache
-def _exports(path: str) -> frozenset[str]:
-    try:
-        return frozenset(elf.read(Path(path)).exports)
-    except elf.NotElf:
-        return frozenset()
-
-
-def _foreign(library: Elf, wanted: list[Symbol], runtime: ComparedRuntime) -> Resolution:
-    """For another machine: resolve symbols that its runtime exports, or imports and therefore finds."""
     exported = _exports_of_device(library, runtime)
     uses = {symbol.name: symbol.weak for other in runtime.libraries for symbol in other.imports}
     beside = _libraries_of_device(library, runtime)
@@ -282,8 +168,7 @@ def _foreign(library: Elf, wanted: list[Symbol], runtime: ComparedRuntime) -> Re
             missing.append(symbol.name)
     needed = {name: beside.get(name, "") for name in library.needed}
     wrapped = tuple(name for name in missing if f"__wrap_{name}" in uses)
-    seen = bool(runtime.libraries)
-    return Resolution(len(wanted), needed, tuple(missing), tuple(assumed), wrapped=wrapped, seen=seen)
+    return Resolution(len(wanted), needed, tuple(missing), tuple(assumed), wrapped, seen=bool(runtime.libraries))
 
 
 def _exports_of_device(library: Elf, runtime: ComparedRuntime) -> set[str]:

@@ -1,8 +1,7 @@
-"""What a kernel in Python becomes: its functions for each machine, their loops, their vector instructions by kind."""
+"""What a kernel in Python becomes: its functions for each machine, and their vector instructions by kind."""
 
 from __future__ import annotations
 
-import math
 import re
 import tempfile
 from collections import Counter
@@ -14,7 +13,6 @@ from udogen import backends
 from udogen.configs.load import load
 from udogen.errors import UsageError
 from udogen.kernels.objects import PythonKernels, compile_texts
-from udogen.kernels.request import Launch
 
 # Machines of a backend whose code differs: their names -> the names of their library folders.
 _MACHINES: Mapping[str, Mapping[str, str]] = {
@@ -37,27 +35,9 @@ _KINDS = {  # the beginning of names of vector instructions
     "convert": "vcvt|vround|fcvt|[su]cvtf",
     "select and bits": "vmux|vand|vor|vxor|vnot|vblend|vpand|vpor|vpxor|and|orr|orn|eor|bic|bs[lp]|bi[tf]",
 }
-_LOOP = re.compile(r"^\s*(produce|consume|for|let .* = 0\b|allocate)\b.*\{?$")
 _LABEL = re.compile(r"^(\.L\w+):")
 _JUMP = re.compile(r"(\.L\w+)")
 _REPEAT = re.compile(r"loop([01])\((\.L\w+)")
-# The call of udogen's function that records a kernel: its name, its groups, their threads, the bytes that they share.
-_LAUNCH = re.compile(r'halide_opencl_run\(\S+, "(?P<entry>\w+)", (?P<sizes>.*?), \(void \*\)make_struct')
-_TERM = re.compile(r"^ *let (t\d+) = (.*)$", re.M)
-_OPENCL_VECTOR = re.compile(r"\b(?:u?(?:char|short|int|long)|float|half)(?:2|3|4|8|16)\b")
-_OPENCL_LOOP = re.compile(r"^( *)for \(int (\w+) = (.*?); \w+ < (?:0 \+ )?(.*?); .*\)$")
-
-
-@dataclass(frozen=True)
-class GpuLaunch:
-    """An OpenCL kernel that a function launches.  Sizes are expressions of the tensors' lengths."""
-
-    kernel: str
-    groups: tuple[str, ...]  # along each axis
-    threads: tuple[str, ...]  # of a group
-    shared_bytes: str  # of local memory
-    vectors: tuple[str, ...]  # OpenCL types with several elements; none: a thread calculates single numbers
-    text: str
 
 
 @dataclass(frozen=True)
@@ -67,12 +47,8 @@ class FunctionCode:
     name: str
     backend: str
     machine: str
-    types: Mapping[str, str] = field(default_factory=dict)  # of tensors, as named in configs; empty: it is absent
-    fills_table: bool = False  # it is called during preparation, for each 8-bit number
-    scalar: str = ""  # why it has no vectors, or does not run on a GPU
+    why: str = ""  # it has no vector instructions, or does not run on a GPU
     instructions: Mapping[str, int] = field(default_factory=dict)  # vector instructions in loops, by kind
-    loops: tuple[str, ...] = ()
-    launches: tuple[GpuLaunch, ...] = ()
 
 
 def explain(file: Path, configs: Sequence[Path], machines: Sequence[str]) -> list[FunctionCode]:
@@ -104,76 +80,16 @@ def explain(file: Path, configs: Sequence[Path], machines: Sequence[str]) -> lis
 def _of_machine(kernels: PythonKernels, file: Path, machine: str) -> list[FunctionCode]:
     with tempfile.TemporaryDirectory() as made:
         folder = Path(made)
-        report, types = compile_texts(kernels, file, _MACHINES[kernels.backend][machine], folder)
+        report = compile_texts(kernels, file, _MACHINES[kernels.backend][machine], folder)
         if report.not_on_gpu:
-            return [FunctionCode(file.stem, kernels.backend, machine, scalar=report.not_on_gpu)]
-        of_table = {
-            each.name(f"{kernels.package}_{file.stem}") for each in report.variants if set(each.types) == {"u8"}
-        }
+            return [FunctionCode(file.stem, kernels.backend, machine, report.not_on_gpu)]
         codes = []
         for path in sorted(folder.glob("*.s")):
-            statement = path.with_suffix(".stmt").read_text("utf-8", "replace")
-            launches = _launches(statement, [each for each in report.launches if each.function == path.stem])
-            is_gpu = backends.KINDS[kernels.backend].opencl
-            codes.append(
-                FunctionCode(
-                    name=path.stem,
-                    backend=kernels.backend,
-                    machine=machine,
-                    types=types.get(path.stem, {}),
-                    fills_table=report.table and path.stem in of_table,
-                    scalar=report.scalar.get(path.stem, ""),
-                    instructions={} if is_gpu else _instructions(path.read_text("utf-8"), machine),
-                    loops=tuple(_opencl_loops(launches)) if is_gpu else _loops(statement),
-                    launches=launches,
-                )
-            )
+            is_gpu = backends.KINDS[kernels.backend].opencl  # its assembly is that of the host
+            instructions = {} if is_gpu else _instructions(path.read_text("utf-8"), machine)
+            why = report.scalar.get(path.stem, "")
+            codes.append(FunctionCode(path.stem, kernels.backend, machine, why, instructions))
         return codes
-
-
-def _launches(statement: str, launches: Sequence[Launch]) -> tuple[GpuLaunch, ...]:
-    """The kernels of a function, with the sizes from the text of the host's function."""
-    entries = {each.entry: each for each in launches}
-    terms = dict(_TERM.findall(statement))
-    found = []
-    for match in _LAUNCH.finditer(statement):
-        launch = entries[match["entry"]]
-        *sizes, shared = re.split(r", (?![^()]*\))", _readable(match["sizes"], terms))
-        vectors = sorted(set(_OPENCL_VECTOR.findall(launch.text.partition("__kernel")[2].partition(") {")[2])))
-        found.append(
-            GpuLaunch(launch.name, _axes(sizes[:3]), _axes(sizes[3:]), _product(shared), tuple(vectors), launch.text)
-        )
-    return tuple(found)
-
-
-def _product(size: str) -> str:
-    """The number of bytes, if all factors are known."""
-    factors = size.strip("()").split("*")
-    return str(math.prod(map(int, factors))) if all(each.isdigit() for each in factors) else size
-
-
-def _readable(text: str, terms: Mapping[str, str]) -> str:
-    """A line of Halide's text with named terms written out, and with lengths as in kernels."""
-    while (named := re.sub(r"\bt\d+\b", lambda term: terms.get(term[0], term[0]), text)) != text:
-        text = named
-    return re.sub(r"\$\d+|0 \+ ", "", re.sub(r"\.extent\.(\d)", r".extent(\1)", text))
-
-
-def _axes(sizes: list[str]) -> tuple[str, ...]:
-    """The sizes without trailing axes of one element."""
-    while len(sizes) > 1 and sizes[-1] == "1":
-        sizes = sizes[:-1]
-    return tuple(sizes)
-
-
-def _opencl_loops(launches: Sequence[GpuLaunch]) -> Iterator[str]:
-    """The loops of a thread."""
-    for launch in launches:
-        for line in launch.text.splitlines():
-            loop = _OPENCL_LOOP.match(line)
-            if loop:
-                count = re.sub(r"\b_(\w+?)(?:__\d+)?_extent_(\d)\b", r"\1.extent(\2)", loop[4])
-                yield f"{loop[1]}for ({loop[2].strip('_')}, {loop[3]}, {count})"
 
 
 def _instructions(assembly: str, machine: str) -> dict[str, int]:
@@ -238,10 +154,3 @@ _INSTRUCTIONS: Mapping[str, Callable[[str], str]] = {
     "x86_64": _of_x86,
     "aarch64": _of_arm,
 }
-
-
-def _loops(statement: str) -> tuple[str, ...]:
-    """The loops in Halide's text, and what is calculated in them."""
-    terms = dict(_TERM.findall(statement))
-    lines = (line.rstrip(" {") for line in statement.splitlines() if _LOOP.match(line))
-    return tuple(_readable(line, terms) for line in lines)

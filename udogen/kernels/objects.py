@@ -138,31 +138,14 @@ def _no_halide(kernel: Path) -> ToolMissing:
     )
 
 
-def compile_texts(
-    kernels: PythonKernels, path: Path, machine: str, into: Path
-) -> tuple[Report, Mapping[str, Mapping[str, str]]]:
-    """Compile one kernel for one machine into a folder, with the assembly and the loops of each function next to it.
-
-    Returns the report, and the data types of each function's tensors, by function name.
-    """
+def compile_texts(kernels: PythonKernels, path: Path, machine: str, into: Path) -> Report:
+    """Compile one kernel for one machine into a folder, with the assembly of each function next to it."""
     if _halide() is None:
         raise _no_halide(path)
     op = _ops(kernels)[path.stem]
     request = _request(kernels, op, path, machine)
     _compile(replace(request, texts=True), into)
-    report = Report.of_json((into / "report.json").read_text("utf-8"))
-    tensors = {identifier(each.name): each for each in (*op.inputs, *op.params, *op.outputs)}
-    names = {
-        port.name: {_stored(row, kernels.backend): row.name for row in reversed(tensors[port.name].datatypes)}
-        for port in request.tensors
-    }
-    return report, {
-        variant.name(request.prefix): {
-            tensors[port.name].name: names[port.name].get(stored, "")
-            for port, stored in zip(request.tensors, variant.types, strict=True)
-        }
-        for variant in report.variants
-    }
+    return Report.of_json((into / "report.json").read_text("utf-8"))
 
 
 def _ops(kernels: PythonKernels) -> Mapping[str, Op]:

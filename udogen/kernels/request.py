@@ -62,7 +62,7 @@ class Request:
     scalars: Mapping[str, str]  # parameter -> f32 or i32
     machine: TargetMachine
     refused: Mapping[str, str] = field(default_factory=dict)  # what kernels in Python cannot take, and what it is
-    texts: bool = False  # also write the assembly and the loops
+    texts: bool = False  # also write the assembly
     deaths: tuple[str, ...] = ()  # functions at which the compiler crashed, once for each time: vectors get shorter
     defaults: Mapping[str, float] = field(default_factory=dict)  # of scalars, for the calls that check functions
 

@@ -46,7 +46,7 @@ from udogen.kernels.request import (
 from udogen.kernels.twins import FEATURES, TWIN, add_twin, or_why_not, serial_vectors, write_twin
 from udogen.python_files import on_exit, user_code
 
-_TEXTS = {hl.OutputFileType.stmt: "stmt", hl.OutputFileType.assembly: "s"}
+_TEXTS = {hl.OutputFileType.assembly: "s"}
 # What a package library does not have: its own heap and threads.
 _MISSING = {b"halide_malloc": "memory", b"halide_do_par_for": "threads"}
 

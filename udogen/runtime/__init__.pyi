@@ -52,7 +52,6 @@ from udogen.runtime.failures import RegistrationFailed as RegistrationFailed
 from udogen.runtime.hexagon.session import HexagonSession as HexagonSession
 from udogen.runtime.library import find_runtime as find_runtime
 from udogen.runtime.models.description import ModelDescription as ModelDescription
-from udogen.runtime.models.description import write_description as write_description
 from udogen.runtime.op.calls import OpCall as OpCall
 from udogen.runtime.op.calls import ParamArg as ParamArg
 from udogen.runtime.op.calls import TensorArg as TensorArg

@@ -57,12 +57,6 @@ class OpCrashed(RunFailed):
     beside: bool = False  # whether the message names a tensor next to the accessed address
 
 
-class OlderRecords(RunFailed):
-    """A package was built with old headers, whose kernel records current runtimes misread."""
-
-    kind = "older-records"
-
-
 class NotExpressible(RunFailed):
     """A client cannot send such a call; the op is not at fault."""
 

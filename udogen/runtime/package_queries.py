@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from udogen.qnn.udo import RegisteredOp
 from udogen.runtime.failures import Situation
@@ -25,12 +25,18 @@ class ReadRecords:
 
 
 @dataclass(frozen=True)
-class RecordsRead:
-    """The registered kernels."""
+class KernelTypes:
+    """The element types of a kernel's inputs and outputs, as QHPI names them."""
 
-    returned: str  # by qhpi_init
-    package: str  # the first one named; empty if nothing was registered
-    ops: tuple[Any, ...]
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class RecordsRead:
+    """The registered kernels of each op, by PACKAGE::OP."""
+
+    ops: Mapping[str, tuple[KernelTypes, ...]]
 
 
 @dataclass(frozen=True)

@@ -145,9 +145,9 @@ class CaseRunner(Closing):
                 self._twin = self._stack.enter_context(twin)
             here = self._twin._run_once(outcome.case)
             if _kind(here) == _kind(outcome) and self._twin._explainer is not None:
-                here = self._twin._explainer(here, op, loops=_EXECUTIONS)
+                here = self._twin._explainer(here, op)
                 return replace(outcome, findings=(*outcome.findings, *here.findings), smallest=here.smallest)
-        return explainer(outcome, op, loops=self._executions)
+        return explainer(outcome, op)
 
     def _run_once(self, case: Case) -> Outcome:
         return self._run(case, loops=1, measure=False)

@@ -11,7 +11,6 @@ shards.  The rules are those of NNAPI's page on memory pools:
 
 from __future__ import annotations
 
-import itertools
 import os
 import threading
 from collections.abc import Iterator, Sequence
@@ -25,7 +24,6 @@ from udogen.qnn.handles import ION, Closing, run_all
 from udogen.qnn.interface import QnnError
 from udogen.qnn.system import TensorInfo
 from udogen.qnn.tensors import APP_READ, APP_WRITE, byte_size
-from udogen.runtime import arguments
 from udogen.runtime.buffers.buffer import Attachment, Buffer, BufferPart, NoSharedMemory
 from udogen.runtime.buffers.memory import shared_allocator, take_memory
 
@@ -72,93 +70,78 @@ class Role:
 
 # --- type and shape -----------------------------------------------------------------------------------------------
 
+_ONE_KIND = "a buffer has one type, one quantization and one shape for all its roles; use two buffers and copy"
+
 
 def resolve_type(name: str, desc: BufferDesc, roles: Sequence[Role]) -> TensorInfo:
-    """The tensor that fits a description and all roles; all contradictions are reported.
+    """The tensor that fits a description and all roles; raises for the first contradiction.
 
     Without a name it has that of the first role's tensor.  Dimensions that stay open until it is written are dynamic.
     """
-    _check_roles(roles)
+    if not roles:
+        raise _contradiction("it has no role: name the inputs and outputs it will be used as", "give at least one Role")
+    for index, role in enumerate(roles):
+        _check_role(role, roles[:index])
     tensors = [(str(role), role.side[role.tensor]) for role in roles]
-    model, axes = tensors[0][1], list[tuple[int | None, int]]()
-    faults = _differences(desc, tensors)
-    if not faults:
-        axes = [_axis(axis, desc, tensors, faults) for axis in range(len(model.shape))]
-    if faults:
-        hint = "a buffer has one type, one quantization and one shape for all its roles; use two buffers and copy"
-        raise _contradiction(faults, hint)
-    largest = tuple(most for _, most in axes)
-    dynamic = tuple(size is None for size, _ in axes)
+    for fault in _differences(desc, tensors):
+        raise _contradiction(fault, _ONE_KIND)
+    model = tensors[0][1]
+    dims = tuple(_size(axis, desc, tensors) for axis in range(len(model.shape)))
+    largest = tuple(size or max(info.shape[axis] for _, info in tensors) for axis, size in enumerate(dims))
+    dynamic = tuple(size is None for size in dims)
     return TensorInfo(0, name or roles[0].tensor, model.dtype, largest, model.quant, dynamic=dynamic)
 
 
-def _contradiction(faults: Sequence[str], hint: str) -> UsageError:
-    before = "the buffer cannot be allocated: "
-    return arguments.faulty(faults, "things contradict each other", before=before, hint=hint)
+def _contradiction(fault: str, hint: str) -> UsageError:
+    return UsageError(f"the buffer cannot be allocated: {fault}", hint=hint)
 
 
-def _check_roles(roles: Any) -> None:
-    hint = 'give roles in a list: [Role(graph, "tensor", "input")]'
-    if isinstance(roles, str) or not isinstance(roles, Sequence):
-        raise UsageError(f"the roles of a buffer are {kind_of(roles)}", hint=hint)
-    for role in roles:
-        arguments.expect(role, Role, "a role of a buffer", "a Role", hint=hint)
+def _check_role(role: Role, before: Sequence[Role]) -> None:
+    if not hasattr(role.graph, "inputs") or isinstance(role.graph, type):
+        hint = "give a Graph: context.graph(name)"
+        raise _contradiction(f"the graph of a role is {kind_of(role.graph)}", hint)
     hint = "a role is a tensor of a graph and its usage: input or output"
-    faults = [] if roles else ["it has no role: name the inputs and outputs it will be used as"]
-    for index, role in enumerate(roles):
-        if not hasattr(role.graph, "inputs") or isinstance(role.graph, type):
-            faults.append(f"the graph of a role is {kind_of(role.graph)}")
-            hint = "give a Graph: context.graph(name)"
-        elif role.usage not in (INPUT, OUTPUT):
-            faults.append(f"`{role.usage}` is not a usage: {INPUT} or {OUTPUT}")
-            hint = suggestion(str(role.usage), (INPUT, OUTPUT), hint)
-        elif role in roles[:index]:
-            faults.append(f"{role} is named twice")
-        elif role.tensor not in role.side:
-            listed = ", ".join(f"`{name}`" for name in role.side) or "none"
-            faults.append(f"there is no {role}: its {role.usage}s are {listed}")
-            hint = suggestion(str(role.tensor), role.side, hint)
-    if faults:
-        raise _contradiction(faults, hint)
+    if role.usage not in (INPUT, OUTPUT):
+        fault = f"`{role.usage}` is not a usage: {INPUT} or {OUTPUT}"
+        raise _contradiction(fault, suggestion(role.usage, (INPUT, OUTPUT), hint))
+    if role in before:
+        raise _contradiction(f"{role} is named twice", hint)
+    if role.tensor not in role.side:
+        listed = ", ".join(f"`{name}`" for name in role.side) or "none"
+        fault = f"there is no {role}: its {role.usage}s are {listed}"
+        raise _contradiction(fault, suggestion(role.tensor, role.side, hint))
 
 
-def _differences(desc: BufferDesc, tensors: Sequence[tuple[str, TensorInfo]]) -> list[str]:
-    """The contradictions in type and number of dimensions between the tensors of the roles and the description."""
-    faults: list[str] = []
+def _differences(desc: BufferDesc, tensors: Sequence[tuple[str, TensorInfo]]) -> Iterator[str]:
+    """Contradictions in type and number of dimensions between the tensors of the roles and the description."""
     first, model = tensors[0]
     for name, info in tensors[1:]:
         if info.dtype != model.dtype:
-            faults.append(f"{first} is {model.dtype}, {name} is {info.dtype}")
-        elif info.quant != model.quant:
-            faults.append(f"{first} and {name} have different quantizations: a copy would be needed")
+            yield f"{first} is {model.dtype}, {name} is {info.dtype}"
+        if info.quant != model.quant:
+            yield f"{first} and {name} have different quantizations: a copy would be needed"
         if len(info.shape) != len(model.shape):
-            faults.append(f"{first} has {len(model.shape)} dimensions, {name} has {len(info.shape)}")
+            yield f"{first} has {len(model.shape)} dimensions, {name} has {len(info.shape)}"
     if desc.dtype and desc.dtype != model.dtype:
-        faults.append(f"the description has {desc.dtype}, {first} is {model.dtype}")
+        yield f"the description has {desc.dtype}, {first} is {model.dtype}"
     if desc.dimensions is not None and len(desc.dimensions) != len(model.shape):
-        faults.append(f"the description has {len(desc.dimensions)} dimensions, {first} has {len(model.shape)}")
-    return faults
+        yield f"the description has {len(desc.dimensions)} dimensions, {first} has {len(model.shape)}"
 
 
-def _axis(
-    axis: int, desc: BufferDesc, tensors: Sequence[tuple[str, TensorInfo]], faults: list[str]
-) -> tuple[int | None, int]:
-    """The size of an axis, None if open, and its maximum."""
-    known = [("the description", desc.dimensions[axis])] if desc.dimensions and desc.dimensions[axis] else []
-    known += [(name, size) for name, info in tensors if (size := info.dims[axis]) is not None]
-    limits = [(name, info.shape[axis]) for name, info in tensors if info.dims[axis] is None]
-    if not known:
-        return None, max(most for _, most in limits)
-    first, size = known[0]
-    differing = [f"{other} in {name}" for name, other in known if other != size]
-    differing += [f"at most {most} in {name}" for name, most in limits if size > most]
-    faults += [f"dimension {axis} is {size} in {first}, {other}" for other in differing]
-    return size, size
-
-
-def _text_of(dims: Sequence[int | None]) -> str:
-    """Dimensions as text, `?` for open ones."""
-    return "[" + ", ".join("?" if size is None else str(size) for size in dims) + "]"
+def _size(axis: int, desc: BufferDesc, tensors: Sequence[tuple[str, TensorInfo]]) -> int | None:
+    """The size of an axis, None if open."""
+    sizes = [(name, info.dims[axis], info.shape[axis]) for name, info in tensors]
+    if desc.dimensions and (wanted := desc.dimensions[axis]):
+        sizes.insert(0, ("the description", wanted, wanted))
+    first, size = next(((name, size) for name, size, _ in sizes if size is not None), ("", None))
+    if size is None:
+        return None
+    for name, other, most in sizes:
+        if other not in (None, size):
+            raise _contradiction(f"dimension {axis} is {size} in {first}, {other} in {name}", _ONE_KIND)
+        if size > most:
+            raise _contradiction(f"dimension {axis} is {size} in {first}, at most {most} in {name}", _ONE_KIND)
+    return size
 
 
 # --- one buffer ---------------------------------------------------------------------------------------------------
@@ -175,7 +158,6 @@ class ManagedBuffer(Buffer):
         kind, size = shared_allocator().allocator, max(info.nbytes, 1)
         super().__init__(take_memory(kind, size, info.name), name=info.name, kind=kind, size=size, alignment=128)
         self.domain, self.info, self.roles = domain, info, tuple(roles)
-        self.token = os.getpid() << 32 | next(_numbers)
         self.dtype, self.dims = info.dtype, info.dims
         self.shape: tuple[int, ...] | None = None if None in self.dims else info.shape  # None: still open
         self.copied = 0  # bytes copied by copy_from and copy_to
@@ -187,7 +169,7 @@ class ManagedBuffer(Buffer):
 
     def __repr__(self) -> str:
         state = "closed" if self.closed else f"{self.size} bytes" + ("" if self.written else ", nothing written")
-        return f"<ManagedBuffer {self.name} ({self.dtype} {_text_of(self.dims)}) of {self.domain.name}: {state}>"
+        return f"<ManagedBuffer {self.name} ({self.dtype} {self.info.sizes}) of {self.domain.name}: {state}>"
 
     @property
     def nbytes(self) -> int:
@@ -216,7 +198,7 @@ class ManagedBuffer(Buffer):
             )
         handle = self._register(graph.context)
         data = self._bytes() if handle is None else None
-        access = Access(self, str(wanted), writes=wanted.usage == OUTPUT, dims=info.dims)
+        access = Access(self, str(wanted), writes=wanted.usage == OUTPUT, info=info)
         attachment = self.attached(Attachment(data=data, handle=handle, access=access))
         return self._attachments.setdefault(wanted, attachment)
 
@@ -237,85 +219,91 @@ class ManagedBuffer(Buffer):
 
     # --- copied in and out ------------------------------------------------------------------------------------------
 
-    def copy_from(self, source: Any, dimensions: Sequence[int] | None = None) -> None:
-        """Fill it with an array of its type, or with the bytes of a pool or buffer of shape `dimensions`."""
-        self._check_type(source)
-        with bytes_of(source, self.name) as data:
-            shape = self._shape_of(source, dimensions)
-            need = byte_size(self.dtype, shape)
-            if len(data) != need:
-                raise UsageError(
-                    f"{len(data)} bytes cannot be copied into buffer `{self.name}`: "
-                    f"{self.dtype} {list(shape)} takes {need}",
-                    hint="give memory of exactly the size of the tensor",
-                )
-            access, codes = Access(self, "copy_from", writes=True), [1]
-            access.begin()
-            try:
-                self._bytes()[:need] = data
-                self.copied += need
-                access.announce(shape)
-                codes = [0]
-            finally:
-                access.end(codes)
+    def copy_from(self, source: Any) -> None:
+        """Fill it with an array of its type, or with the bytes of a pool or buffer."""
+        with self._used("copy_from", writes=True) as access, self._bytes_of(source) as data:
+            shape = self._shape_of(source)
+            self._check_length(data, byte_size(self.dtype, shape))
+            self._bytes()[: len(data)] = data
+            self.copied += len(data)
+            access.announce(shape)
 
     def copy_to(self, target: Any = None) -> Any:
         """Its contents, in a new array or in an array, pool or buffer of the same size."""
-        access = Access(self, "copy_to", writes=False)
-        access.begin()
-        try:
+        with self._used("copy_to", writes=False):
             assert self.shape is not None  # it was written
             if target is None:
                 import numpy as np
 
                 target = np.empty(*self._layout(self.shape))
-            self._check_type(target)
-            with bytes_of(target, self.name, write=True) as data:
-                if len(data) != self.nbytes:
-                    raise UsageError(
-                        f"buffer `{self.name}` has {self.nbytes} bytes, they cannot be copied into {len(data)}",
-                        hint="give memory of exactly the size of the tensor",
-                    )
+            with self._bytes_of(target, write=True) as data:
+                self._check_length(data, self.nbytes)
                 data[:] = self._bytes()[: self.nbytes]
                 self.copied += self.nbytes
-            return target
+        return target
+
+    @contextmanager
+    def _used(self, who: str, *, writes: bool) -> Iterator[Access]:
+        """The use of a copy; an error leaves the contents as they were."""
+        access, codes = Access(self, who, writes=writes), list[int]()
+        access.begin()
+        try:
+            yield access
+            codes.append(0)
         finally:
-            access.end([0])
+            access.end(codes)
+
+    def _check_length(self, data: memoryview, need: int) -> None:
+        if len(data) != need:
+            raise UsageError(
+                f"buffer `{self.name}` has {need} bytes, the memory to copy from or to has {len(data)}",
+                hint="give memory of exactly the size of the tensor",
+            )
 
     def _layout(self, shape: tuple[int, ...]) -> tuple[tuple[int, ...], np.dtype[Any]]:
         from udogen.runtime.contexts.arrays import layout  # loads numpy, which programs that copy nothing do not need
 
         return layout(replace(self.info, shape=shape))
 
-    def _check_type(self, place: Any) -> None:
-        """Raise if an array has another type; bytes have none."""
+    @contextmanager
+    def _bytes_of(self, place: Any, *, write: bool = False) -> Iterator[memoryview]:
+        """The bytes of an array of its type, a pool, a buffer or a part of one, to copy from or to."""
         if hasattr(place, "dtype") and place.dtype != (wanted := self._layout(self.info.shape)[1]):
+            message = f"buffer `{self.name}` is {self.dtype}, the array is {place.dtype}"
+            raise UsageError(message, hint=f"give an array of {wanted}")
+        buffer = place.buffer if isinstance(place, BufferPart) else place
+        if isinstance(buffer, Buffer) and buffer.kind == "hardware_buffer":
             raise UsageError(
-                f"buffer `{self.name}` is {self.dtype}, the array is {place.dtype}",
-                hint=f"give an array of {wanted}",
+                f"buffer `{self.name}` is not copied from or to a hardware_buffer: its layout is the graphics driver's",
+                hint="use ashmem, mmap_fd or hardware_buffer_blob",
             )
+        try:
+            view = memoryview(place.view if isinstance(place, (Buffer, BufferPart)) else place)
+        except TypeError as finding:
+            raise UsageError(
+                f"a {type(place).__name__} cannot be copied from or to buffer `{self.name}`",
+                hint="give an array, a pool, a buffer or a part of one",
+            ) from finding
+        with view:
+            if write and (view.readonly or not view.c_contiguous):
+                why = "it is read-only" if view.readonly else "it is not contiguous"
+                hint = "give an array made by numpy.empty"
+                raise UsageError(f"buffer `{self.name}` cannot be copied there: {why}", hint=hint)
+            with view.cast("B") if view.c_contiguous and view.nbytes else memoryview(view.tobytes()) as data:
+                yield data
 
-    def _shape_of(self, source: Any, dimensions: Sequence[int] | None) -> tuple[int, ...]:
+    def _shape_of(self, source: Any) -> tuple[int, ...]:
         """The shape of what is copied into it; raises unless it fits."""
-        if dimensions is not None:
-            shape = arguments.wholes(dimensions, f"the dimensions of what is copied into buffer `{self.name}`")
-        elif hasattr(source, "dtype") and byte_size(self.dtype, (8,)) >= 8:  # packed bytes have no tensor shape
-            shape = tuple(source.shape)
-        elif None in self.dims:
+        is_array = hasattr(source, "dtype") and byte_size(self.dtype, (8,)) >= 8  # packed bytes have no tensor shape
+        if not is_array and None not in self.dims:
+            return self.info.shape
+        if not is_array or not self.info.takes(source.shape):
+            found = f"has the shape {list(source.shape)}" if is_array else "is bytes, which have no shape"
             raise UsageError(
-                f"the shape of buffer `{self.name}` is {_text_of(self.dims)}: bytes have no shape",
-                hint="give dimensions, or an array",
+                f"what is copied into it {found}, buffer `{self.name}` has {self.info.sizes}",
+                hint="give an array with the shape of its roles and its description",
             )
-        else:
-            shape = self.info.shape
-        if not self.info.takes(shape):
-            most = f", at most {list(self.info.shape)}" if None in self.dims else ""
-            raise UsageError(
-                f"what is copied into it has the shape {list(shape)}, buffer `{self.name}` is "
-                f"{_text_of(self.dims)}{most}",
-                hint="its shape is that of its roles and its description",
-            )
-        return shape
+        return tuple(source.shape)
 
     def check_usable(self) -> None:
         """Raise in another process, and after it or its domain was closed."""
@@ -332,8 +320,9 @@ class ManagedBuffer(Buffer):
 class Access:
     """One use of a managed buffer: as a tensor, around each execution of its graph, or by a copy."""
 
-    def __init__(self, buffer: ManagedBuffer, who: str, *, writes: bool, dims: Sequence[int | None] = ()) -> None:
-        self._buffer, self._who, self._writes, self._dims = buffer, who, writes, dims
+    def __init__(self, buffer: ManagedBuffer, who: str, *, writes: bool, info: TensorInfo | None = None) -> None:
+        self._buffer, self._who, self._writes = buffer, who, writes
+        self._info = info or buffer.info  # of the tensor
         self._before = (buffer.shape, buffer.written)  # before it is written
 
     def begin(self) -> None:
@@ -362,8 +351,8 @@ class Access:
             return (f"{buffer.readers[0]} is reading it", _PAIR) if buffer.readers else None
         if not buffer.written or buffer.shape is None:
             return "it was never written", "write it with `copy_from`, or execute a graph that writes it"
-        if self._dims and any(size not in (None, mine) for size, mine in zip(self._dims, buffer.shape, strict=True)):
-            shapes = f"it holds {list(buffer.shape)}, the tensor is {_text_of(self._dims)}"
+        if not self._info.takes(buffer.shape):
+            shapes = f"it holds {list(buffer.shape)}, the tensor is {self._info.sizes}"
             return shapes, "write it by an output of that shape first"
         return None
 
@@ -378,7 +367,7 @@ class Access:
             if not codes:
                 buffer.shape, buffer.written = self._before
             elif list(codes) == [0]:  # open axes that were not announced have their maximum
-                known = zip(self._dims, buffer.dims, buffer.info.shape, strict=False)
+                known = zip(self._info.dims, buffer.info.dims, buffer.info.shape, strict=True)
                 buffer.shape = buffer.shape or tuple(size or fixed or most for size, fixed, most in known)
                 buffer.written = True
 
@@ -391,33 +380,7 @@ class Access:
         self._buffer.shape = shape
 
 
-@contextmanager
-def bytes_of(place: Any, name: str, *, write: bool = False) -> Iterator[memoryview]:
-    """The bytes of an array, a pool, a buffer or a part of one; `name` is the managed buffer to copy to or from."""
-    buffer = place.buffer if isinstance(place, BufferPart) else place
-    if isinstance(buffer, Buffer) and buffer.kind == "hardware_buffer":
-        raise UsageError(
-            f"buffer `{name}` is not copied from or to a hardware_buffer: its layout is the graphics driver's",
-            hint="use ashmem, mmap_fd or hardware_buffer_blob",
-        )
-    try:
-        view = memoryview(place.view if isinstance(place, (Buffer, BufferPart)) else place)
-    except TypeError as finding:
-        raise UsageError(
-            f"a {type(place).__name__} cannot be copied from or to buffer `{name}`",
-            hint="give an array, a pool, a buffer or a part of one",
-        ) from finding
-    with view:
-        if write and (view.readonly or not view.c_contiguous):
-            why = "it is read-only" if view.readonly else "it is not contiguous"
-            raise UsageError(f"buffer `{name}` cannot be copied there: {why}", hint="give an array made by numpy.empty")
-        with view.cast("B") if view.c_contiguous and view.nbytes else memoryview(view.tobytes()) as data:
-            yield data
-
-
 # --- all buffers of an owner --------------------------------------------------------------------------------------
-
-_numbers = itertools.count(1)
 
 
 class MemoryDomain(Closing):
@@ -428,18 +391,12 @@ class MemoryDomain(Closing):
     `domain = MemoryDomain(runtime)`
     """
 
-    def __init__(self, owner: Runtime | Session | Sessions, *, name: str = "", largest: int | None = None) -> None:
-        if not hasattr(owner, "contexts") or isinstance(owner, type):
-            raise UsageError(f"the owner of a memory domain is {kind_of(owner)}", hint="give a Runtime")
-        arguments.expect(name, str, "the name of a memory domain", "a str")
-        if largest is not None:
-            arguments.whole(largest, "the largest size of a buffer")
+    def __init__(self, owner: Runtime | Session | Sessions, *, name: str = "") -> None:
         self.owner, self.name = owner, name or str(getattr(owner, "name", "domain"))
-        self.largest = largest  # maximum bytes of a buffer
         self.closed = False
         self.registers = True  # until the backend refuses to register memory
         self._process = os.getpid()
-        self._buffers: dict[int, ManagedBuffer] = {}
+        self._buffers: dict[ManagedBuffer, None] = {}
 
     def __repr__(self) -> str:
         state = "closed" if self.closed else f"{len(self.buffers)} buffers, {self.size} bytes"
@@ -448,7 +405,7 @@ class MemoryDomain(Closing):
     @property
     def buffers(self) -> tuple[ManagedBuffer, ...]:
         """The allocated buffers."""
-        return tuple(self._buffers.values())
+        return tuple(self._buffers)
 
     @property
     def copied(self) -> int:
@@ -466,8 +423,6 @@ class MemoryDomain(Closing):
         Raises if they contradict each other or the description.
         """
         self.check_open()
-        arguments.expect(name, str, "the name of a buffer", "a str")
-        arguments.expect(desc, (BufferDesc, type(None)), "the description of a buffer", "a BufferDesc")
         info = resolve_type(name, desc or BufferDesc(), roles)
         for context in (role.graph.context for role in roles):
             if context not in self.owner.contexts:
@@ -475,13 +430,8 @@ class MemoryDomain(Closing):
                     f"context {context.name} does not belong to memory domain `{self.name}` of buffer `{info.name}`",
                     hint="allocate it in the domain of the session that runs this context",
                 )
-        if self.largest is not None and info.nbytes > self.largest:
-            raise RunFailed(
-                f"buffer `{info.name}` would have {info.nbytes} bytes: `{self.name}` allocates at most {self.largest}",
-                hint="keep this tensor in a shared buffer of your own",
-            )
         buffer = ManagedBuffer(self, info, roles)
-        self._buffers[buffer.token] = buffer
+        self._buffers[buffer] = None
         return buffer
 
     def pair(self, roles: Sequence[Role], desc: BufferDesc | None = None, *, name: str = "") -> BufferPair:
@@ -492,23 +442,9 @@ class MemoryDomain(Closing):
         name = name or "state"
         return BufferPair(name, *(self.allocate(roles, desc, name=f"{name}.{index}") for index in range(2)))
 
-    def use(self, token: int) -> ManagedBuffer:
-        """The buffer of a token: `domain.use(buffer.token)`; raises unless this domain made it, in this process."""
-        self.check_open()
-        buffer = self._buffers.get(
-            arguments.whole(token, "the token", most=2**128, hint="give the `token` of a buffer")
-        )
-        if buffer is None:
-            raise RunFailed(
-                f"memory domain `{self.name}` has no buffer with the token {token:#x}: it was closed, or it is one of "
-                "another domain or process",
-                hint="use it with the domain that allocated it, or copy the buffer",
-            )
-        return buffer
-
     def forget(self, buffer: ManagedBuffer) -> None:
         """Remove a closed buffer."""
-        self._buffers.pop(buffer.token, None)
+        self._buffers.pop(buffer, None)
 
     def close(self) -> None:
         """Wait for running executions, then unbind and free every buffer."""
@@ -547,8 +483,6 @@ class BufferPair:
         """Bind an input of a graph to the state, and an output to the next one; either may be left out."""
         if not hasattr(graph, "binding") or isinstance(graph, type):
             raise UsageError(f"state `{self.name}` is to be bound to {kind_of(graph)}", hint="give a Graph")
-        for tensor in (reads, writes):
-            arguments.expect(tensor, str, f"a tensor of graph `{graph.name}`", "its name")
         self._place(graph, reads, writes)
         self._bound.append((graph, reads, writes))
 
@@ -562,9 +496,9 @@ class BufferPair:
         places = {reads: self.reading, writes: self.writing}
         graph.bind({tensor: buffer for tensor, buffer in places.items() if tensor})
 
-    def copy_from(self, source: Any, dimensions: Sequence[int] | None = None) -> None:
+    def copy_from(self, source: Any) -> None:
         """Write the state."""
-        self.reading.copy_from(source, dimensions)
+        self.reading.copy_from(source)
 
     def copy_to(self, target: Any = None) -> Any:
         """Read the state."""

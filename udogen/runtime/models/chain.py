@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from operator import attrgetter
+from dataclasses import dataclass, field
 from time import perf_counter
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from udogen.errors import RunFailed, UsageError
 from udogen.findings import suggestion
@@ -14,7 +13,7 @@ from udogen.qnn.handles import ION
 from udogen.runtime.buffers.buffer import RAW
 from udogen.runtime.buffers.domains import INPUT, OUTPUT, BufferPair, ManagedBuffer, MemoryDomain, Role
 from udogen.runtime.buffers.plan import BufferPlan, PlannedBuffer, PlannedTensor
-from udogen.runtime.models.wiring import GraphChain, OuterTensor
+from udogen.runtime.models.wiring import Connection, GraphChain, OuterTensor
 from udogen.runtime.sessions import MIB
 from udogen.tables import columns
 
@@ -71,16 +70,7 @@ class Chain:
         self.outputs = {outer.name: outer.info for outer in wired.outputs}
         self._domain = domain
         self._bound: list[tuple[int, str, ManagedBuffer]] = []
-        self.handed = {
-            connection.name: self._allocate(
-                connection.name,
-                [
-                    (connection.source, connection.output.name, OUTPUT),
-                    *((stage, info.name, INPUT) for stage, info in connection.targets),
-                ],
-            )
-            for connection in wired.connections
-        }
+        self.handed = {connection.name: self._connect(connection) for connection in wired.connections}
         self._given = self._outer(wired.inputs, INPUT) if shared else {}
         self._returned = self._outer(wired.outputs, OUTPUT) if shared else {}
         self._names = [
@@ -126,16 +116,17 @@ class Chain:
             ) from finding
         results.update((outputs[tensor], array) for tensor, array in written.items())
 
+    def _connect(self, connection: Connection) -> ManagedBuffer:
+        readers = [(stage, info.name, INPUT) for stage, info in connection.targets]
+        return self._allocate(connection.name, [(connection.source, connection.output.name, OUTPUT), *readers])
+
     def _outer(self, tensors: Sequence[OuterTensor], usage: str) -> dict[str, ManagedBuffer]:
-        return {
-            outer.name: self._allocate(f"{self.name}.{outer.name}", [(*end, usage) for end in outer.ends])
-            for outer in tensors
-        }
+        return {outer.name: self._allocate(outer.name, [(*end, usage) for end in outer.ends]) for outer in tensors}
 
     def _allocate(self, name: str, ends: Sequence[tuple[int, str, str]]) -> ManagedBuffer:
         """A buffer for tensors of the graphs: (stage, tensor, usage)."""
         roles = [Role(self.graphs[stage], tensor, usage) for stage, tensor, usage in ends]
-        buffer = self._domain.allocate(roles, name=name)
+        buffer = self._domain.allocate(roles, name=f"{self.name}.{name}")
         for role in roles:
             role.graph.bind({role.tensor: buffer})
         self._bound += [(stage, tensor, buffer) for stage, tensor, _ in ends]
@@ -167,14 +158,12 @@ class Chain:
         buffers: dict[ManagedBuffer, PlannedBuffer] = {}
         rows = []
         for stage, tensor, buffer in [*self._bound, *states]:
-            # Contexts of several chains pass on tensors of the same name.
-            name = f"{buffer.token & 0xFFFFFFFF}: {buffer.name}"
-            buffers[buffer] = PlannedBuffer(name, buffer.size, buffer.alignment, buffer.kind)
+            buffers[buffer] = PlannedBuffer(buffer.name, buffer.size, buffer.alignment, buffer.kind)
             graph, binding = self.graphs[stage], self.graphs[stage].binding(tensor)
             rows.append(
                 PlannedTensor(
                     shard=self.wired.contexts[stage], graph=graph.name, tensor=tensor, role=binding.role,
-                    dtype=binding.info.dtype, shape=tuple(binding.info.shape), buffer=name, offset=0,
+                    dtype=binding.info.dtype, shape=tuple(binding.info.shape), buffer=buffer.name, offset=0,
                     nbytes=binding.info.nbytes, bound=ION if self._domain.registers else RAW,
                 )
             )  # fmt: skip
@@ -199,18 +188,19 @@ def _copied(buffers: Iterable[ManagedBuffer]) -> int:
 class Timing:
     """The steps of one graph so far, in seconds: `model.timings["kv_forward"].mean`."""
 
+    graph: str
     steps: int = 0
     total: float = 0.0
     least: float = float("inf")
     last: float = 0.0
-    contexts: tuple[float, ...] = ()  # seconds of each context in the last step
+    contexts: Mapping[str, float] = field(default_factory=dict)  # seconds of each context in the last step
 
     @property
     def mean(self) -> float:
         """The mean seconds of a step."""
         return self.total / self.steps if self.steps else 0.0
 
-    def add(self, seconds: float, contexts: tuple[float, ...]) -> None:
+    def add(self, seconds: float, contexts: Mapping[str, float]) -> None:
         """Add a step."""
         self.steps, self.total, self.last = self.steps + 1, self.total + seconds, seconds
         self.least, self.contexts = min(self.least, seconds), contexts
@@ -241,7 +231,6 @@ class MemoryRow:
 
 
 _COLUMNS = ("name", "total", "free", "used", "model", "context", "compute")
-_MEMORY = attrgetter(*_COLUMNS)
 
 
 @dataclass(frozen=True)
@@ -254,11 +243,12 @@ class MemoryBreakdown:
     rows: tuple[MemoryRow, ...]
 
     def __str__(self) -> str:
-        rows = [("memory [MiB]", "total", "free", "self", "model", "context", "compute", "")]
-        for name, *sizes in map(_MEMORY, self.rows):
+        rows: list[tuple[str, ...]] = [("memory [MiB]", "total", "free", "self", "model", "context", "compute", "")]
+        for row in self.as_json():
+            name, *sizes = row.values()
             rows.append((name, *("" if size is None else f"{size / MIB:.2f}" for size in sizes), ""))
         return "\n".join(columns(rows, right=range(1, 7)))
 
-    def as_json(self) -> list[dict[str, object]]:
+    def as_json(self) -> list[dict[str, Any]]:
         """The rows, in bytes."""
-        return [dict(zip(_COLUMNS, _MEMORY(row), strict=True)) for row in self.rows]
+        return [{column: getattr(row, column) for column in _COLUMNS} for row in self.rows]

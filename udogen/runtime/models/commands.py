@@ -11,8 +11,10 @@ from udogen.qnn.system import TensorInfo
 from udogen.runtime.buffers.plan import BufferPlan
 from udogen.runtime.contexts.commands import OutputRow
 from udogen.runtime.contexts.report import GraphProfile, output_line, profile_lines, time_text
+from udogen.runtime.models.chain import Copies, MemoryBreakdown, Timing
 from udogen.runtime.models.description import ModelDescription
 from udogen.runtime.models.wiring import GraphChain, OuterTensor, Wiring
+from udogen.runtime.sessions import SessionPlan
 from udogen.tables import many
 from udogen.verdict import Verdict
 
@@ -49,71 +51,31 @@ class ComparedTensor:
     graph: str
     context: str
     tensor: str  # CONTEXT.TENSOR
+    dtype: str
+    shape: tuple[int, ...]
     apart: float
     unit: str
     wrong: bool
-
-
-@dataclass(frozen=True)
-class Divergence(ComparedTensor):
-    """The first tensor that differs, in the order of execution."""
-
-    stage: int  # the number of its context among those of the step
-    stages: int
     elements: int  # number that differ
-    size: int
-    index: tuple[int, ...]  # of the element that is farthest off
-    found: str
-    expected: str
-    after: str  # the last tensor before it that is correct
-    reason: str  # the most likely one, if one is known
-    dtype: str
-    shape: tuple[int, ...]
-
-    def lines(self) -> Iterator[str]:
-        """The divergence as readable lines."""
-        yield f"first difference: `{self.tensor}`, {self.dtype} {list(self.shape)}"
-        yield f"  step {self.step}, graph `{self.graph}`, context {self.context} ({self.stage + 1} of {self.stages})"
-        yield (
-            f"  {self.apart:.3g} {self.unit} off; {self.elements} of {self.size} elements differ, "
-            f"the farthest at {list(self.index)}: {self.found} instead of {self.expected}"
-        )
-        yield f"  last tensor that agrees: `{self.after}`" if self.after else "  no tensor before it was compared"
-        if self.reason:
-            yield f"  likely reason: {self.reason}"
-
-
-@dataclass(frozen=True)
-class GraphTiming:
-    """All steps of one graph, in seconds; `contexts`: those of each context in the last step."""
-
-    graph: str
-    steps: int
-    mean: float
-    least: float
-    contexts: Mapping[str, float]
+    index: tuple[int, ...] = ()  # of the element that is farthest off
+    found: str = ""
+    expected: str = ""
 
 
 @dataclass(frozen=True)
 class StepsRan:
-    """A description of a model, and the results of its steps (none in a dry run)."""
+    """A model and its sessions, and the results of its steps (none in a dry run)."""
 
-    links: Mapping[str, str]
-    state: Mapping[str, str]
-    proposed: tuple[str, ...]
-    picture: tuple[str, ...]
-    sessions: Any  # the plan, as JSON
-    table: tuple[str, ...]  # of sessions
+    wiring: Wiring
+    sessions: SessionPlan
     steps: tuple[StepRan, ...] = ()
-    timings: tuple[GraphTiming, ...] = ()
-    memory: str = ""
-    memory_rows: Any = ()
+    timings: tuple[Timing, ...] = ()
+    memory: MemoryBreakdown | None = None
     plan: BufferPlan | None = None
-    copied: Mapping[str, int] | None = None
+    copied: Copies | None = None
     zeros: tuple[str, ...] = ()  # inputs that were given no data
     profiles: tuple[GraphProfile, ...] = ()  # of the last step of each graph
     compared: tuple[ComparedTensor, ...] = ()  # in the order in which the tensors were written
-    first: Divergence | None = None
     # `model`: tensors that the expected ones lack; `file`: expected ones that no context wrote.
     not_compared: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
@@ -126,23 +88,25 @@ class StepsRan:
         planned, passed = len(self.compared) + skipped, len(self.compared) - wrong
         return Verdict(planned, passed=passed, failed=wrong, skipped=skipped, unit="tensor")
 
+    @property
+    def first(self) -> ComparedTensor | None:
+        """The first tensor that differs, in the order of execution."""
+        return next((tensor for tensor in self.compared if tensor.wrong), None)
+
 
 def model_lines(ran: StepsRan, runtime: str) -> Iterator[str]:
     """The result of a model as readable lines."""
-    yield from ran.table
+    yield str(ran.sessions)
     yield ""
     if not ran.steps:
-        yield from ran.picture
-        yield ""
-    if ran.proposed:
-        yield "proposed from names, types and shapes: " + ", ".join(ran.proposed)
+        yield from _wiring_lines(ran.wiring, ran.sessions)
     if ran.zeros:
         yield f"zeros: {', '.join(ran.zeros)}"
     if not ran.steps:
         return
-    if ran.memory:
-        yield ran.memory
-        yield ""
+    assert ran.memory and ran.copied
+    yield str(ran.memory)
+    yield ""
     last = {step.graph: step for step in ran.steps}
     for row in ran.timings:
         yield f"{row.graph}: {many(row.steps, 'step')}, {time_text(row.mean)}{' each' * (row.steps > 1)}"
@@ -153,8 +117,7 @@ def model_lines(ran: StepsRan, runtime: str) -> Iterator[str]:
         yield from profile_lines(profile.events, "  ")
     yield from _comparison_lines(ran)
     yield from (f"! {note}" for note in ran.notes)
-    copied = ran.copied or {}
-    yield f"copied: {copied.get('state', 0)} bytes of state, {copied.get('activation', 0)} between contexts"
+    yield f"copied: {ran.copied.state} bytes of state, {ran.copied.activation} between contexts"
     yield f"{many(sum(row.steps for row in ran.timings), 'step')} executed on {runtime}"
 
 
@@ -173,42 +136,44 @@ def _comparison_lines(ran: StepsRan) -> Iterator[str]:
         if names:
             yield f"not compared: {len(names)}, which only the {where} has: {', '.join(names)}"
     if ran.first is not None:
-        yield from ran.first.lines()
+        first, before = ran.first, ran.compared[: ran.compared.index(ran.first)]
+        yield f"first difference: `{first.tensor}`, {first.dtype} {list(first.shape)}, step {first.step}"
+        yield (
+            f"  {first.apart:.3g} {first.unit} off; {first.elements} elements differ, "
+            f"the farthest at {list(first.index)}: {first.found} instead of {first.expected}"
+        )
+        yield f"  last tensor that agrees: `{before[-1].tensor}`" if before else "  no tensor before it was compared"
 
 
-# --- the picture ------------------------------------------------------------------------------------------------------
+# --- the model, in a dry run ------------------------------------------------------------------------------------------
 
 
-def picture(wiring: Wiring, sessions: Mapping[str, str]) -> Iterator[str]:
-    """A model for a terminal: contexts from top to bottom with their sessions, inputs, outputs, links and state."""
-    for number, chain in enumerate(wiring.chains):
-        if number:
-            yield ""
+def _wiring_lines(wiring: Wiring, sessions: SessionPlan) -> Iterator[str]:
+    """The graphs of a model: contexts with their sessions, inputs, outputs, state, and tensors that are passed on."""
+    for chain in wiring.chains:
         yield f"{chain.name}: {many(len(chain.stages), 'context')}"
         for stage, context in enumerate(chain.contexts):
-            yield f"  ┌─ {wiring.contexts[context]}  on {sessions[wiring.contexts[context]]}"
-            yield from (f"  │ {line}" for line in _picture_of_stage(wiring, chain, stage))
-            yield "  └─"
+            name = wiring.contexts[context]
+            yield f"  {name} on {sessions.session_of(name).name}"
+            yield from (f"    {line}" for line in _stage_lines(wiring, chain, stage))
 
 
-def _picture_of_stage(wiring: Wiring, chain: GraphChain, stage: int) -> Iterator[str]:
-    """The tensors of a context: inputs, states, outputs, and those passed to other contexts."""
-    yield from _outer_lines("─▶", chain.inputs, stage)
+def _stage_lines(wiring: Wiring, chain: GraphChain, stage: int) -> Iterator[str]:
+    yield from _outer_lines("input", chain.inputs, stage)
     for state in wiring.states:
         if state.context == chain.contexts[stage] and chain.name in state.uses:
             reads, writes = state.uses[chain.name]
-            row = f"state {reads or '(not read)'} = {writes or '(kept)'}"
-            yield f"↺  {_shown(reads or writes, state.info)}  {row}"
-    yield from _outer_lines("◀─", chain.outputs, stage)
+            yield f"state   {_shown(reads or writes, state.info)}" + (f", next: {writes}" if writes else "")
+    yield from _outer_lines("output", chain.outputs, stage)
     for connection in chain.connections:
         if connection.source == stage:
             ends = ((wiring.contexts[chain.contexts[end]], tensor.name) for end, tensor in connection.targets)
             targets = ", ".join(f"{tensor} of {context}" for context, tensor in ends)
-            yield f"─▼ {_shown(connection.output.name, connection.output)}  → {targets}"
+            yield f"link    {_shown(connection.output.name, connection.output)} → {targets}"
 
 
-def _outer_lines(mark: str, tensors: Iterable[OuterTensor], stage: int) -> Iterator[str]:
-    return (f"{mark} {_shown(outer.name, outer.info)}" for outer in tensors if stage in dict(outer.ends))
+def _outer_lines(side: str, tensors: Iterable[OuterTensor], stage: int) -> Iterator[str]:
+    return (f"{side:<7} {_shown(outer.name, outer.info)}" for outer in tensors if stage in dict(outer.ends))
 
 
 def _shown(name: str, info: TensorInfo) -> str:

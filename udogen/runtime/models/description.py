@@ -13,13 +13,11 @@ from udogen import backends
 from udogen.backends import htp
 from udogen.documents.document import Node, parse
 from udogen.documents.typed import INVALID, Hint, between, one_of, read_keys, value_of
-from udogen.errors import UdogenError, UsageError, read_plain, reading, write_file
+from udogen.errors import UsageError, read_plain, reading
 from udogen.findings import ConfigError, Findings, Location
 from udogen.qnn import socs
-from udogen.resources import toml_text
 from udogen.runtime import arguments
 from udogen.runtime.arguments import PathArgument
-from udogen.runtime.built import find_built
 from udogen.runtime.contexts.binaries import Shard, StoredContext, find_shards, head_of
 from udogen.runtime.contexts.commands import OpLibrary, is_description, parse_package
 from udogen.runtime.contexts.runtime import Runtime
@@ -48,14 +46,13 @@ class ModelDescription:
     """The contexts of a model, what they need, and how their tensors are linked.
 
     contexts: folders or files, in the order in which they run.  packages: op packages to register first.
-    links: {input: output of an earlier context}; state: {input: output that is its next value}, as in
-    `connections.connect`; None: proposed from names, types and shapes.
+    links: {input: output of an earlier context}, for tensors of different names; state: {input: output that is its next
+    value}.
     graphs: what successive steps execute; the last one is repeated.  empty: all graphs of the contexts.
     sessions: their number; 0: as few as possible.  session_limit: bytes that one session may map.
     backend and runtime: "" and "auto" select those that made the binaries.
     memory of inputs and outputs: raw (the caller's arrays, unchanged) or shared (registered with each context).
     file and lines: the source of the description, for errors; a line for each key and each row of a table ("links.x").
-    until: the last context that runs, by name or number.
 
     >>> ModelDescription(contexts=(Path("llm"),), links={"hidden": "hidden_out"}, state={"past_key": "key"})
     """
@@ -66,12 +63,11 @@ class ModelDescription:
     runtime: str = "auto"
     soc: str = ""
     graphs: tuple[str, ...] = ()
-    links: Mapping[str, str] | None = None
-    state: Mapping[str, str] | None = None
+    links: Mapping[str, str] = field(default_factory=dict)
+    state: Mapping[str, str] = field(default_factory=dict)
     sessions: int = 0
     session_limit: int = DEFAULT_LIMIT
     memory: str = "raw"
-    until: str = ""
     file: Path | None = field(default=None, compare=False)
     lines: Mapping[str, int] = field(default_factory=dict, compare=False)
 
@@ -108,7 +104,7 @@ def read_description(path: Path) -> ModelDescription:
 
     >>> read_description(Path("llm/model.toml"))
     """
-    with reading(path, hint="`udogen new --from-contexts DIR` writes a first one"):
+    with reading(path, hint="give model.toml, which names the context binaries of a model"):
         data = read_plain(path)
     findings = Findings()
     document = parse(data, str(path), findings)
@@ -160,7 +156,6 @@ _KEYS: Mapping[str, Hint] = {
     "state": Mapping[str, str],
     "sessions": between(int, 0, hint="give 1 or more, or 0 for as few as are enough"),
     "session_limit": _size,
-    "until": lambda node: str(node.value) if node.is_whole else value_of(node, str),
 }
 
 
@@ -197,56 +192,6 @@ def resolved(description: ModelDescription) -> ModelDescription:
     return description
 
 
-def description_text(description: ModelDescription, *, folder: Path, comments: Mapping[str, str] | None = None) -> str:
-    """A description as `model.toml`, with paths relative to its folder; `comments`: key -> lines above it."""
-    notes = {key: [f"# {line}" for line in text.splitlines()] for key, text in (comments or {}).items()}
-    values = {
-        "contexts": _list([_relative(path, folder) for path in description.contexts]),
-        "packages": _list([_package_text(package, folder) for package in description.packages]),
-        **{
-            key: toml_text(getattr(description, key))
-            for key in ("backend", "runtime", "soc")
-            if getattr(description, key)
-        },
-        "graphs": _list(description.graphs),
-        "sessions": str(description.sessions),
-        "session_limit": str(description.session_limit),
-        "memory": toml_text(description.memory),
-        "until": toml_text(description.until),
-    }
-    unset = {key for key in ("graphs", "until") if not getattr(description, key)}
-    lines: list[str] = []
-    for key, value in values.items():
-        if key not in unset:
-            lines += [*notes.get(key, ()), f"{key} = {value}"]
-    for key, table in (("links", description.links), ("state", description.state)):
-        if table is not None:  # an empty table means that the model has none
-            rows = (f"{toml_text(name)} = {toml_text(other)}" for name, other in table.items())
-            lines += ["", *notes.get(key, ()), f"[{key}]", *rows]
-    return "\n".join(lines) + "\n"
-
-
-def write_description(path: Path, description: ModelDescription, comments: Mapping[str, str] | None = None) -> None:
-    """Write `model.toml`; an existing file is never overwritten."""
-    text = description_text(description, folder=path.parent, comments=comments)
-    if path.exists():
-        raise UsageError(f"{path} exists already", hint="choose another file with -o, or remove it")
-    write_file(path, text)
-
-
-def _list(values: Sequence[str]) -> str:
-    return f"[{', '.join(map(toml_text, values))}]"
-
-
-def _relative(path: Path, folder: Path) -> str:
-    here, there = path.resolve(), folder.resolve()
-    return here.relative_to(there).as_posix() if here.is_relative_to(there) else str(here)
-
-
-def _package_text(package: OpLibrary, folder: Path) -> str:
-    return ":".join(filter(None, (_relative(package.path, folder), package.provider, package.target)))
-
-
 # --- what is read before anything is restored -------------------------------------------------------------------------
 
 
@@ -259,12 +204,12 @@ def planned(
         shards = shards_of(description)
         stored = [stack.enter_context(StoredContext(shard, guarded=guarded, warn=guarded)) for shard in shards]
         wiring = _wired(description, stored)
-        binaries = dict(zip(wiring.contexts, stored, strict=False))  # `until` omits the last ones
-        yield wiring, _sessions(description, wiring, stored, runtime), binaries
+        binaries = dict(zip(wiring.contexts, stored, strict=True))
+        yield wiring, _sessions(description, wiring, binaries, runtime), binaries
 
 
 def _wired(description: ModelDescription, stored: Sequence[StoredContext]) -> Wiring:
-    """The wiring of the contexts of a model, up to the last one that runs."""
+    """The wiring of the contexts of a model."""
     names = [context.name for context in stored]
     unique = [name if names.count(name) == 1 else f"{number}_{name}" for number, name in enumerate(names)]
     return wire(
@@ -272,19 +217,20 @@ def _wired(description: ModelDescription, stored: Sequence[StoredContext]) -> Wi
         graphs=description.graphs,
         links=description.links,
         state=description.state,
-        until=description.until,
         place=description.place,
     )
 
 
 def _sessions(
-    description: ModelDescription, wiring: Wiring, stored: Sequence[StoredContext], runtime: Runtime
+    description: ModelDescription, wiring: Wiring, binaries: Mapping[str, StoredContext], runtime: Runtime
 ) -> SessionPlan:
     """The session of each context of a model; raises if the sessions cannot map them."""
-    pairs = zip(wiring.contexts, stored, strict=False)  # `until` omits the last ones
     states = {*wiring.state, *wiring.state.values()}
-    layers = [layer_of(name, context.info, len(context.data), is_state=states.__contains__) for name, context in pairs]
-    count = min(description.sessions, len(layers)) if description.until else description.sessions
+    layers = [
+        layer_of(name, context.info, len(context.data), is_state=states.__contains__)
+        for name, context in binaries.items()
+    ]
+    count = description.sessions
     if runtime.backend == htp.BACKEND.id:
         specs = sessions_of(runtime, count, limit=description.session_limit)
     elif description.sessions > 1:
@@ -313,49 +259,3 @@ def open_runtime(description: ModelDescription) -> Runtime:
             runtime.register(package.path, package.provider, package.target or None)
         stack.pop_all()
         return runtime
-
-
-# --- a first description ----------------------------------------------------------------------------------------------
-
-
-def first_description(folder: Path, out: Path | None = None) -> tuple[Path, ModelDescription]:
-    """Write a first DIR/model.toml (or `out`): links and state are proposed, op packages are searched for."""
-    if not folder.is_dir():
-        raise UsageError(f"there is no folder {folder}", hint="give the folder of the context binaries")
-    description = resolved(ModelDescription(contexts=(folder,)))
-    file = out or folder / FILE
-    with ExitStack() as stack:
-        shards = shards_of(description)
-        wiring = _wired(description, [stack.enter_context(StoredContext(shard, warn=False)) for shard in shards])
-    description = replace(
-        description,
-        packages=tuple(_packages_in(folder, description.backend)),
-        graphs=tuple(chain.name for chain in wiring.chains),
-        links=wiring.links,
-        state=wiring.state,
-    )
-    none = "none was found; op packages that the contexts need: LIB|DIR[:PROVIDER[:TARGET]]"
-    kinds = [f"{state.key}: {state.info.dtype} {list(state.info.shape)}" for state in wiring.states]
-    comments = {
-        "contexts": "The model, in the order in which its contexts run; paths are relative to this file.",
-        "packages": "Op packages, registered first." if description.packages else none,
-        "graphs": "What steps execute, one after the other; the last one is repeated.",
-        "sessions": "0: as few as are enough, at most one for each device; session_limit: bytes that one may map.",
-        "memory": "raw: the caller's arrays as they are; shared: inputs and outputs in registered memory.",
-        "links": "input = output of a context before it; proposed from names, types and shapes.",
-        "state": "\n".join(
-            ["input = output that is its value in the next step; it stays on the device.", *dict.fromkeys(kinds)]
-        ),
-    }
-    write_description(file, description, comments)
-    return file, description
-
-
-def _packages_in(folder: Path, backend: str) -> Iterator[OpLibrary]:
-    """The generated and built op packages for a backend in a folder."""
-    for path in sorted(path for path in folder.iterdir() if path.is_dir()):
-        try:
-            built = find_built(path, backend=backend)
-        except UdogenError:
-            continue
-        yield OpLibrary(built.folder.path if built.folder else path)

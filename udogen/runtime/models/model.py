@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import threading
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from functools import partial
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
@@ -15,13 +14,12 @@ import numpy as np
 from udogen.errors import RunFailed, UsageError
 from udogen.findings import nearest, suggestion
 from udogen.qnn.handles import Closing
-from udogen.qnn.interface import QnnError
 from udogen.runtime import arguments
 from udogen.runtime.arguments import PathArgument
 from udogen.runtime.buffers.domains import INPUT, OUTPUT, BufferPair, MemoryDomain, Role
 from udogen.runtime.buffers.plan import BufferPlan, join_plans
 from udogen.runtime.contexts.arrays import dequantize, fits, given_value
-from udogen.runtime.contexts.commands import OpLibrary, parse_package
+from udogen.runtime.contexts.commands import parse_package
 from udogen.runtime.contexts.report import GraphProfile, profile_row
 from udogen.runtime.contexts.runtime import Runtime
 from udogen.runtime.models.chain import Chain, ChainState, Copies, MemoryBreakdown, MemoryRow, Timing
@@ -33,13 +31,6 @@ if TYPE_CHECKING:
     from udogen.qnn.system import TensorInfo
     from udogen.runtime.contexts.graph import Graph
     from udogen.runtime.op.calls import Array
-
-# The last one: a graph in use has a valid handle until its DSP is restarted (QNN, HTP backend, SSR).
-_LOST = (
-    "QNN_COMMON_ERROR_SYSTEM_COMMUNICATION",
-    "QNN_COMMON_ERROR_SYSTEM_COMMUNICATION_FATAL",
-    "QNN_GRAPH_ERROR_INVALID_HANDLE",
-)
 
 
 class Model(Closing):
@@ -77,7 +68,7 @@ class Model(Closing):
             if description.memory == "shared" and not self.domain.registers:
                 library = runtime.path.name
                 warnings.warn(f"{library} registers no shared memory here: its tensors are in raw memory", stacklevel=3)
-            self.timings: dict[str, Timing] = {name: Timing() for name in self._chains}
+            self.timings: dict[str, Timing] = {name: Timing(name) for name in self._chains}
             self._copied = Copies()
             self.closed, self.steps = False, 0
             self.reset()
@@ -89,30 +80,23 @@ class Model(Closing):
         source: PathArgument | ModelDescription,
         *,
         packages: Sequence[PathArgument] | None = None,
-        links: Mapping[str, str] | None = None,
-        state: Mapping[str, str] | None = None,
         sessions: int | None = None,
-        graphs: Sequence[str] | None = None,
-        runtime: str | None = None,
         memory: str | None = None,
-        until: str | int | None = None,
         profile: bool = False,
     ) -> Model:
-        """Open a model: `Model.open("model.toml")`, or `Model.open("llm", packages=["llm/package"], sessions=3)`.
+        """Open a model: `Model.open("model.toml")`, or `Model.open("llm", sessions=3)`.
 
         `source` is a description, its file, a folder of context binaries (with or without a `model.toml`), or one
-        binary.  Other arguments replace values of the description; links and states that neither of them gives are
-        proposed from names, types and shapes (`model.wiring.proposed`).  With `profile` the runtime measures each
-        step: `model.profile_of("step")`.
-
-        `until` is the last context to execute, by name or number.
+        binary.  `packages`, `sessions` and `memory` replace those of the description.  With `profile` the runtime
+        measures each step: `model.profile_of("step")`.
         """
         description = source if isinstance(source, ModelDescription) else describe(source)
         given = {
-            "packages": packages, "links": links, "state": state, "sessions": sessions, "graphs": graphs,
-            "runtime": runtime, "memory": memory, "until": until,
-        }  # fmt: skip
-        changes = {name: _CHECKS[name](value) for name, value in given.items() if value is not None}
+            "packages": None if packages is None else tuple(parse_package(str(package)) for package in packages),
+            "sessions": sessions,
+            "memory": memory,
+        }
+        changes = {name: value for name, value in given.items() if value is not None}
         return cls(description.changed(changes), profile=profile)
 
     # --- steps --------------------------------------------------------------------------------------------------------
@@ -143,31 +127,15 @@ class Model(Closing):
             }
             _check_inputs(chain, given)
             began = perf_counter()
-            outputs = self._execute(chain, arrays, out)
-            self.steps += 1
-            self.timings[chain.name].add(perf_counter() - began, chain.seconds)
+            try:
+                outputs, copied = chain.run(arrays, out or {})
+            except RunFailed as fault:
+                fault.details = (f"in step {self.steps} of the model, graph `{chain.name}`", *fault.details)
+                raise
+            self._copied, self.steps = self._copied + copied, self.steps + 1
+            contexts = dict(zip((self.names[number] for number in chain.wired.contexts), chain.seconds, strict=True))
+            self.timings[chain.name].add(perf_counter() - began, contexts)
             return outputs
-
-    def _execute(self, chain: Chain, arrays: Mapping[str, Array], out: Mapping[str, Array] | None) -> dict[str, Array]:
-        try:
-            outputs, copied = chain.run(arrays, out or {})
-        except RunFailed as fault:
-            fault.details = (f"in step {self.steps} of the model, graph `{chain.name}`", *fault.details)
-            lost = self._lost(fault)
-            raise (lost or fault) from fault
-        self._copied = self._copied + copied
-        return outputs
-
-    def _lost(self, fault: RunFailed) -> RunFailed | None:
-        """The error to raise if a device no longer responds."""
-        cause = fault.__cause__
-        if not isinstance(cause, QnnError) or cause.row.name not in _LOST:
-            return None
-        return RunFailed(
-            f"a device of the model was lost: {fault.message}",
-            hint="close the model and open it again: what the device held, state too, is gone",
-            details=fault.details,
-        )
 
     def _chain_of(self, given: Mapping[str, Array], graph: str) -> Chain:
         if graph:
@@ -342,40 +310,6 @@ class Model(Closing):
     def __repr__(self) -> str:
         state = "closed" if self.closed else f"{self.steps} steps"
         return f"<Model of {len(self.names)} contexts, graphs {', '.join(self._chains)}: {state}>"
-
-
-def _packages(given: Any) -> tuple[OpLibrary, ...]:
-    return tuple(parse_package(str(arguments.path(package, "an op package"))) for package in given)
-
-
-def _names(key: str, table: Any) -> dict[str, str]:
-    arguments.mapping(table, f"the {key} of a model", hint='give a dict: {"input": "output"}')
-    for name, other in table.items():
-        arguments.expect(other, str, f"what `{name}` is linked to", "the name of an output")
-    return dict(table)
-
-
-def _text(key: str, text: Any) -> str:
-    arguments.expect(text, str, f"the {key} of a model", "its name")
-    return str(text)
-
-
-def _until(given: Any) -> str:
-    arguments.expect(given, (str, int), "the last context of a model", "its name or number")
-    return str(given)
-
-
-# Argument of `Model.open` -> the function that checks it and returns the field of the description.
-_CHECKS: Mapping[str, Callable[[Any], Any]] = {
-    "packages": _packages,
-    "links": partial(_names, "links"),
-    "state": partial(_names, "state"),
-    "sessions": lambda given: arguments.whole(given, "the number of sessions"),
-    "graphs": lambda given: arguments.names(given, "the graphs of a model"),
-    "runtime": partial(_text, "runtime"),
-    "memory": partial(_text, "memory"),
-    "until": _until,
-}
 
 
 def _takes(chain: Chain, given: Mapping[str, Array]) -> bool:

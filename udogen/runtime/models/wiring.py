@@ -1,20 +1,20 @@
-"""The connections of the graphs of a model: checked, or proposed from names, types and shapes; nothing is restored."""
+"""The connections of the graphs of a model, by links and state; nothing is restored.
+
+Types and shapes of connected tensors are checked when a buffer is allocated for them (`buffers/domains.py`).
+"""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
 
 from udogen.errors import UsageError
-from udogen.findings import Finding, Location, nearest, suggestion
+from udogen.findings import Location, nearest, suggestion
 from udogen.qnn.system import BinaryInfo, GraphInfo, TensorInfo
 from udogen.runtime import arguments
 
 _HINT = 'links and state are {"input": "output"}, as {"hidden": "hidden_out"}, {"past_key": "key"}'
 _TWICE = "leave out one of the two"
-_EQUAL = "both are the same memory: their types, shapes and quantizations must be equal"
 _ORDER = "contexts run in the order in which they are given, and read outputs of earlier ones"
 
 End = tuple[int, str]  # a tensor of a chain: stage and name
@@ -71,17 +71,13 @@ class StateTensor:
 
 @dataclass(frozen=True)
 class Wiring:
-    """A whole model: chains, states, and readable lines for everything that was proposed rather than given.
-
-    `print(wiring.links, wiring.proposed)`
-    """
+    """A whole model: its chains and states."""
 
     contexts: tuple[str, ...]
     chains: tuple[GraphChain, ...]
     states: tuple[StateTensor, ...]
     links: Mapping[str, str]
     state: Mapping[str, str]
-    proposed: tuple[str, ...] = ()
 
     def chain(self, name: str) -> GraphChain:
         """A chain by its name."""
@@ -92,39 +88,25 @@ def wire(
     infos: Sequence[tuple[str, BinaryInfo]],
     *,
     graphs: Sequence[str] = (),
-    links: Mapping[str, str] | None = None,
-    state: Mapping[str, str] | None = None,
-    until: str = "",
+    links: Mapping[str, str],
+    state: Mapping[str, str],
     place: Place = lambda _key, _row: Location(""),
 ) -> Wiring:
-    """Connect the graphs of a model; arguments that are None are proposed.  All faults are reported in one error.
+    """Connect the graphs of a model.
 
-    `until` is the last context, by name or number; later ones are checked and then omitted.
-    `place` returns the file and the line of a row of `links` or `state`, or of `graphs` and `until`, for errors.
+    `place` returns the file and the line of a row of `links` or `state`, or of `graphs`, for errors.
 
-    `wiring = wire([("forward_0", info)], state={"past_key": "key"})`
+    `wiring = wire([("forward_0", info)], links={}, state={"past_key": "key"})`
     """
-    names, chains = tuple(name for name, _ in infos), _chains([info for _, info in infos], graphs, place)
-    proposed: list[str] = []
-    if state is None:
-        state = _proposed_state(chains)
-        proposed += [f"state {reads} = {writes}" for reads, writes in state.items()]
-    if links is None:
-        links = _proposed_links(chains, state)
-        proposed += [f"link {reads} = {writes}" for reads, writes in links.items()]
-    states, faults = _states(chains, names, state, place)
-    faults = [*_unknown(chains, links, state, place), *_two_writers(links, state, place), *faults]
-    if not faults:
-        chains, faults = _all_connected(chains, names, links, states, place)
-    if faults:
-        hints = {fault.hint for fault in faults}
-        texts = [located(fault.location, fault.message) for fault in faults]
-        raise arguments.faulty(texts, "links and states are wrong", hint=hints.pop() if len(hints) == 1 else _HINT)
-    if until:
-        last = _number_of(until, names, place("until", ""))
-        names, states = names[: last + 1], [held for held in states if held.context <= last]
-        chains, _ = _all_connected([*_cut(chains, last)], names, links, states, place)
-    return Wiring(names, tuple(chains), tuple(states), links, state, tuple(proposed))
+    chains = _chains([info for _, info in infos], graphs, place)
+    wirer = _Wirer(tuple(name for name, _ in infos), links, state, place)
+    wirer.check_names(chains)
+    wirer.stop_if_any()
+    states = tuple(wirer.states(chains))
+    connected = tuple(wirer.connected(chain, states) for chain in chains)
+    wirer.check_links()
+    wirer.stop_if_any()
+    return Wiring(wirer.names, connected, states, links, state)
 
 
 def located(location: Location, message: str) -> str:
@@ -157,64 +139,124 @@ def _all_chains(infos: Sequence[BinaryInfo]) -> Iterator[GraphChain]:
         yield GraphChain(name, tuple(having), tuple(infos[number].graph(name) for number in having))
 
 
-def _number_of(until: str, names: Sequence[str], location: Location) -> int:
-    """The number of a context that is given by name, or by its number from 0."""
-    if until in names:
-        return names.index(until)
-    if until.isdecimal() and int(until) < len(names):
-        return int(until)
-    raise UsageError(
-        located(location, f"the model has no context `{until}` to end with"),
-        hint=suggestion(until, names, f"contexts: {', '.join(names)}, or 0 to {len(names) - 1}"),
-    )
+class _Wirer:
+    """Connects chains by links and state, and collects their errors."""
 
+    def __init__(
+        self, names: tuple[str, ...], links: Mapping[str, str], state: Mapping[str, str], place: Place
+    ) -> None:
+        self.names = names
+        self._links, self._state, self._place = links, state, place
+        self._faults: dict[str, str] = {}  # the sentence -> its hint
+        self._used: set[str] = set()  # links that connect something, or have a fault already
 
-def _cut(chains: Sequence[GraphChain], last: int) -> Iterator[GraphChain]:
-    """The parts of chains up to a context."""
-    for chain in chains:
-        count = sum(context <= last for context in chain.contexts)
-        if count:
-            yield replace(chain, contexts=chain.contexts[:count], stages=chain.stages[:count])
+    def _fault(self, key: str, row: str, message: str, hint: str) -> None:
+        self._faults[located(self._place(key, row), message)] = hint
 
+    def stop_if_any(self) -> None:
+        """Raise if there are errors."""
+        if self._faults:
+            hints = {*self._faults.values()}
+            hint = hints.pop() if len(hints) == 1 else _HINT
+            raise arguments.faulty([*self._faults], "links and states are wrong", hint=hint)
 
-# --- names and states -------------------------------------------------------------------------------------------------
+    def check_names(self, chains: Sequence[GraphChain]) -> None:
+        """Names must be those of tensors, and a tensor has one writer."""
+        stages = [stage for chain in chains for stage in chain.stages]
+        inputs = dict.fromkeys(tensor.name for stage in stages for tensor in stage.inputs)
+        outputs = dict.fromkeys(tensor.name for stage in stages for tensor in stage.outputs)
+        for reads, writes in self._links.items():
+            self._check_name("links", reads, f"link `{reads}={writes}`", "input", _plain(reads), inputs)
+            self._check_name("links", reads, f"link `{reads}={writes}`", "output", _plain(writes), outputs)
+            if _plain(reads) in self._state:
+                self._fault("links", reads, f"input `{reads}` has two writers: a link and a state", _TWICE)
+        for reads, writes in self._state.items():
+            self._check_name("state", reads, f"state `{reads}={writes}`", "input", reads, inputs)
+            self._check_name("state", reads, f"state `{reads}={writes}`", "output", writes, outputs)
+            first = next(other for other, output in self._state.items() if output == writes)
+            if first != reads:
+                text = f"output `{writes}` is the next value of the states `{first}` and `{reads}`"
+                self._fault("state", reads, text, _TWICE)
 
+    def _check_name(self, key: str, row: str, what: str, side: str, name: str, known: Collection[str]) -> None:
+        if name not in known:
+            near = nearest(name, known)
+            guess = f": did you mean `{near}`?" if near else f"; they have: {', '.join(known) or 'none'}"
+            self._fault(key, row, f"{what}: no graph has the {side} `{name}`{guess}", _HINT)
 
-def _unknown(
-    chains: Sequence[GraphChain], links: Mapping[str, str], state: Mapping[str, str], place: Place
-) -> Iterator[Finding]:
-    """Names that no graph has, and states without an output that writes them."""
-    stages = [stage for chain in chains for stage in chain.stages]
-    inputs = dict.fromkeys(tensor.name for stage in stages for tensor in stage.inputs)
-    outputs = dict.fromkeys(tensor.name for stage in stages for tensor in stage.outputs)
-    for what, table, rows in (("link", "links", links), ("state", "state", state)):
-        for reads, writes in rows.items():
-            for name, known, side in ((reads, inputs, "input"), (writes, outputs, "output")):
-                plain = _plain(name) if what == "link" else name
-                if plain in known:
+    def states(self, chains: Sequence[GraphChain]) -> Iterator[StateTensor]:
+        """The states of each context."""
+        for context in range(len(self.names)):
+            here = {
+                chain.name: chain.stages[chain.contexts.index(context)] for chain in chains if context in chain.contexts
+            }
+            yield from filter(None, (self._state_in(context, here, *row) for row in self._state.items()))
+
+    def _state_in(self, context: int, here: Mapping[str, GraphInfo], reads: str, writes: str) -> StateTensor | None:
+        """A state in the graphs of one context, by chain; None if they do not have it."""
+        ends = {chain: (_named(stage.inputs, reads), _named(stage.outputs, writes)) for chain, stage in here.items()}
+        tensors = [tensor for pair in ends.values() for tensor in pair if tensor is not None]
+        if not tensors:
+            return None
+        if not any(written for _, written in ends.values()):
+            text = f"state `{reads}` of context {self.names[context]} has no output: no graph there writes `{writes}`"
+            self._fault("state", reads, text, _HINT)
+        uses = {
+            chain: (reads if read else "", writes if written else "")
+            for chain, (read, written) in ends.items()
+            if read or written
+        }
+        return StateTensor(context, reads, uses, tensors[0])
+
+    def connected(self, chain: GraphChain, states: Iterable[StateTensor]) -> GraphChain:
+        """A chain with its connections, and what is left to the caller."""
+        stateful = {
+            (chain.contexts.index(state.context), name)
+            for state in states
+            if state.context in chain.contexts
+            for name in state.uses.get(chain.name, ())
+        }
+        connections = tuple(self._connections(chain, stateful))
+        inside = {(connection.source, connection.output.name) for connection in connections} | stateful
+        inside |= {(stage, tensor.name) for connection in connections for stage, tensor in connection.targets}
+        inputs = tuple(_outer([stage.inputs for stage in chain.stages], inside, shared=True))
+        outputs = tuple(_outer([stage.outputs for stage in chain.stages], inside, shared=False))
+        return replace(chain, connections=connections, inputs=inputs, outputs=outputs)
+
+    def _connections(self, chain: GraphChain, stateful: Collection[End]) -> Iterator[Connection]:
+        """Connect each input to the nearest earlier output of its name; other inputs come from outside.
+
+        Links map inputs to outputs of other names: {"hidden": "hidden_out"} for every stage that has that input, or
+        {"3.hidden": "1.hidden_out"} for one of them.
+        """
+        readers: dict[End, list[tuple[int, TensorInfo]]] = {}
+        for number, stage in enumerate(chain.stages):
+            for tensor in stage.inputs:
+                if (number, tensor.name) in stateful:
                     continue
-                near = nearest(plain, known)
-                guess = f": did you mean `{near}`?" if near else f"; they have: {', '.join(known) or 'none'}"
-                why = f"{what} `{reads}` has no {side}" if side == "output" else f"{what} `{reads}={writes}`"
-                message = f"{why}: no graph has the {side} `{plain}`{guess}"
-                yield Finding(message, _HINT, place(table, reads))
+                of_one = f"{number}.{tensor.name}"
+                link = next((key for key in (of_one, tensor.name) if key in self._links), "")
+                wanted = self._links.get(link, tensor.name)
+                source = _source(chain.stages[:number], wanted, stateful)
+                if source is not None:
+                    self._used.add(link)
+                    readers.setdefault(source, []).append((number, tensor))
+                elif link and (number > 0 or link == of_one):
+                    self._used.add(link)
+                    reader = f"input `{tensor.name}` of {self.names[chain.contexts[number]]}"
+                    text = f"graph `{chain.name}`: {reader}: nothing before it has an output `{wanted}`"
+                    self._fault("links", link, text, _ORDER)
+        for end in sorted(readers):
+            output = _named(chain.stages[end[0]].outputs, end[1])
+            assert output is not None
+            yield Connection(end[0], output, tuple(readers[end]))
 
-
-def _two_writers(links: Mapping[str, str], state: Mapping[str, str], place: Place) -> Iterator[Finding]:
-    """Tensors that a link and a state would write, and outputs that would be the next value of two states."""
-    for reads in links:
-        if _plain(reads) in state:
-            text = (
-                f"input `{reads}` has two writers: the link from `{links[reads]}` "
-                f"and the state, whose next value is `{state[_plain(reads)]}`"
-            )
-            yield Finding(text, _TWICE, place("links", reads))
-    for writes in dict.fromkeys(state.values()):
-        readers = [reads for reads, other in state.items() if other == writes]
-        if len(readers) > 1:
-            names = " and ".join(f"`{reads}`" for reads in readers)
-            text = f"output `{writes}` is the next value of the states {names}: it can be written to one of them only"
-            yield Finding(text, _TWICE, place("state", readers[-1]))
+    def check_links(self) -> None:
+        """Each link must connect something."""
+        for reads, writes in self._links.items():
+            if reads not in self._used:
+                why = f"no context before one with that input writes `{writes}`"
+                self._fault("links", reads, f"link `{reads}={writes}` connects nothing: {why}", _ORDER)
 
 
 def _plain(name: str) -> str:
@@ -223,164 +265,17 @@ def _plain(name: str) -> str:
     return rest if number.isdigit() and rest else name
 
 
-def _states(
-    chains: Sequence[GraphChain], names: Sequence[str], state: Mapping[str, str], place: Place
-) -> tuple[list[StateTensor], list[Finding]]:
-    """The states of each context; states that no graph of their context writes, tensors that cannot be one state."""
-    states, faults = list[StateTensor](), list[Finding]()
-    outputs = {tensor.name for chain in chains for stage in chain.stages for tensor in stage.outputs}
-    for context, context_name in enumerate(names):
-        here = {
-            chain.name: chain.stages[chain.contexts.index(context)] for chain in chains if context in chain.contexts
-        }
-        for reads, writes in state.items():
-            uses = {
-                chain: (reads * _has(stage.inputs, reads), writes * _has(stage.outputs, writes))
-                for chain, stage in here.items()
-                if _has(stage.inputs, reads) or _has(stage.outputs, writes)
-            }
-            if not uses:
-                continue
-            tensors = list(_tensors_of(here, uses))
-            states.append(StateTensor(context, reads, uses, tensors[0][1]))
-            messages = [(f"a state of context {context_name}: {why}", _EQUAL) for why in _unequal(tensors)]
-            if writes in outputs and not any(written for _, written in uses.values()):
-                text = f"state `{reads}` of context {context_name} has no output: no graph there writes `{writes}`"
-                messages.insert(0, (text, _HINT))
-            faults += [Finding(message, hint, place("state", reads)) for message, hint in messages]
-    return states, faults
+def _named(side: Sequence[TensorInfo], name: str) -> TensorInfo | None:
+    return next((tensor for tensor in side if tensor.name == name), None)
 
 
-def _tensors_of(
-    stages: Mapping[str, GraphInfo], uses: Mapping[str, tuple[str, str]]
-) -> Iterator[tuple[str, TensorInfo]]:
-    """The tensors that a state has in the graphs of a context, each with its description."""
-    for chain, (reads, writes) in uses.items():
-        stage = stages[chain]
-        for side, name in ((stage.inputs, reads), (stage.outputs, writes)):
-            yield from ((f"`{name}` of graph `{stage.name}`", tensor) for tensor in side if tensor.name == name)
-
-
-def _unequal(tensors: Sequence[tuple[str, TensorInfo]]) -> Iterator[str]:
-    """Why tensors cannot share memory with the first."""
-    return filter(None, (_mismatch(*tensors[0], *other) for other in tensors[1:]))
-
-
-def _has(side: Sequence[TensorInfo], name: str) -> bool:
-    return any(tensor.name == name for tensor in side)
-
-
-def _mismatch(first: str, one: TensorInfo, second: str, other: TensorInfo) -> str:
-    """Why two tensors cannot share memory; empty if they can."""
-    if (one.dtype, one.shape) != (other.dtype, other.shape):
-        return f"{first} is {one.dtype} {list(one.shape)}, {second} is {other.dtype} {list(other.shape)}"
-    if one.quant == other.quant:
-        return ""
-    pairs = [tensor.scale_offset for tensor in (one, other)]
-    numbers = " and ".join(f"scale {pair[0]:.9g}, offset {pair[1]}" for pair in pairs if pair)
-    return f"{first} and {second} have different quantizations" + (f": {numbers}" if all(pairs) else "")
-
-
-# --- connections ------------------------------------------------------------------------------------------------------
-
-
-def _all_connected(
-    chains: Sequence[GraphChain],
-    names: Sequence[str],
-    links: Mapping[str, str],
-    states: Sequence[StateTensor],
-    place: Place,
-) -> tuple[list[GraphChain], list[Finding]]:
-    """All chains, and the faults of their links: tensors that differ, links that connect nothing."""
-    connected, faults, faulty = list[GraphChain](), list[Finding](), set[str]()
-    for chain in chains:
-        whole, wrong = _connected(chain, names, links, states)
-        connected.append(whole)
-        for link, fault in wrong:
-            faulty.add(link)
-            location = place("links" if link else "contexts", link)
-            faults.append(fault._replace(message=f"graph `{chain.name}`: {fault.message}", location=location))
-    ends = {
-        (tensor.name, connection.output.name)
-        for chain in connected
-        for connection in chain.connections
-        for _, tensor in connection.targets
-    }
-    for reads, writes in links.items():
-        if (_plain(reads), _plain(writes)) not in ends and reads not in faulty:
-            text = f"link `{reads}={writes}` connects nothing: no context before one with that input writes `{writes}`"
-            faults.append(Finding(text, _ORDER, place("links", reads)))
-    return connected, faults
-
-
-def _connected(
-    chain: GraphChain, names: Sequence[str], links: Mapping[str, str], states: Sequence[StateTensor]
-) -> tuple[GraphChain, list[tuple[str, Finding]]]:
-    """A chain with its connections, and what is left to the caller; faults with their links."""
-    stateful = {
-        (chain.contexts.index(state.context), name)
-        for state in states
-        if state.context in chain.contexts
-        for name in state.uses.get(chain.name, ())
-    }
-    connections, wrong = _connections(chain, links, stateful, [names[number] for number in chain.contexts])
-    inside = {(connection.source, connection.output.name) for connection in connections} | stateful
-    inside |= {(stage, tensor.name) for connection in connections for stage, tensor in connection.targets}
-    inputs = tuple(_outer([stage.inputs for stage in chain.stages], inside, shared=True))
-    outputs = tuple(_outer([stage.outputs for stage in chain.stages], inside, shared=False))
-    return replace(chain, connections=connections, inputs=inputs, outputs=outputs), wrong
-
-
-def _connections(
-    chain: GraphChain, links: Mapping[str, str], apart: Collection[End], names: Sequence[str]
-) -> tuple[tuple[Connection, ...], list[tuple[str, Finding]]]:
-    """Connect each input to the nearest earlier output of its name; other inputs come from outside.
-
-    `links` maps inputs to outputs of other names: {"hidden": "hidden_out"} for every stage that has that input, or
-    {"3.hidden": "1.hidden_out"} for one of them.  `apart` are tensors to leave out.  Faults are returned with their
-    links ("" for tensors of one name); they contain the `names` of the contexts.
-    """
-    readers: dict[End, list[tuple[int, TensorInfo]]] = {}
-    faults: list[tuple[str, Finding]] = []
-    for number, stage in enumerate(chain.stages):
-        for tensor in stage.inputs:
-            if (number, tensor.name) in apart:
-                continue
-            of_one = f"{number}.{tensor.name}"
-            link = of_one if of_one in links else tensor.name if tensor.name in links else ""
-            wanted = links.get(link, tensor.name)
-            source = _source(chain.stages[:number], wanted, apart)
-            if source is None:
-                if link and (number > 0 or link == of_one):
-                    is_state = any(
-                        (end, wanted) in apart and _has(before.outputs, wanted)
-                        for end, before in enumerate(chain.stages[:number])
-                    )
-                    why = "a state has the output" if is_state else "nothing before it has an output"
-                    text = f"input `{tensor.name}` of {names[number]}: {why} `{wanted}`"
-                    faults.append((link, Finding(text, _ORDER)))
-                continue
-            output = _written(chain, source)
-            first = f"output `{output.name}` of {names[source[0]]} (graph `{chain.stages[source[0]].name}`)"
-            second = f"input `{tensor.name}` of {names[number]} (graph `{stage.name}`)"
-            if why := _mismatch(first, output, second, tensor):
-                faults.append((link, Finding(why, _EQUAL)))
-            readers.setdefault(source, []).append((number, tensor))
-    return tuple(Connection(end[0], _written(chain, end), tuple(readers[end])) for end in sorted(readers)), faults
-
-
-def _source(before: Sequence[GraphInfo], wanted: str, apart: Collection[End]) -> End | None:
+def _source(before: Sequence[GraphInfo], wanted: str, stateful: Collection[End]) -> End | None:
     """The nearest earlier stage that writes an output, and the output's name there."""
     number, _, name = wanted.partition(".")
-    if number.isdigit() and int(number) < len(before) and _has(before[int(number)].outputs, name):
+    if number.isdigit() and int(number) < len(before) and _named(before[int(number)].outputs, name):
         return int(number), name
-    ends = ((stage, wanted) for stage in range(len(before) - 1, -1, -1) if _has(before[stage].outputs, wanted))
-    return next((end for end in ends if end not in apart), None)
-
-
-def _written(chain: GraphChain, end: End) -> TensorInfo:
-    stage, name = end
-    return next(tensor for tensor in chain.stages[stage].outputs if tensor.name == name)
+    ends = ((stage, wanted) for stage in range(len(before) - 1, -1, -1) if _named(before[stage].outputs, wanted))
+    return next((end for end in ends if end not in stateful), None)
 
 
 def _outer(sides: Sequence[Sequence[TensorInfo]], inside: Collection[End], *, shared: bool) -> Iterator[OuterTensor]:
@@ -391,73 +286,9 @@ def _outer(sides: Sequence[Sequence[TensorInfo]], inside: Collection[End], *, sh
             if (stage, tensor.name) not in inside:
                 outside.setdefault(tensor.name, []).append((stage, tensor))
     for name, ends in outside.items():
-        if len(ends) == 1 or (shared and all(_fits(ends[0][1], tensor) for _, tensor in ends)):
+        kinds = [(tensor.dtype, tensor.shape, tensor.quant) for _, tensor in ends]
+        if len(ends) == 1 or (shared and all(kind == kinds[0] for kind in kinds)):
             yield OuterTensor(name, ends[0][1], tuple((stage, name) for stage, _ in ends))
         else:
             for stage, tensor in ends:
                 yield OuterTensor(f"{stage}.{name}", tensor, ((stage, name),))
-
-
-# --- proposals --------------------------------------------------------------------------------------------------------
-
-_WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+")
-_SIDES = set("in out input output past present new next old prev previous last cur current updated".split())
-_STATE = set("past present cache kv key keys value values state states memory history".split())
-
-
-def _words(name: str) -> list[str]:
-    return [word.lower() for word in _WORD.findall(name.replace("past_key_values", "past"))]
-
-
-def _stem(name: str) -> list[str]:
-    """The words of a name without those that mark a side: equal for past_key and key, for hidden and hidden_out."""
-    return [word for word in _words(name) if word not in _SIDES]
-
-
-def _fits(one: TensorInfo, other: TensorInfo) -> bool:
-    return (one.dtype, one.shape, one.quant) == (other.dtype, other.shape, other.quant)
-
-
-def _related(tensor: TensorInfo, others: Iterable[TensorInfo]) -> set[str]:
-    """The names of tensors of the same type and shape with a related name."""
-    return {other.name for other in others if _fits(tensor, other) and _stem(tensor.name) == _stem(other.name)}
-
-
-def _proposed_state(chains: Sequence[GraphChain]) -> dict[str, str]:
-    """Propose states: an input and an output of one graph with the same type and shape, named like a cache or state."""
-    near: dict[str, set[str]] = {}
-    for stage in (stage for chain in chains for stage in chain.stages):
-        for tensor in stage.inputs:
-            related = _related(tensor, stage.outputs)
-            named = {name for name in related if _STATE & {*_words(tensor.name), *_words(name)}}
-            near.setdefault(tensor.name, set()).update(named)
-    chosen = _only(near)
-    return {name: output for name, output in chosen.items() if list(chosen.values()).count(output) == 1}
-
-
-def _proposed_links(chains: Sequence[GraphChain], state: Mapping[str, str]) -> dict[str, str]:
-    """Propose links: an input and an output of the previous context with the same type and shape and related names.
-
-    If no names are related: the only output and the only input of that type and shape.
-    """
-    near: dict[str, set[str]] = {}
-    for before, stage in (pair for chain in chains for pair in pairwise(chain.stages)):
-        outputs = [tensor for tensor in before.outputs if tensor.name not in state.values()]
-        inputs = [tensor for tensor in stage.inputs if tensor.name not in state]
-        if any(_has(outputs, tensor.name) for tensor in inputs):  # tensors of one name need no link
-            inputs = [tensor for tensor in inputs if not _has(outputs, tensor.name)]
-            outputs = [tensor for tensor in outputs if not _has(stage.inputs, tensor.name)]
-        for tensor in inputs:
-            near.setdefault(tensor.name, set()).update(_related(tensor, outputs) or _alone(tensor, inputs, outputs))
-    return _only(near)
-
-
-def _alone(tensor: TensorInfo, inputs: Sequence[TensorInfo], outputs: Sequence[TensorInfo]) -> set[str]:
-    """The only output of the type and shape of a tensor, if no other input has them."""
-    fitting = {output.name for output in outputs if _fits(tensor, output)}
-    return fitting if len(fitting) == 1 == sum(_fits(tensor, other) for other in inputs) else set()
-
-
-def _only(near: Mapping[str, set[str]]) -> dict[str, str]:
-    """The names that have one candidate, with that."""
-    return {name: next(iter(outputs)) for name, outputs in near.items() if len(outputs) == 1}

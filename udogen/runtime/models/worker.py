@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import warnings
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,12 +18,9 @@ from udogen.runtime.contexts import arrays
 from udogen.runtime.contexts.commands import OutputRow, keys_of, output_row
 from udogen.runtime.contexts.report import GraphProfile
 from udogen.runtime.contexts.worker import ContextWorker, serve_contexts
-from udogen.runtime.models.chain import Timing
-from udogen.runtime.models.commands import ComparedTensor, Divergence, GraphTiming, RunSteps, StepRan, StepsRan, picture
+from udogen.runtime.models.commands import ComparedTensor, RunSteps, StepRan, StepsRan
 from udogen.runtime.models.description import planned
 from udogen.runtime.models.model import Model
-from udogen.runtime.models.wiring import Wiring
-from udogen.runtime.sessions import SessionPlan
 from udogen.runtime.worker.serving import Commands, keeping_float_state
 
 if TYPE_CHECKING:
@@ -70,32 +67,31 @@ def _run_steps(command: RunSteps, model: Model, phase: Callable[[str], None]) ->
     for number in range(command.steps or (expected.steps(model) if expected else 1)):
         graph = order[min(number, len(order) - 1)]
         phase(f"step {number}: graph `{graph}`")
-        ran.append(_step(command, model, feeds, expected, graph, number))
+        ran.append(_step(command, model, feeds, graph, number))
+        if expected is not None:
+            expected.compare(model, graph, number)
         if command.profile:
             profiles[graph] = model.profile_of(graph)
-    result = _described(model.wiring, model.session_plan)
-    if expected:
-        result = replace(result, compared=expected.ended(), first=expected.first, not_compared=expected.not_compared())
-    return replace(
-        result,
+    return StepsRan(
+        model.wiring,
+        model.session_plan,
         steps=tuple(ran),
-        timings=tuple(_timing(model, name, row) for name, row in model.timings.items() if row.steps),
-        memory=str(model.memory),
-        memory_rows=model.memory.as_json(),
+        timings=tuple(row for row in model.timings.values() if row.steps),
+        memory=model.memory,
         plan=model.plan,
-        copied=model.copied._asdict(),
+        copied=model.copied,
         zeros=tuple(feeds.zeros),
         profiles=tuple(row for rows in profiles.values() for row in rows),
+        compared=expected.ended() if expected else (),
+        not_compared=expected.not_compared() if expected else {},
     )
 
 
-def _step(command: RunSteps, model: Model, feeds: Feeds, expected: Expected | None, graph: str, number: int) -> StepRan:
-    """Execute one step, then compare and save its outputs."""
+def _step(command: RunSteps, model: Model, feeds: Feeds, graph: str, number: int) -> StepRan:
+    """Execute one step and save its outputs."""
     given = {name: feeds.of(graph, name, model.timings[graph].steps) for name in model.inputs(graph)}
     with keeping_float_state(f"an op of step {number}, graph `{graph}`,"):
         outputs = model.step(given, graph=graph)
-    if expected is not None:
-        expected.compare(model, graph, number, feeds.zeros)
     folder = command.output_dir / f"step_{number}" if command.output_dir else None
     rows = tuple(_row(model.outputs(graph)[name], array, folder) for name, array in outputs.items())
     return StepRan(number, graph, model.timings[graph].last, rows)
@@ -105,30 +101,12 @@ def _planned(command: RunSteps, runtime: Runtime, phase: Callable[[str], None]) 
     """Describe a model without restoring anything."""
     phase("read the descriptions of the contexts")
     with planned(command.description, runtime, guarded=False) as (wiring, sessions, _):
-        order = command.description.graphs or tuple(chain.name for chain in wiring.chains)
         inputs = {chain.name: {outer.name: outer.info for outer in chain.inputs} for chain in wiring.chains}
         feeds = Feeds(command.feeds, inputs)
-        for graph in dict.fromkeys(order):
-            for name in inputs[graph]:
+        for graph, names in inputs.items():
+            for name in names:
                 feeds.of(graph, name, 0)
-        return replace(_described(wiring, sessions), zeros=tuple(feeds.zeros))
-
-
-def _described(wiring: Wiring, plan: SessionPlan) -> StepsRan:
-    where = {layer.name: plan.session_of(layer.name).name for layer in plan.layers}
-    return StepsRan(
-        dict(wiring.links),
-        dict(wiring.state),
-        wiring.proposed,
-        tuple(picture(wiring, where)),
-        plan.as_json(),
-        tuple(str(plan).splitlines()),
-    )
-
-
-def _timing(model: Model, name: str, row: Timing) -> GraphTiming:
-    contexts = [model.names[number] for number in model.wiring.chain(name).contexts]
-    return GraphTiming(name, row.steps, row.mean, row.least, dict(zip(contexts, row.contexts, strict=True)))
+        return StepsRan(wiring, sessions, zeros=tuple(feeds.zeros))
 
 
 def _row(info: TensorInfo, array: Array, folder: Path | None) -> OutputRow:
@@ -140,11 +118,11 @@ def _row(info: TensorInfo, array: Array, folder: Path | None) -> OutputRow:
 
 
 class Feeds:
-    """The inputs of each step, from files: one array for all steps, or one for each (an extra first axis, or .npz)."""
+    """The inputs of each step, from files: one array for all steps, or one for each (an extra first axis)."""
 
     def __init__(self, files: Mapping[str, str], inputs: Mapping[str, Mapping[str, TensorInfo]]) -> None:
         self._inputs, self._files = inputs, files
-        self._read: dict[tuple[str, str], tuple[Any, bool]] = {}
+        self._read: dict[tuple[str, str], Array] = {}
         self.zeros: dict[str, None] = {}
         known = dict.fromkeys(key for graph, rows in inputs.items() for name in rows for key in _keys(graph, name))
         strange = [key for key in files if key not in known]
@@ -161,29 +139,25 @@ class Feeds:
         if file is None:
             self.zeros[name] = None
             return np.zeros(*arrays.layout(info))
-        key = (file, name)
-        if key not in self._read:
-            self._read[key] = _load(Path(file), info)
-        read, for_each_step = self._read[key]
-        if not for_each_step:
-            array: Array = read  # already converted
-            return array
-        if step >= len(read):
+        if (file, name) not in self._read:
+            self._read[file, name] = _load(Path(file), info)
+        array = self._read[file, name]
+        if arrays.fits(array.shape, info):
+            return arrays.given_value(array, info, what=file)
+        if step >= len(array):
             raise UsageError(
-                f"{file} has {len(read)} arrays for input `{name}`, step {step + 1} of graph `{graph}` needs one more",
-                hint=f"give --steps {len(read)}, or a longer file",
+                f"{file} has {len(array)} arrays for input `{name}`, step {step + 1} of graph `{graph}` needs one more",
+                hint=f"give --steps {len(array)}, or a longer file",
             )
-        return arrays.given_value(read[step], info, what=file)
+        return arrays.given_value(array[step], info, what=file)
 
 
 def _keys(graph: str, name: str) -> tuple[str, ...]:
     return keys_of("", graph, name)[1:]
 
 
-def _load(file: Path, info: TensorInfo) -> tuple[Any, bool]:
-    """The array of a file (or its arrays, of an .npz), and whether there is one for each step."""
-    if file.suffix == ".npz":
-        return list(arrays.load_all(file).values()), True
+def _load(file: Path, info: TensorInfo) -> Array:
+    """The array of a file, which may have a first axis for the steps."""
     array, (shape, dtype) = arrays.load(file, info), arrays.layout(info)
     if file.suffix != arrays.NPY:
         if not array.size or array.size % info.nbytes:
@@ -192,38 +166,17 @@ def _load(file: Path, info: TensorInfo) -> tuple[Any, bool]:
                 hint="give the tensor's stored bytes, once or for each step, or an array saved with numpy.save",
             )
         array = array.view(dtype).reshape(-1, *shape)
-        return (array[0], False) if len(array) == 1 else (array, True)
-    if arrays.fits(array.shape, info):
-        return arrays.given_value(array, info, what=str(file)), False
-    if arrays.fits(array.shape[1:], info) and len(array):
-        return array, True
+        return array[0] if len(array) == 1 else array
+    if arrays.fits(array.shape, info) or (arrays.fits(array.shape[1:], info) and len(array)):
+        return array
     raise UsageError(
         f"{file} has the shape {list(array.shape)}, input `{info.name}` has "
         + (info.sizes if any(info.dynamic) else str(list(shape))),
-        hint="give that shape, or one array for each step: "
-        + f"[{', '.join(map(str, ('steps', *shape)))}]"
-        + (", or an .npz file of arrays of several shapes" if any(info.dynamic) else ""),
+        hint=f"give that shape, or one array for each step: [{', '.join(map(str, ('steps', *shape)))}]",
     )
 
 
 # --- comparison -------------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class _Written:
-    """A tensor that a context wrote in a step."""
-
-    stage: int  # of its chain
-    context: str
-    info: TensorInfo
-    name: str  # CONTEXT.TENSOR
-    array: Array
-
-    def stored(self, expected: Array) -> Array:
-        """Expected values as the tensor stores them: real numbers are quantized for a fixed-point tensor."""
-        if self.info.quant is not None and expected.dtype.kind == "f":
-            return arrays.quantized(expected, self.info, self.array.dtype)
-        return expected
 
 
 class Expected:
@@ -239,48 +192,38 @@ class Expected:
         self._compared: list[ComparedTensor] = []
         self._skipped: list[tuple[str, int]] = []  # written tensors that the file does not have, with their steps
         self._written: dict[str, tuple[int, int]] = {}  # tensor -> the step after the last that wrote it, and its rank
-        self.first: Divergence | None = None
 
     def steps(self, model: Model) -> int:
         """The number of steps for which the file has arrays; at least 1."""
         ranks = {
-            f"{model.names[context]}.{info.name}": len(arrays.layout(info)[0])
+            f"{model.names[context]}.{info.name}": len(info.shape)
             for chain in model.wiring.chains
             for context, stage in zip(chain.contexts, chain.stages, strict=True)
             for info in stage.outputs
         }
-        counts = [len(array) for name, array in self._arrays.items() if array.ndim == ranks.get(name, -2) + 1]
-        return max([1, *counts])
+        return max([1, *(len(array) for name, array in self._arrays.items() if array.ndim == ranks.get(name, -2) + 1)])
 
-    def compare(self, model: Model, graph: str, step: int, zeros: Iterable[str]) -> None:
-        """Compare what the contexts wrote in a step, in their order; `zeros` are inputs that were given no data."""
+    def compare(self, model: Model, graph: str, step: int) -> None:
+        """Compare what the contexts wrote in a step, in their order."""
         chain, tensors = model.wiring.chain(graph), model.tensors(graph)
-        written = [
-            _Written(stage, model.names[context], info, name, tensors[name])
-            for stage, context in enumerate(chain.contexts)
-            for info in chain.stages[stage].outputs
-            if (name := f"{model.names[context]}.{info.name}") in tensors
-        ]
-        for tensor in written:
-            self._written[tensor.name] = step + 1, tensor.array.ndim
-            expected = self._of(tensor.name, tensor.array, step)
-            if expected is None:
-                self._skipped.append((tensor.name, step))
-                continue
-            stored = tensor.stored(expected)
-            apart, unit, misplaced = _distance(tensor.array, stored)
-            wrong = misplaced or apart > self._tolerance
-            row = ComparedTensor(step, graph, tensor.context, tensor.name, apart, unit, wrong)
-            self._compared.append(row)
-            if wrong and self.first is None:
-                reason = self._reason(written, tensor, step, stored, ", ".join(f"`{name}`" for name in zeros))
-                self.first = self._diverged(row, tensor, stored, len(chain.stages), reason)
+        for context, stage in zip(chain.contexts, chain.stages, strict=True):
+            for info in stage.outputs:
+                name = f"{model.names[context]}.{info.name}"
+                if name not in tensors:
+                    continue
+                self._written[name] = step + 1, tensors[name].ndim
+                expected = self._of(name, tensors[name], step)
+                if expected is None:
+                    self._skipped.append((name, step))
+                else:
+                    where = {"step": step, "graph": graph, "context": model.names[context], "tensor": name}
+                    self._compared.append(self._difference(tensors[name], expected, info, where))
 
     def ended(self) -> tuple[ComparedTensor, ...]:
         """All comparisons; raises if there are none, or, unless a tensor differs, for names that no context has."""
         wrote = f"contexts wrote: {', '.join(self._written)}"
         strange = [name for name in self._arrays if name not in self._written]
-        if strange and self.first is None:
+        if strange and not any(tensor.wrong for tensor in self._compared):
             raise UsageError(
                 f"no context wrote `{strange[0]}` of {self._file}",
                 hint=suggestion(strange[0], self._written, wrote),
@@ -306,7 +249,7 @@ class Expected:
         """The expected array for a tensor in a step; None if the file has none."""
         expected = self._arrays.get(name)
         if expected is not None and expected.ndim == written.ndim + 1:
-            expected = expected[step] if 0 <= step < len(expected) else None
+            expected = expected[step] if step < len(expected) else None
         if expected is None or expected.shape == written.shape:
             return expected
         shapes = list(expected.shape), list(written.shape)
@@ -315,46 +258,27 @@ class Expected:
             hint="give that shape, or one array for each step (a first axis more)",
         )
 
-    def _diverged(self, row: ComparedTensor, tensor: _Written, stored: Array, stages: int, reason: str) -> Divergence:
-        off = np.nan_to_num(np.abs(tensor.array.astype(np.float64) - stored.astype(np.float64)), nan=np.inf)
-        worst = tuple(map(int, np.unravel_index(int(off.argmax()), off.shape))) if off.size else ()
-        return Divergence(
-            **row.__dict__,
-            stage=tensor.stage,
-            stages=stages,
+    def _difference(
+        self, written: Array, expected: Array, info: TensorInfo, where: Mapping[str, Any]
+    ) -> ComparedTensor:
+        """What differs; expected real numbers are quantized for a fixed-point tensor."""
+        if info.quant is not None and expected.dtype.kind == "f":
+            expected = arrays.quantized(expected, info, written.dtype)
+        apart, unit, misplaced = _distance(written, expected)
+        off = np.nan_to_num(np.abs(written.astype(np.float64) - expected.astype(np.float64)), nan=np.inf)
+        worst = tuple(map(int, np.unravel_index(int(off.argmax()), off.shape))) if off.any() else None
+        return ComparedTensor(
+            **where,
+            dtype=str(written.dtype),
+            shape=written.shape,
+            apart=apart,
+            unit=unit,
+            wrong=misplaced or apart > self._tolerance,
             elements=int((off > 0).sum()),
-            size=int(off.size),
-            index=worst,
-            found=str(tensor.array[worst]) if off.size else "",
-            expected=str(stored[worst]) if off.size else "",
-            after=next((before.tensor for before in reversed(self._compared) if not before.wrong), ""),
-            reason=reason,
-            dtype=str(tensor.array.dtype),
-            shape=tensor.array.shape,
+            index=worst or (),
+            found="" if worst is None else str(written[worst]),
+            expected="" if worst is None else str(expected[worst]),
         )
-
-    def _reason(self, written: Iterable[_Written], tensor: _Written, step: int, stored: Array, zeros: str) -> str:
-        """The most likely reason that the model itself shows; empty if none is known."""
-        fed = f" (no --feed: {zeros})" if zeros else ""
-        if not tensor.array.any() and stored.any():
-            return "it is all zeros: nothing wrote it, or its context had zeros as inputs" + fed
-        if stored.any() and np.unique(stored).size > 1:
-            if self._arrays[tensor.name].ndim > tensor.array.ndim:
-                for which, other_step in (("before", step - 1), ("after", step + 1)):
-                    if self._is(tensor, tensor.name, other_step):
-                        return f"it is what the file has for the step {which}: state or inputs are one step off"
-            for other in written:
-                if other is not tensor and other.info.shape == tensor.info.shape and self._is(tensor, other.name, step):
-                    return (
-                        f"it is what the file has for `{other.name}`: are two links or states exchanged, "
-                        "or does an op return its input unchanged?"
-                    )
-        return "some inputs were given nothing" + fed if fed else ""
-
-    def _is(self, tensor: _Written, name: str, step: int) -> bool:
-        """Whether a tensor is what the file has for this name and step."""
-        other = self._of(name, tensor.array, step)
-        return other is not None and np.array_equal(tensor.array, tensor.stored(other))
 
 
 def _distance(written: Array, stored: Array) -> tuple[float, str, bool]:

@@ -159,11 +159,6 @@ class OpSession(Closing):
             ran = self._ask(RunOpTwice(call, executions, seconds, loop), OpRanTwice, call)
         return [arrays_of(call, [block.data for block in outputs]) for outputs in ran.outputs]
 
-    def drop(self) -> None:
-        """End the worker without freeing anything; the next call is in a new process."""
-        with self._one_at_a_time:
-            self._worker.drop()
-
     def close(self) -> None:
         """Free the resources of the package and the runtime, and end the worker."""
         self._closed = True

@@ -26,6 +26,7 @@ from udogen.runtime.op.calls import OpPackageInfo, RuntimeInfo
 from udogen.runtime.op.session import OpSession
 from udogen.runtime.package_queries import (
     JudgeOps,
+    KernelTypes,
     LibraryLocated,
     LocateLibrary,
     OpsJudged,
@@ -323,9 +324,9 @@ def compare_records(registration: Registration, path: Path, library: elf.Elf) ->
     if "qhpi_init" not in library.exports:
         return False
     undefined = [symbol.name for symbol in library.imports if symbol.name.startswith("qhpi_")]
-    records = {row["name"]: row["kernels"] for row in read_records(path, undefined, timeout=_SECONDS).ops}
+    records = read_records(path, undefined, timeout=_SECONDS).ops
     for op in registration.ops_of("DSP"):
-        kernels = records.get(f"{registration.package}::{op.type}", [])
+        kernels = records.get(f"{registration.package}::{op.type}", ())
         faults = [_fault(op, kernel) for kernel in kernels]
         if kernels and all(faults):
             raise OtherOps(
@@ -355,17 +356,17 @@ def compare_validation(registration: Registration, path: Path) -> bool:
     return bool(judged) and all(row.accepted for row in judged)
 
 
-def _fault(op: RegisteredOp, kernel: Mapping[str, Any]) -> str:
+def _fault(op: RegisteredOp, kernel: KernelTypes) -> str:
     """How a kernel differs from the registration, or ""; parameters are passed as further inputs."""
-    inputs, outputs = kernel["inputs"], kernel["outputs"]
+    inputs, outputs = kernel.inputs, kernel.outputs
     if len(outputs) != len(op.outputs):
         return f"its kernel writes {len(outputs)} outputs, registered are {len(op.outputs)}"
     if not len(op.inputs) <= len(inputs) <= len(op.inputs) + len(op.params):
         most = f" and {len(op.params)} parameters" if op.params else ""
         return f"its kernel takes {len(inputs)} inputs, registered are {len(op.inputs)}{most}"
-    for tensor, record in (*zip(op.inputs, inputs, strict=False), *zip(op.outputs, outputs, strict=True)):
-        if not _same_type(tensor, record["type"]):
-            return f"its kernel has {record['type']} for `{tensor.name}`, registered is {tensor.types.get('DSP')}"
+    for tensor, element in (*zip(op.inputs, inputs, strict=False), *zip(op.outputs, outputs, strict=True)):
+        if not _same_type(tensor, element):
+            return f"its kernel has {element} for `{tensor.name}`, registered is {tensor.types.get('DSP')}"
     return ""
 
 

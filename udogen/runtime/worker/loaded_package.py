@@ -33,8 +33,8 @@ class LoadedPackage:
         except (OSError, AttributeError) as problem:
             text = str(problem)
             if "undefined symbol: qhpi_" in text:
-                what = "is built for the HTP backend, and this runtime is of another"
-                hint = "give --backend htp, or the library of this backend"
+                what = "needs a function of the HTP backend that this runtime lacks"
+                hint = "give --backend htp, or a runtime of a newer SDK"
             elif "undefined symbol" in text:
                 what = "has an undefined symbol"
                 hint = "link the library that has it, or define it; `nm -DC --undefined-only` lists them"

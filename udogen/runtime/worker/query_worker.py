@@ -11,7 +11,7 @@ from __future__ import annotations
 import ctypes
 import os
 from collections.abc import Callable, Sequence
-from functools import cache, partial
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,10 +21,10 @@ from udogen.qnn import abi, udo
 from udogen.qnn.interface import ERROR
 from udogen.qnn.tensors import APP_READ, APP_WRITE, STATIC, OpConfig, Param, QnnTensor, Scalar
 from udogen.qnn.udo import RegisteredOp, RegisteredParam, RegisteredTensor
-from udogen.runtime.failures import OlderRecords
 from udogen.runtime.package_queries import (
     Judgement,
     JudgeOps,
+    KernelTypes,
     LibraryLocated,
     LocateLibrary,
     OpsJudged,
@@ -43,21 +43,15 @@ _REGISTER, _INIT = "qhpi_register_ops_v1", "qhpi_init"
 def read_records(command: ReadRecords, on_phase: Callable[[str], None]) -> RecordsRead:
     """The kernels that `qhpi_init` of a package registers."""
     ffi = abi.ffi()
-    packages, ops = list[str](), list[Any]()
+    ops = dict[str, tuple[KernelTypes, ...]]()
     problems: list[Exception] = []
 
-    def register(count: int, rows: Any, package: Any) -> int:
+    def register(count: int, rows: Any, _package: Any) -> int:
         try:
-            name = ffi.string(package).decode("utf-8", "replace") if package else ""
-            if _is_older(count, rows):
-                raise OlderRecords(
-                    "the kernel records of the op package are those of an SDK before 2.47: they have no reserved "
-                    "pointers at their ends, and runtimes from 2.47 on read beyond them, and may crash",
-                    hint="build the package again with the QHPI headers of SDK 2.47 or later, or with udogen's own",
-                )
-            ops.extend(_ops_of(count, rows))
-            packages.append(name)
-        except (ValueError, RuntimeError, MemoryError, OlderRecords) as problem:
+            for index in range(_sane(count)):
+                row = rows[index]
+                ops[_text(row.name)] = tuple(_types(row.kernels[number]) for number in range(_sane(row.num_kernels)))
+        except (ValueError, RuntimeError, MemoryError) as problem:
             problems.append(problem)
         return 0
 
@@ -70,125 +64,28 @@ def read_records(command: ReadRecords, on_phase: Callable[[str], None]) -> Recor
         except OSError as problem:
             raise RunFailed(f"the op package cannot be loaded: {problem}") from problem
     on_phase(f"register its kernels ({_INIT})")
-    init = getattr(package, _INIT)
-    init.restype = ctypes.c_char_p
-    returned = init() or b""
-    for fault in problems:
-        if isinstance(fault, OlderRecords):
-            raise fault
+    getattr(package, _INIT)()
     if problems:
         raise RunFailed(
             f"the kernel records of the op package cannot be read: {problems[0]}",
             hint="build the package with the headers of SDK 2.47 or later, whose layout of records is expected",
         )
-    return RecordsRead(returned.decode("utf-8", "replace"), next(iter(packages), ""), tuple(ops))
+    return RecordsRead(ops)
 
 
-# Enumerators of qhpi.h: prefix and names; their values are read from the header.
-_ELEMENTS = (
-    "QHPI_",
-    "QUInt8 QUInt16 QInt16 Float32 Int32 QInt32 QInt8 Float16 Int64 Any_Element_Type",
-)
-_LAYOUTS = (
-    "QHPI_Layout_",
-    "Any ShapeOnly Flat4 Flat5 Flat6 Singular NCHW Depth32 Weights8x4 Crouton_8 Crouton_16 Crouton_32 "
-    "Crouton4x1 Crouton2x2 WideCrouton_8 WideCrouton_32 WideCrouton2x2",
-)
-_STORAGE = ("QHPI_Storage_", "Direct Indirect Direct_OR_Indirect")
-_MEMORY = ("QHPI_MemLoc_", "DDR_Only TCM_Only DDR_OR_TCM")
-_RESOURCES = ("QHPI_RESOURCE_", "MAIN HVX HMX")
-
-_KERNEL_FLAGS = ("source_destructive", "multithreaded", "variable_inputs", "variable_outputs")
-_KERNEL_HOOKS = ("cost_function", "do_precomputation_function", "function_with_precomputed_data", "predicate")
-_OP_HOOKS = ("early_rewrite", "shape_required", "shape_legalized", "build_tile", "late_rewrite")
-
+# Enumerators of QHPI_Element_Type; their values are read from the header.
+_ELEMENTS = "QUInt8 QUInt16 QInt16 Float32 Int32 QInt32 QInt8 Float16 Int64 Any_Element_Type"
 _MOST = 100_000  # parts of a record; more means that the table has another layout
 
 
-def _ops_of(count: int, rows: Any) -> list[dict[str, Any]]:
-    """The ops that a call of qhpi_register_ops_v1 registers, as plain data."""
-    return [_op_row(rows[index]) for index in range(_sane(count))]
+def _types(kernel: Any) -> KernelTypes:
+    names = {int(abi.ffi().integer_const(f"QHPI_{name}")): name for name in _ELEMENTS.split()}
 
+    def of(signatures: Any, count: int) -> tuple[str, ...]:
+        numbers = (signatures[index].element_type for index in range(_sane(count)))
+        return tuple(names.get(number, str(number)) for number in numbers)
 
-def _op_row(row: Any) -> dict[str, Any]:
-    return {
-        "name": _text(row.name),
-        "kernels": [_kernel_row(row.kernels[index]) for index in range(_sane(row.num_kernels))],
-        "hooks": [name for name in _OP_HOOKS if getattr(row, name)],
-        "tiled_output": int(row.tile_output) if row.build_tile else None,
-        "reserved": any(row.reserved),
-    }
-
-
-def _kernel_row(row: Any) -> dict[str, Any]:
-    resources = [word.lower() for value, word in _words(_RESOURCES).items() if row.resources & value]
-    return {
-        "function": _text(row.function_name),
-        "inputs": [_signature(row.input_signature[index]) for index in range(_sane(row.min_inputs))],
-        "outputs": [_signature(row.output_signature[index]) for index in range(_sane(row.min_outputs))],
-        "resources": resources,
-        "flags": [name for name in _KERNEL_FLAGS if getattr(row, name)],
-        "hooks": [name for name in _KERNEL_HOOKS if getattr(row, name)],
-        "sync_block_size": int(row.sync_block_size),
-        "precomputed_data_size": int(row.precomputed_data_size),
-        "reserved": any(row.reserved),
-    }
-
-
-def _signature(row: Any) -> dict[str, str]:
-    fields = (
-        ("type", _ELEMENTS, row.element_type),
-        ("layout", _LAYOUTS, row.layout),
-        ("storage", _STORAGE, row.storage),
-        ("memory", _MEMORY, row.mem_placement),
-    )
-    return {name: _words(table).get(number, str(number)) for name, table, number in fields}
-
-
-@cache
-def _words(table: tuple[str, str]) -> dict[int, str]:
-    prefix, names = table
-    return {int(abi.ffi().integer_const(prefix + name)): name for name in names.split()}
-
-
-def _is_older(count: int, rows: Any) -> bool:
-    """Whether records have the layout before SDK 2.47, without reserved pointers at the end.
-
-    They are read through /proc/self/mem, where an invalid address causes an error instead of a crash.
-    """
-    ffi, memory = abi.ffi(), os.open("/proc/self/mem", os.O_RDONLY | os.O_CLOEXEC)
-
-    def number(at: int, size: int) -> int:
-        return int.from_bytes(os.pread(memory, size, at), "little")
-
-    def word(at: int) -> bytes:
-        return os.pread(memory, 64, number(at, 8)).partition(b"\0")[0]
-
-    def fits(reserved: int) -> bool:
-        op, kernel = ("QHPI_OpInfo_v1", "QHPI_Kernel_v1")
-        sizes = {name: ffi.sizeof(name) - reserved for name in (op, kernel)}
-        base = int(ffi.cast("uintptr_t", rows))
-        for at in (base + index * sizes[op] for index in range(count)):
-            kernels = number(at + ffi.offsetof(op, "num_kernels"), 4)
-            first = number(at + ffi.offsetof(op, "kernels"), 8)
-            names = [at + ffi.offsetof(op, "name")]
-            names += [
-                first + n * sizes[kernel] + ffi.offsetof(kernel, "function_name") for n in range(min(kernels, 99))
-            ]
-            if kernels > _MOST or not all((text := word(name)) and text.isascii() for name in names):
-                return False
-        return True
-
-    def readable(reserved: int) -> bool:
-        try:
-            return fits(reserved)
-        except (OSError, OverflowError):  # an invalid address
-            return False
-
-    try:
-        return not readable(0) and readable(4 * ffi.sizeof("void *"))
-    finally:
-        os.close(memory)
+    return KernelTypes(of(kernel.input_signature, kernel.min_inputs), of(kernel.output_signature, kernel.min_outputs))
 
 
 def _sane(count: int) -> int:

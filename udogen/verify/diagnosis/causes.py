@@ -11,10 +11,9 @@ from udogen.verify.diagnosis.wrong_output import Cause, FailedCase, WrongOutput
 MOST = 3  # findings that are shown
 
 # What running the op again shows; elements that it explains are excluded from predictions.
-OBSERVATIONS: tuple[Callable[[WrongOutput], Iterator[Finding]], ...] = (memory.varying, memory.unwritten, memory.state)
+OBSERVATIONS: tuple[Callable[[WrongOutput], Iterator[Finding]], ...] = (memory.varying, memory.unwritten)
 PREDICTIONS: tuple[Callable[[WrongOutput], Iterator[Cause]], ...] = (
     positions.missing_param,
-    positions.swapped_params,
     positions.swapped_inputs,
     encodings.rounding,
     encodings.saturation,

@@ -33,26 +33,25 @@ class Explainer:
         self._explained: Counter[tuple[str, str, str, bool]] = Counter()
         self._shrunk: Counter[tuple[str, str, str]] = Counter()
 
-    def __call__(self, outcome: Outcome, op: Op | None, *, loops: int) -> Outcome:
-        """The outcome with its findings and the smallest case that fails in the same way; after `loops` executions."""
+    def __call__(self, outcome: Outcome, op: Op | None) -> Outcome:
+        """The outcome with its findings and the smallest case that fails in the same way."""
         key = (outcome.case.op, outcome.dtype, outcome.status)
         is_small = max((tensor.found.size for tensor in outcome.tensors), default=0) < FEW_ELEMENTS
         tried = (*key, is_small)
         if outcome.status == "failed" and outcome.tensors and self._explained[tried] < _MOST_EXPLAINED:
             self._explained[tried] += 1
-            outcome = replace(outcome, findings=(*outcome.findings, *self._findings(outcome, op, loops)))
+            outcome = replace(outcome, findings=(*outcome.findings, *self._findings(outcome, op)))
         crashed = outcome.error is not None and outcome.error.kind == _CRASHED
         if (crashed or outcome.status == "failed") and self._shrunk[key] < _MOST_SHRUNK:
             self._shrunk[key] += 1
             outcome = replace(outcome, smallest=self._smallest(outcome))
         return outcome
 
-    def _findings(self, outcome: Outcome, op: Op | None, loops: int) -> tuple[Finding, ...]:
+    def _findings(self, outcome: Outcome, op: Op | None) -> tuple[Finding, ...]:
         failed = FailedCase(
             outcome.case,
             {tensor.name: tensor.found for tensor in outcome.tensors},
             defaults={param.name: param.default for param in op.params if param.default is not None} if op else {},
-            loops=loops,
             rerun=OpRerun(self._session, self._built, op, outcome.case),
         )
         try:

@@ -24,26 +24,16 @@ _VECTORS = (32, 64, 128)  # elements in one iteration of vector loops
 
 
 def varying(output: WrongOutput) -> Iterator[Finding]:
-    """Runs of the same input, with the same poison, differ: in new processes too, or because state is kept in one."""
-    differs = _differing(output, fresh=False)
-    if differs is None or not differs.any():
-        return
-    output.known |= differs
-    evidence = f"{differs.sum()} of {differs.size} elements differ between {_RUNS} runs, {_where(differs)}"
-    in_new_processes = _differing(output, fresh=True)
-    if in_new_processes is None or in_new_processes.any():
-        yield finding("race", evidence=evidence)
-    else:
-        output.known |= output.wrong
-        yield finding("state.static", evidence=f"{evidence}; none differ between runs in new processes")
-
-
-def _differing(output: WrongOutput, *, fresh: bool) -> Array | None:
-    """The elements that differ between runs; None if the op does not run."""
-    runs = [output.rerun(poison=_POISONS[0], fresh=fresh) for _ in range(_RUNS)]
-    if any(result is None or result.shape != output.found.shape for result in runs):
-        return None
-    return np.asarray(np.any([_bytes_differ(runs[0], result) for result in runs[1:]], axis=0))  # type: ignore[arg-type]
+    """Runs of the same input, with the same poison, differ."""
+    runs = [output.rerun(poison=_POISONS[0]) for _ in range(_RUNS)]
+    first, *others = [result for result in runs if result is not None] or [output.found]
+    differs = np.zeros(output.found.shape, bool)
+    for other in others:
+        differs |= _bytes_differ(first, other)
+    if differs.any():
+        output.known |= differs
+        evidence = f"{differs.sum()} of {differs.size} elements differ between {_RUNS} runs, {_where(differs)}"
+        yield finding("varying", evidence=evidence)
 
 
 def unwritten(output: WrongOutput) -> Iterator[Finding]:
@@ -67,20 +57,6 @@ def unwritten(output: WrongOutput) -> Iterator[Finding]:
         tail = _tail_of(left)
         row = "unwritten-tail" if tail else "uninitialised.parts"
         yield finding(row, output=output.name, tail=tail, evidence=evidence)
-
-
-def state(output: WrongOutput) -> Iterator[Finding]:
-    """The first execution is correct, and later ones in the same graph are not."""
-    if output.loops < 2 or not (output.wrong & ~output.known).any():
-        return
-    first, later = output.rerun(fresh=True), output.rerun(loops=output.loops)
-    if first is None or later is None or output.given.expected is None:
-        return
-    is_right = [not output.exceeds(array, output.given.expected).any() for array in (first, later)]
-    if is_right == [True, False]:
-        output.known |= output.wrong
-        evidence = f"one execution agrees with what is expected, {output.loops} in one graph do not"
-        yield finding("state", evidence=evidence)
 
 
 def _bytes_differ(one: Array, other: Array) -> Array:

@@ -47,16 +47,6 @@ def missing_param(output: WrongOutput) -> Iterator[Cause]:
                         lambda it, params={**without, name: other}: it.predict(params=params))  # fmt: skip
 
 
-def swapped_params(output: WrongOutput) -> Iterator[Cause]:
-    """Two parameters that are exchanged."""
-    params = {**output.defaults, **output.case.params}
-    for one, other in combinations(params, 2):
-        if type(params[one]) is type(params[other]):
-            exchanged = {**output.case.params, one: params[other], other: params[one]}
-            yield Cause("swapped-params", {"one": one, "other": other},
-                        lambda it, params=exchanged: it.predict(params=params))  # fmt: skip
-
-
 def _as_written(array: Array, order: tuple[int, ...]) -> Array:
     """The contents of memory after an array is written with its axes in another order."""
     return np.asarray(np.ascontiguousarray(array.transpose(order)).reshape(array.shape))

@@ -20,7 +20,6 @@ from udogen.errors import UdogenError
 from udogen.findings import Finding
 from udogen.runtime.built import Built
 from udogen.runtime.op.calls import POISON
-from udogen.runtime.op.session import OpSession
 from udogen.verify.cases import Arrays, Case, Quants
 from udogen.verify.test_files.values import saturated
 from udogen.verify.tolerances import differences
@@ -32,8 +31,8 @@ if TYPE_CHECKING:
 
 Params = Mapping[str, object]
 
-# Executes the op again in a new graph, optionally with other `poison`, `loops` or `inputs` (of the same shapes), or in
-# a `fresh` process, and returns the outputs; raises a `UdogenError` if the op fails.
+# Executes the op again in a new graph, optionally with another `poison` or `inputs` (of the same shapes), and returns
+# the outputs; raises a `UdogenError` if the op fails.
 Rerun = Callable[..., Arrays]
 
 
@@ -46,10 +45,8 @@ class OpRerun:
     op: Op | None
     case: Case
 
-    def __call__(self, *, poison: int = 0, loops: int = 1, inputs: Arrays | None = None, fresh: bool = False) -> Arrays:
+    def __call__(self, *, poison: int = 0, inputs: Arrays | None = None) -> Arrays:
         """The outputs of the op."""
-        if fresh and isinstance(self.session, OpSession):  # in others, each run is in a new process anyway
-            self.session.drop()
         given = self.case.inputs if inputs is None else inputs
         case = replace(
             self.case,
@@ -57,7 +54,7 @@ class OpRerun:
             expected={},
             shapes={name: array.shape for name, array in self.case.expected.items()},
         )
-        return self.session.run(replace(case.call(self.op, self.built, loops=loops), poison=poison)).outputs
+        return self.session.run(replace(case.call(self.op, self.built), poison=poison)).outputs
 
 
 @dataclass(frozen=True)
@@ -67,7 +64,6 @@ class FailedCase:
     case: Case
     found: Arrays
     defaults: Params = field(default_factory=dict)  # of the config, for parameters that are not given
-    loops: int = 1  # number of executions before `found` was read
     rerun: Rerun | None = None
     time_limit: float = 20.0  # seconds that the reference may take for one output
 
@@ -163,7 +159,7 @@ class WrongOutput:
 
     def __init__(self, failed: FailedCase, name: str) -> None:
         case = failed.case
-        self.case, self.name, self.defaults, self.loops = case, name, failed.defaults, failed.loops
+        self.case, self.name, self.defaults = case, name, failed.defaults
         self.found, expected = failed.found[name], case.expected[name]
         self._rerun, self.time_left = failed.rerun, failed.time_limit
         self.known = np.zeros(self.found.shape, bool)  # elements whose cause is observed
