@@ -15,13 +15,12 @@ pytest.importorskip("halide", reason="pip install 'udogen[kernels]'")
 
 
 @pytest.mark.parametrize("case", ["LeakyRelu/16x16", "*"], ids=["one", "all"])
-def test_examples(case: str, emulator64: Path, wrap: str, tmp_path: Path) -> None:
-    device = Device(tmp_path / "device")
+def test_examples(case: str, emulator64: Path, qemu: str, tmp_path: Path) -> None:
+    device = Device(tmp_path / "device", qemu=qemu)
     env = {
         "PATH": f"{device.base / 'bin'}:{os.environ['PATH']}",
         "UDOGEN_REMOTE": str(device.root),
         "UDOGEN_VENDOR_DIR": str(emulator64),
-        "UDOGEN_WRAP": wrap,
     }
     example = ROOT / "examples" / "python_kernels"
     done = udogen("test", example, "--on", "adb:ABC 1", "--backend", "cpu-emulator", "--case", case, env=env)

@@ -41,9 +41,14 @@ class ScriptArguments:
         "--client", required=True, type=click.Choice(CLIENTS), metavar="NAME",
         help=f"The program to run: {', '.join(CLIENTS)}.",
     )  # fmt: skip
-    device: str = option(
-        "--device", required=True, type=click.Choice(["adb", "ssh", "local"]), help="The machine to run on."
-    )
+    model: Path = option(
+        "--model", required=True, metavar="FILE",
+        help="What to run: a context binary; for qnn-net-run also a model library; for snpe-net-run a .dlc.",
+    )  # fmt: skip
+    on: str = option(
+        "--on", metavar="DEVICE",
+        help="The device to run on: ssh:USER@HOST[:PORT], adb (Android), adb:SERIAL (default: this machine).",
+    )  # fmt: skip
     out: Path = option(
         "-o", "--output", required=True, type=PathType(path_type=Path, file_okay=False), metavar="DIR",
         help="The folder to write.",
@@ -52,23 +57,19 @@ class ScriptArguments:
         "--target", metavar="TARGET",
         help="cpu, gpu, htp (with every Hexagon version that is built), v75 (default: the package's only backend).",
     )  # fmt: skip
-    linux: bool = option("--linux", help="The device behind adb has Linux, not Android.")
-    model: Path | None = option("--model", metavar="FILE", help="The model, in the format of the client.")
-    context: Path | None = option("--context", metavar="FILE", help="A context binary instead of a model.")
     graph: str = option("--graph", metavar="NAME", help="The graph of the context binary, if it has several.")
     inputs: tuple[tuple[str, str], ...] = option(
         "--input", metavar="NAME=FILE", callback=_pairs,
-        help="An input, .npy or raw bytes; repeat the name for further samples.",
+        help="An input, .npy or raw bytes; may repeat.",
     )  # fmt: skip
     references: tuple[tuple[str, str], ...] = option(
         "--reference", metavar="NAME=FILE", callback=_pairs,
-        help="The expected output, .npy or raw (float32 if its type is unknown); once for each sample.",
+        help="The expected output, .npy or raw (float32 if its type is unknown); may repeat.",
     )  # fmt: skip
     tolerance: tuple[float, float] | None = option(
         "--tolerance", type=str, multiple=False, default="", metavar="ABS[,REL]", callback=_tolerance,
         help="The allowed difference from the reference (default: by type, as in `udogen test`).",
     )  # fmt: skip
-    signed: bool = option("--signed-pd", help="HTP: in a signed process domain.")
     prove: bool = option("--prove", help="Fail if the packages' own kernels did not run.")
     as_json: bool = json_option()
 
@@ -76,8 +77,8 @@ class ScriptArguments:
 @verb("script", ScriptArguments)
 def command(options: ScriptArguments) -> None:
     """\b
-    Example: udogen script out --client cpp --device local --target htp \\
-               --context scale.bin --input x=x.npy -o here
+    Example: udogen script out --client cpp --target htp \\
+               --model scale.bin --input x=x.npy -o here
 
     Write a folder that runs built op packages in a client, on a device or on this machine: `python3 DIR/run.py`.
 

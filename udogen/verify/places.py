@@ -13,6 +13,7 @@ from udogen.backends.backend import Place
 from udogen.build import qemu_hexagon
 from udogen.clients.scripts import device_session
 from udogen.clients.scripts.device_session import DeviceSession
+from udogen.clients.scripts.plan import Device
 from udogen.errors import UsageError
 from udogen.qnn.handles import Closing
 from udogen.runtime.built import Built, find_built, find_source
@@ -65,7 +66,7 @@ def place_of(name: str) -> Place:
 
 def on_device(place: Place, device: str) -> Place:
     """The same place on a device; its graphs must be compiled to a context binary on this machine."""
-    device_session.Device.parse(device)
+    Device.parse(device)
     if not runs_on_devices(place):
         able = ", ".join(row.id for row in PLACES.values() if runs_on_devices(row))
         raise UsageError(f"`{place.id}` does not run on devices", hint=f"--backend {able}, or leave --on out")

@@ -35,7 +35,7 @@ from udogen.clients.scripts.make_plan import (
     library_files,
     with_keys,
 )
-from udogen.clients.scripts.plan import RUN, ScriptFile, ScriptPlan, probe_files, script_files, write_script
+from udogen.clients.scripts.plan import RUN, Device, ScriptFile, ScriptPlan, probe_files, script_files, write_script
 from udogen.clients.scripts.tensors import file_name
 from udogen.error_tables import describe
 from udogen.errors import RunFailed, ToolMissing, UdogenError, UsageError
@@ -50,31 +50,6 @@ _PROBE_SECONDS = 60.0
 _SENDING_SECONDS = 1800.0  # for libraries over a slow connection
 _SHOWN_LINES = 20
 _CASE_LOOPS = 2  # outputs of the second execution reveal state that an op keeps from the first
-_SSH = re.compile(
-    r"(?P<user>[A-Za-z0-9_][\w.+-]*@)?(?P<host>[A-Za-z0-9_][\w.-]*|\[[0-9A-Fa-f:]+\])(?::(?P<port>\d{1,5}))?"
-)
-_HOW = "--on ssh:USER@HOST, ssh:USER@HOST:PORT or adb:SERIAL"
-
-
-@dataclass(frozen=True)
-class Device:
-    """A device as `--on` names it."""
-
-    name: str
-    kind: str  # ssh or adb
-    arguments: tuple[str, ...]  # of run.py
-
-    @classmethod
-    def parse(cls, text: str) -> Device:
-        """Parse the name of a device strictly, so that none of its parts can become a shell word or an option."""
-        kind, _, rest = text.partition(":")
-        if kind == "adb" and rest and rest.isprintable() and not rest.startswith("-"):
-            return cls(text, kind, (f"--serial={rest}",))
-        found = _SSH.fullmatch(rest) if kind == "ssh" else None
-        if found is None:
-            raise UsageError(f"--on {text}: this is not a device", hint=_HOW)
-        host = f"--host={found['user'] or ''}{found['host'].strip('[]')}"
-        return cls(text, kind, (host, *([f"--port={found['port']}"] if found["port"] else [])))
 
 
 @dataclass(frozen=True)
@@ -104,7 +79,7 @@ def probe(name: str) -> DeviceFacts:
     """The properties of a device; `ToolMissing` if it cannot be reached, or no library can be built for it."""
     device = Device.parse(name)
     with tempfile.TemporaryDirectory(prefix="udogen-") as folder:
-        found = _probe(device, _probe_plan(device.kind), Path(folder))
+        found = _probe(device, _probe_plan(device), Path(folder))
     if found.machine not in ("x86_64", "aarch64"):
         raise ToolMissing(
             f"{name} is {found.machine or 'an unknown machine'}", hint="udogen builds for x86_64 and aarch64"
@@ -115,7 +90,7 @@ def probe(name: str) -> DeviceFacts:
 def _probe(device: Device, plan: ScriptPlan, folder: Path) -> DeviceFacts:
     """The properties of the device; raise if it cannot run the plan.  Nothing is sent."""
     write_script(folder, probe_files(plan))
-    argv = _command(folder, device, "--probe")
+    argv = _command(folder, "--probe")
     done = process.run(argv, timeout=_PROBE_SECONDS, starting=process.graceful)
     if done.timed_out:
         raise ToolMissing(
@@ -128,8 +103,8 @@ def _probe(device: Device, plan: ScriptPlan, folder: Path) -> DeviceFacts:
     return DeviceFacts(facts["machine"], facts["android"], facts["arch"])
 
 
-def _command(folder: Path, device: Device, *arguments: str) -> list[str]:
-    return [sys.executable, str(folder / "run.py"), *device.arguments, "--devices=1", *arguments]
+def _command(folder: Path, *arguments: str) -> list[str]:
+    return [sys.executable, str(folder / "run.py"), *arguments]
 
 
 def _fault(device: Device, done: process.Completed) -> UdogenError:
@@ -233,7 +208,7 @@ class DeviceSession(Closing):
             system=self._facts.system,
             archs=(arch,) if arch else (),
             model="model.bin",
-            kind="context",
+            context=True,
             program=build_own_client(self._facts.system, on_step=self._on_step).read_bytes(),
             loops=_CASE_LOOPS,
             seconds=self._seconds,
@@ -241,7 +216,7 @@ class DeviceSession(Closing):
         command = commands.ALL["cpp"].command(run)
         archive = ScriptFile("cases.tar", "cases.tar", _archive(cases))
         return replace(
-            _probe_plan(self._device.kind),
+            _probe_plan(self._device),
             name=self._name,
             system=run.system,
             backend=run.backend,
@@ -249,7 +224,7 @@ class DeviceSession(Closing):
             forbidden=FORBIDDEN,
             command=command,
             files=with_keys([*library_files([self._libraries], run), *command.files, archive]),
-            cases=max(len(cases), 1),
+            cases=True,
         )
 
     def _execute(self, calls: Sequence[OpCall]) -> None:
@@ -267,7 +242,7 @@ class DeviceSession(Closing):
             cases[f"{len(cases):05d}"] = {
                 "model.bin": prepared.context,
                 "graph.txt": commands.graph_text(prepared.graph),
-                **{f"inputs/0/{file_name(row.name)}.raw": given[row.name].tobytes() for row in prepared.graph.inputs},
+                **{f"inputs/{file_name(row.name)}.raw": given[row.name].tobytes() for row in prepared.graph.inputs},
             }
             sent.append(call)
         if not sent:
@@ -281,8 +256,7 @@ class DeviceSession(Closing):
         except RunFailed as error:
             self._lost = error  # a missing tool ends the whole session instead
         for case, call in zip(cases, sent, strict=True):
-            folder = out / f"{plan.label}0" / case
-            self._keep_result(call, self._lost or self._result(call, folder))
+            self._keep_result(call, self._lost or self._result(call, out / "out" / case))
 
     def _keep_result(self, call: OpCall, result: OpResult | UdogenError) -> None:
         self._known.setdefault(digest([call]), []).append(result)
@@ -296,7 +270,7 @@ class DeviceSession(Closing):
             self._on_step(f"{self._device.name}: {done} of {count}")
 
         most = _SENDING_SECONDS + count * ((self._timeout or 0) + _PROBE_SECONDS)
-        argv = _command(self._folder / "script", self._device, f"--out={out}", *([] if self._keep else ["--temporary"]))
+        argv = _command(self._folder / "script", f"--out={out}")
         ended = process.run(argv, on_line=on_line, timeout=most, starting=process.graceful, keep=_SHOWN_LINES)
         if ended.timed_out:
             raise RunFailed(
@@ -307,8 +281,8 @@ class DeviceSession(Closing):
 
     def _clean(self) -> None:
         """Remove the sent files, even after an interrupt."""
-        if self._runs and not self._keep and self._lost is None:
-            cleaning = process.start(_command(self._folder / "script", self._device, "--clean"))
+        if self._runs and not self._keep:
+            cleaning = process.start(_command(self._folder / "script", "--clean"))
             cleaning.communicate(timeout=_PROBE_SECONDS)
 
     # --- results ---------------------------------------------------------------------------------------------
@@ -318,7 +292,7 @@ class DeviceSession(Closing):
             code, log = int((folder / "code").read_text()), (folder / "log").read_text("utf-8", "replace")
             if code:
                 return self._failure(call, code, log)
-            paths = [folder / "Result_0" / f"{file_name(arg.name)}.raw" for arg in call.outputs]
+            paths = [folder / f"{file_name(arg.name)}.raw" for arg in call.outputs]
             outputs = arrays_of(call, [path.read_bytes() for path in paths])
         except (OSError, ValueError) as error:
             return RunFailed(f"{self._device.name}: the outputs were not fetched: {error}")
@@ -352,14 +326,15 @@ class DeviceSession(Closing):
         return kind.get(number[1], RunFailed)(text, details=details, hint=f"`udogen explain {number[2]}`")
 
 
-def _probe_plan(device: str) -> ScriptPlan:
+def _probe_plan(device: Device) -> ScriptPlan:
     """The plan for any device, for `run.py --probe`."""
     return ScriptPlan(
         name="probe",
         title="cases of `udogen test`",
         client="cpp",
-        device=device,
-        remote=REMOTE[ANDROID if device == "adb" else LINUX],
+        device=device.kind,
+        connection=device.connection,
+        remote=REMOTE[ANDROID if device.kind == "adb" else LINUX],
         socs=tuple(sorted(hexagon_versions().items())),
     )
 

@@ -27,7 +27,7 @@ from udogen.clients.package import (
 )
 from udogen.clients.scripts import commands, tensors
 from udogen.clients.scripts.commands import ClientRun, ScriptClient, build_own_client
-from udogen.clients.scripts.plan import RUN, OutputCheck, ScriptFile, ScriptPlan, machine_of
+from udogen.clients.scripts.plan import HERE, RUN, Device, OutputCheck, ScriptFile, ScriptPlan, machine_of
 from udogen.clients.scripts.tensors import TensorData, file_name
 from udogen.clients.snippets import DSP_FOLDER, snpe_files
 from udogen.errors import RunFailed, UsageError, open_plain, read_plain, reading
@@ -41,7 +41,6 @@ _LINUX_FOLDER = "/var/tmp/udogen"  # every user may write and execute files ther
 REMOTE = {ANDROID: DEVICE_FOLDER, LINUX: _LINUX_FOLDER, PC: ""}
 # Separators of LD_LIBRARY_PATH (glibc accepts two), of ADSP_LIBRARY_PATH, and of run.py's list of links.
 FORBIDDEN = ":;\n"
-_TITLES = {"adb": "a device behind adb", "ssh": "a device behind ssh", "local": "this machine"}
 
 BuiltPackages = tuple[str, tuple[Package, ...]]  # Hexagon version, or empty, and the packages for it
 
@@ -52,13 +51,15 @@ def make_plan(options: ScriptOptions) -> tuple[ScriptPlan, tuple[TensorData, ...
     built = _find_built(options)
     packages = built[0][1]
     check_rules(client, packages)
-    _check_options(options, packages)
     if options.prove:
-        _check_counts([each for _, found in built for each in found])
+        _check_counts(options, packages)
     inputs, references = tensors.read(options.inputs, "--input"), tensors.read(options.references, "--reference")
-    path, kind = _model_path(options, script_client)
+    path = options.model
+    context = _is_context(path, script_client)
+    if options.graph and not context:
+        raise UsageError("--graph chooses among the graphs of a context binary", hint="leave it out")
     graph = None
-    if kind == "context" and (inputs or references or script_client.own):
+    if context and (inputs or references or script_client.own):
         graph = _graph_of(path, options, packages[0].backend)
         _check_tensors(graph, options, inputs, references)
         inputs = tensors.typed(graph.inputs, inputs)
@@ -69,11 +70,9 @@ def make_plan(options: ScriptOptions) -> tuple[ScriptPlan, tuple[TensorData, ...
         system=options.system,
         archs=tuple(arch for arch, _ in built if arch),
         model=f"model{path.suffix if re.fullmatch(r'[.][A-Za-z0-9]+', path.suffix) else '.bin'}",
-        kind=kind,
+        context=context,
         inputs=inputs,
         references=references,
-        samples=tensors.samples(inputs, references),
-        signed=options.signed,
         graph=graph,
         program=build_own_client(options.system, on_step=options.on_step).read_bytes() if script_client.own else b"",
     )
@@ -93,9 +92,10 @@ def _plan(
     title = "udogen's client" if script_client.own else client.title
     return ScriptPlan(
         name=file_name(f"{packages[0].name}-{options.client}"),
-        title=f"{', '.join(package.name for package in packages)} with {title} on {_TITLES[options.device]}",
+        title=f"{', '.join(package.name for package in packages)} with {title} on {options.device.name}",
         client=options.client,
-        device=options.device,
+        device=options.device.kind,
+        connection=options.device.connection,
         system=options.system,
         backend=run.backend,
         archs=run.archs,
@@ -110,8 +110,6 @@ def _plan(
                 *_input_files(run),
             ]
         ),
-        devices_refused=script_client.no_devices or ("" if run.hexagon else f"{run.backend} is one device"),
-        signed=options.signed,
         prove=tuple((package.name, op) for package in packages for op in package.ops) if options.prove else (),
         root=script_client.sdk,
         socs=tuple(sorted(hexagon_versions().items())) if run.archs else (),
@@ -134,8 +132,8 @@ def _output_checks(run: ClientRun, client: ScriptClient, options: ScriptOptions)
     for tensor in run.references:
         dtype = tensor.dtype or "float32"
         absolute, relative = options.tolerance or tensors.tolerance(dtype, types.get(tensor.name, ""))
-        reference = f"references/{tensor.sample}/{tensor.file}"
-        yield OutputCheck(tensor.sample, tensor.name, client.output(tensor), reference, dtype, absolute, relative)
+        reference = f"references/{tensor.file}"
+        yield OutputCheck(tensor.name, client.output(tensor), reference, dtype, absolute, relative)
 
 
 # --- packages -------------------------------------------------------------------------------------------
@@ -170,9 +168,7 @@ def _find_for_device(paths: Sequence[Path], options: PackageOptions) -> tuple[Pa
         return find_packages(paths, options)
     except (device_libraries.DeviceLibraryMissing, PackageNotBuilt) as fault:
         if options.android and not environment().android_ndk_root:  # the build that the hint suggests would fail
-            fault.hint = (
-                f"set ANDROID_NDK_ROOT to an Android NDK, and {fault.hint}; or --linux, if the device has Linux"
-            )
+            fault.hint = f"set ANDROID_NDK_ROOT to an Android NDK, and {fault.hint}"
         raise
 
 
@@ -228,7 +224,7 @@ def _files_of(package: Package, run: ClientRun) -> Iterator[tuple[Path, str, boo
 
 def _input_files(run: ClientRun) -> Iterator[ScriptFile]:
     for tensor in run.inputs:
-        name = f"inputs/{tensor.sample}/{tensor.file}"
+        name = f"inputs/{tensor.file}"
         yield ScriptFile(name, name, tensor.content)
 
 
@@ -266,23 +262,13 @@ def _content(path: Path) -> bytes:
 
 # --- models ---------------------------------------------------------------------------------------------
 
-_HOW_TO_CONTEXT = "`udogen run op PACKAGE OP --input … --save-context FILE` makes a context binary"
+_ELF = b"\x7fELF"
 
 
-def _model_path(options: ScriptOptions, client: ScriptClient) -> tuple[Path, str]:
-    """The file to run, and its kind."""
-    given = [(path, kind) for path, kind in ((options.model, "model"), (options.context, "context")) if path]
-    names = " or ".join(f"--{kind} FILE" for kind in client.models)
-    if not given:
-        raise UsageError(f"{options.client} needs {names}", hint=_HOW_TO_CONTEXT if "context" in client.models else "")
-    if len(given) > 1:
-        raise UsageError("--model and --context exclude each other", hint="leave one of them out")
-    [(path, kind)] = given
-    if kind not in client.models:
-        raise UsageError(f"{options.client} takes {names}, not --{kind}", hint="see udogen script --help")
-    if not path.is_file():
-        raise UsageError(f"{path} is not a file", hint=f"give the {'context binary' if kind == 'context' else 'model'}")
-    return path, kind
+def _is_context(path: Path, client: ScriptClient) -> bool:
+    """Whether a model is a context binary; a client that accepts both gets models as libraries."""
+    with reading(path, hint="give the model"), open_plain(path) as stream:
+        return client.model == "context" if client.model else stream.read(len(_ELF)) != _ELF
 
 
 def _graph_of(path: Path, options: ScriptOptions, backend: str) -> GraphInfo:
@@ -309,7 +295,7 @@ def _check_tensors(
     faults = tensors.faults(graph, inputs, references, floats=options.client != "cpp")
     if faults:
         raise UsageError(
-            f"{options.context}: {faults[0]}", details=faults[1:], hint="see `udogen inspect` of the context binary"
+            f"{options.model}: {faults[0]}", details=faults[1:], hint="see `udogen inspect` of the context binary"
         )
 
 
@@ -319,29 +305,31 @@ class ScriptOptions:
 
     paths: tuple[Path, ...]
     client: str
-    device: str  # adb, ssh or local
+    model: Path
+    on: str = ""  # a device; empty: this machine
     target: str = ""
-    linux: bool = False  # the device behind adb has Linux
-    model: Path | None = None
-    context: Path | None = None
     graph: str = ""
     inputs: tuple[tuple[str, str], ...] = ()
     references: tuple[tuple[str, str], ...] = ()
     tolerance: tuple[float, float] | None = None
-    signed: bool = False
     prove: bool = False
     on_step: Callable[[str], None] = field(default=lambda _line: None)
 
     @property
+    def device(self) -> Device:
+        """The device on which the client runs."""
+        return Device.parse(self.on) if self.on else HERE
+
+    @property
     def system(self) -> str:
         """The system on which the client runs."""
-        if self.device == "local":
-            return PC
-        return ANDROID if self.device == "adb" and not self.linux else LINUX
+        return {"local": PC, "adb": ANDROID, "ssh": LINUX}[self.device.kind]
 
 
-def _check_counts(packages: Sequence[Package]) -> None:
-    """Raise if a library was built without counters, which `--prove` needs."""
+def _check_counts(options: ScriptOptions, packages: Sequence[Package]) -> None:
+    """Raise if executions cannot be counted, as `--prove` needs."""
+    if options.system != PC and backends.ALL[packages[0].backend].two_halves:
+        raise UsageError("--prove: executions on Hexagon are not counted", hint="leave --prove out")
     for package in packages:
         for library in package.libraries:
             if VARIABLE.encode() not in read_plain(library.file):
@@ -350,26 +338,3 @@ def _check_counts(packages: Sequence[Package]) -> None:
                     f"--prove: {library.file} writes no counts: it was built without --prove",
                     hint=f"build the library with `udogen build --prove{where}`",
                 )
-
-
-def _check_options(options: ScriptOptions, packages: Sequence[Package]) -> None:
-    """Raise one error for all options that the client, or a script for it, does not support."""
-    hexagon = backends.ALL[packages[0].backend].two_halves and options.system != PC
-    signing = [name for name, row in commands.ALL.items() if row.signs]
-    rows = (
-        (
-            options.signed and not (options.client in signing and hexagon),
-            f"--signed-pd is for HTP on a device, with {', '.join(signing)}",
-        ),
-        (
-            options.linux and options.device != "adb",
-            "--linux is for devices behind adb; those behind ssh have Linux",
-        ),
-        (
-            options.prove and hexagon,
-            "--prove: executions on Hexagon are not counted",
-        ),
-        (options.graph and options.context is None, "--graph chooses among the graphs of --context"),
-    )
-    if faults := [text for wrong, text in rows if wrong]:
-        raise UsageError(faults[0], details=faults[1:], hint="see udogen script --help")
