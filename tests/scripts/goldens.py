@@ -48,37 +48,35 @@ class Case(NamedTuple):
 
     @property
     def name(self) -> str:
-        return f"{self.client} {self.package} {self.device}"
+        return f"{self.client} {self.package} {self.device.partition(':')[0] or 'here'}"
 
 
 def cases(base: Path) -> Iterator[Case]:
     for name, config, folder in (("plain", PLAIN, "plain"), ("awkward", AWKWARD, AWKWARD_FOLDER)):
         qnn = lay(config, base / folder)
         udo = lay(config, base / f"{folder} udo", layout="snpe", chosen=("cpu", "htp"))
-        (base / "model; rm.xyz").write_bytes(b"model")
+        (base / "model; rm.xyz").write_bytes(b"context")
+        (base / "model.so").write_bytes(b"\x7fELF")
         np.save(base / "x.npy", np.arange(4, dtype=np.float32))
         np.save(base / "y.npy", np.arange(4, dtype=np.uint8 if name == "awkward" else np.float32))
         for client in script.CLIENTS:
-            for device in ("adb", "ssh", "local"):
+            for device in ("adb", "ssh:me@board:22", ""):
                 package = udo if client.startswith("snpe-") else qnn
                 yield Case(client, name, device, options(base, package, client, device, awkward=name == "awkward"))
 
 
 def options(base: Path, package: Path, client: str, device: str, *, awkward: bool) -> ScriptOptions:
     context = client == "cpp" or (client == "qnn-net-run" and awkward)
-    hexagon = device != "local"
     return ScriptOptions(
         paths=(package,),
         client=client,
-        device=device,
+        on=device,
         target="htp" if client.startswith("snpe-") else "",
-        model=None if context else base / "model; rm.xyz",
-        context=base / "model; rm.xyz" if context else None,
+        model=base / ("model; rm.xyz" if context else "model.so"),
         inputs=(("in[0]" if awkward else "input", str(base / "x.npy")),),
         references=(("out[0]" if awkward else "output", str(base / "y.npy")),),
         tolerance=(0.125, 0.001) if awkward else None,
-        signed=awkward and hexagon and client in ("qnn-net-run", "snpe-net-run"),
-        prove=device == "local",
+        prove=not device,
     )
 
 
