@@ -17,7 +17,7 @@ from udogen.clients import programs
 from udogen.clients.client import register
 from udogen.clients.package import PackageOptions, find_packages
 
-DEVICE = PackageOptions("v75", android=True)
+DEVICE = PackageOptions("v75", "android")
 TFLITE = """
     struct TfLiteDelegate;
     struct TfLiteQnnDelegateOpPackageOpMap { const char* custom_op_name; const char* qnn_op_type_name; };

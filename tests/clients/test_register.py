@@ -80,7 +80,7 @@ def test_a_shell_reads_flags_as_they_are_meant(awkward: Path) -> None:
 
 def test_a_shell_on_the_device_reads_folders_as_they_are_meant(awkward: Path, tmp_path: Path) -> None:
     """`adb shell` passes its words to a shell on the device: a stand-in does the same."""
-    options = PackageOptions("v75", android=True, folder=f"{tmp_path}/it's a $HOME")
+    options = PackageOptions("v75", "android", folder=f"{tmp_path}/it's a $HOME")
     copy = setup("cpp", awkward, options, only="copy")
     (tmp_path / "adb").write_text('#!/bin/sh\ncase $1 in shell) shift; sh -c "$*";; push) cp "$2" "$3";; esac\n')
     (tmp_path / "adb").chmod(0o755)
@@ -94,7 +94,7 @@ def test_a_shell_on_the_device_reads_folders_as_they_are_meant(awkward: Path, tm
     assert here.split(":")[0] == dsp.split(";")[0] == f"{tmp_path}/it's a $HOME"
 
 
-@pytest.mark.parametrize("options", [PackageOptions(), PackageOptions("v75", android=True)], ids=["pc", "device"])
+@pytest.mark.parametrize("options", [PackageOptions(), PackageOptions("v75", "android")], ids=["pc", "device"])
 def test_a_compiler_takes_the_code_for_the_api(awkward: Path, options: PackageOptions, tmp_path: Path) -> None:
     if shutil.which("g++") is None:
         pytest.skip("g++ is not installed")
@@ -117,7 +117,7 @@ def test_python_reads_the_code(awkward: Path, client: str, kind: str) -> None:
 
 def test_litert_reads_the_flag(awkward: Path) -> None:
     """By the rules of its parser: fields end with `;`, the first `:` of each ends its name."""
-    [word] = shlex.split(setup("litert", awkward, PackageOptions("v75", android=True), only="flag"))
+    [word] = shlex.split(setup("litert", awkward, PackageOptions("v75", "android"), only="flag"))
     value = word.removeprefix("--qualcomm_custom_op_package=")
     fields = dict(field.split(":", 1) for field in value.split(";") if field)
     assert fields == {
@@ -214,12 +214,12 @@ def test_the_quantizer_needs_a_cpu_implementation(tmp_path: Path) -> None:
 
 
 def test_a_pair_of_libraries_given_one_by_one_is_one_package(awkward: Path) -> None:
-    [pair] = find_packages([awkward], PackageOptions("v75", android=True))
+    [pair] = find_packages([awkward], PackageOptions("v75", "android"))
     given = [each.file for each in pair.libraries]
-    [merged] = find_packages(given, PackageOptions("v75", android=True))
+    [merged] = find_packages(given, PackageOptions("v75", "android"))
     assert merged.libraries == pair.libraries
     with pytest.raises(UsageError, match=r"(?m)is the Hexagon half of package x_0X1fPackage; the ARM half is missing$"):
-        find_packages(given[1:], PackageOptions("v75", android=True))
+        find_packages(given[1:], PackageOptions("v75", "android"))
     with pytest.raises(UsageError, match=r"^package x_0X1fPackage is given twice: "):
         find_packages([awkward, awkward], PackageOptions())
 
@@ -227,21 +227,21 @@ def test_a_pair_of_libraries_given_one_by_one_is_one_package(awkward: Path) -> N
 @pytest.mark.parametrize(
     ("options", "message", "hint"),
     [
-        (PackageOptions(android=True), "--android needs --target", "--target cpu_android, gpu_android, or v75 for HTP"),
+        (PackageOptions(system="android"), "the Hexagon version is unknown", "name it: --target v75"),
+        (
+            PackageOptions("cpu_aarch64", "android"),
+            "--target cpu_aarch64 is for linux, and the client runs on android",
+            "name only the backend: --target cpu, gpu or htp",
+        ),
         (PackageOptions("v99"), "--target v99: unknown target", ""),
         (
             PackageOptions("htp_aarch64"),
             "--target htp_aarch64 is one half of what HTP needs on a device",
             "name its Hexagon version (--target v75): the ARM library is included",
         ),
-        (PackageOptions("htp", android=True), "the Hexagon version is unknown", "name it: --target v75"),
+        (PackageOptions("htp", "android"), "the Hexagon version is unknown", "name it: --target v75"),
         (PackageOptions("cpu"), "{folder} has no package for cpu", "it has: htp"),
         (PackageOptions(ops=("Nope",)), "package x_0X1fPackage has no op Nope", "it has: R_u8_2"),
-        (
-            PackageOptions("v75", android=True, folder="rel"),
-            "--folder rel is not an absolute path",
-            "as in /data/local/tmp/udogen/x_0X1fPackage",
-        ),
     ],
 )
 def test_impossible_options(awkward: Path, options: PackageOptions, message: str, hint: str) -> None:

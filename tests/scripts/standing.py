@@ -94,7 +94,7 @@ class Device:
 
     def run(self, script: Path, *arguments: object, **env: str) -> subprocess.CompletedProcess[str]:
         """Run run.py with this device."""
-        return run(script, *arguments, path=self.base / "bin", UDOGEN_REMOTE=str(self.root), **env)
+        return run(script, *arguments, path=self.base / "bin", **{"UDOGEN_REMOTE": str(self.root), **env})
 
 
 def run(script: Path, *arguments: object, path: Path | None = None, **env: str) -> subprocess.CompletedProcess[str]:

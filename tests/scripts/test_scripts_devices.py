@@ -130,60 +130,60 @@ def net_run(laid: Made, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("props", "arguments", "arch"),
+    ("props", "env", "arch"),
     [
-        ({"ro.soc.model": "SM8550"}, [], "v73"),
-        ({"ro.soc.model": "SM8650-AB"}, [], "v75"),
-        ({"ro.board.platform": "pineapple"}, [], "v75"),
-        ({"ro.soc.model": "nobody knows", "ro.board.platform": "kalama"}, [], "v73"),
-        ({"ro.soc.model": "SM8550"}, ["--arch", "v75"], "v75"),
+        ({"ro.soc.model": "SM8550"}, {}, "v73"),
+        ({"ro.soc.model": "SM8650-AB"}, {}, "v75"),
+        ({"ro.board.platform": "pineapple"}, {}, "v75"),
+        ({"ro.soc.model": "nobody knows", "ro.board.platform": "kalama"}, {}, "v73"),
+        ({"ro.soc.model": "SM8550"}, {"UDOGEN_HTP_ARCH": "v75"}, "v75"),
     ],
 )
 def test_the_device_reports_its_version(
-    net_run: Path, sdk: Path, tmp_path: Path, props: dict[str, str], arguments: list[str], arch: str
+    net_run: Path, sdk: Path, tmp_path: Path, props: dict[str, str], env: dict[str, str], arch: str
 ) -> None:
-    done = Device(tmp_path, props=props).run(net_run / "run.py", *arguments, QNN_SDK_ROOT=str(sdk))
+    done = Device(tmp_path, props=props).run(net_run / "run.py", QNN_SDK_ROOT=str(sdk), **env)
     assert done.returncode == 0, done.stderr
     assert f"Hexagon {arch}\n" in done.stderr
 
 
 @pytest.mark.parametrize(
-    ("facts", "arguments", "code", "error", "hint"),
+    ("facts", "env", "code", "error", "hint"),
     [
         (
             {"props": {"ro.soc.model": "SM9999", "ro.board.platform": "moon"}},
-            [],
+            {},
             5,
             "the Hexagon version is unknown: the device reports SM9999 MOON ",
-            "set it with --arch, or UDOGEN_HTP_ARCH: v68 v69 v73 v75 v79 v81 v85",
+            "set UDOGEN_HTP_ARCH: v68 v69 v73 v75 v79 v81 v85",
         ),
         (
             {},
-            ["--arch", "v66"],
+            {"UDOGEN_HTP_ARCH": "v66"},
             5,
             "the device has Hexagon v66, and this script has libraries for v68 v69 v73 v75 v79 v81 v85",
             "udogen build htp_v66, and write the script again",
         ),
         (
             {"machine": "armv7l"},
-            [],
+            {},
             5,
             "this is for aarch64, and the device is armv7l",
             "write a script for it: udogen script --on, --target",
         ),
         (
             {},
-            ["--remote", "/data/a,b"],
+            {"UDOGEN_REMOTE": "/data/a,b"},
             2,
             "the folder /data/a,b/LeakyReluPackage-qnn-net-run contains `,`, a separator of qnn-net-run or its loaders",
-            "move it with --remote (UDOGEN_REMOTE)",
+            "set UDOGEN_REMOTE to another folder",
         ),
     ],
 )
 def test_devices_and_folders_that_do_not_fit(
-    net_run: Path, sdk: Path, tmp_path: Path, facts: dict, arguments: list[str], code: int, error: str, hint: str
+    net_run: Path, sdk: Path, tmp_path: Path, facts: dict, env: dict, code: int, error: str, hint: str
 ) -> None:
-    done = Device(tmp_path, **facts).run(net_run / "run.py", *arguments, QNN_SDK_ROOT=str(sdk))
+    done = Device(tmp_path, **facts).run(net_run / "run.py", QNN_SDK_ROOT=str(sdk), **env)
     assert (done.returncode, done.stderr.splitlines()) == (code, [f"error: {error}", f"  = {hint}"])
 
 

@@ -114,20 +114,21 @@ def test_missing_vendor_files_are_reported_before_anything_runs(wrong: Path) -> 
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message"),
+    ("arguments", "remote", "message"),
     [
-        (["--nonsense"], "--nonsense"),
-        (["--remote", "here"], "error: here is not an absolute path\n  = --remote /data/local/tmp/udogen\n"),
+        (["--nonsense"], "", "--nonsense"),
+        ([], "here", "error: here/LeakyReluPackage-cpp is not an absolute path\n  = set UDOGEN_REMOTE to one\n"),
         (
-            ["--remote", "/tmp/a:b"],
+            [],
+            "/tmp/a:b",
             "error: the folder /tmp/a:b/LeakyReluPackage-cpp contains `:`, a separator of cpp or its loaders\n"
-            "  = move it with --remote (UDOGEN_REMOTE)\n",
+            "  = set UDOGEN_REMOTE to another folder\n",
         ),
-        (["--out", "/usr"], "error: /usr is not empty\n  = choose another folder with --out\n"),
+        (["--out", "/usr"], "", "error: /usr is not empty\n  = choose another folder with --out\n"),
     ],
 )
-def test_misuse(wrong: Path, arguments: list[str], message: str) -> None:
-    done = run(wrong / "run.py", *arguments)
+def test_misuse(wrong: Path, arguments: list[str], remote: str, message: str) -> None:
+    done = run(wrong / "run.py", *arguments, UDOGEN_REMOTE=remote)
     assert done.returncode == 2
     assert message in done.stderr
 

@@ -15,7 +15,6 @@ import pytest
 
 from tests.clients.laying import PLAIN, lay
 from tests.command_line import udogen
-from tests.making import make_packages
 from tests.scripts import goldens
 from tests.scripts.goldens import GOLDEN, GRAPH, PLAIN_GRAPH
 from udogen import resources
@@ -136,10 +135,10 @@ X = "{base}/x.npy"
 REFUSED: list[tuple[dict[str, Any], str, str]] = [
     (
         {"paths": ("{base}/both",)},
-        "the backend is not clear: it could be cpu, htp",
-        "--target cpu, gpu, htp (every Hexagon version that is built) or v75",
+        "{base}/both has packages for cpu, htp",
+        "choose with --target cpu",
     ),
-    ({"on": "", "target": "v75"}, "--target v75 is a device", "--target htp is Qualcomm's HTP on this PC"),
+    ({"on": "", "target": "v75"}, "--target v75 is for linux, and the client runs on pc", "name only the backend"),
     ({"on": "ssh:-oProxyCommand=x"}, "--on ssh:-oProxyCommand=x: this is not a device", "--on ssh:USER@HOST"),
     ({"model": "{base}/none"}, "{base}/none cannot be read: No such file or directory", "give the model"),
     ({"graph": "g"}, "--graph chooses among the graphs of a context binary", "leave it out"),
@@ -260,17 +259,22 @@ def test_names_of_files_are_plain() -> None:
 
 def test_a_folder_is_written_again_and_outputs_stay(base: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
-    x = str(base / "x.npy")
-    made, kept = plan(options(base, inputs=(("i", x), ("j", x)), references=(("o", x),)))
-    plans.write_script(out, plans.script_files(made, kept))
-    assert plans.write_script(out, plans.script_files(made, kept)) == []
-    (out / "outputs/001").mkdir(parents=True)
-    (out / "notes.txt").write_text("mine")
-    made, kept = plan(options(base, inputs=(("i", x),), references=(("o", x),)))
-    written = plans.write_script(out, plans.script_files(made, kept))
-    assert sorted(written) == ["input_list.txt", "plan.json"]
+    for name in ("i", "j"):
+        made, kept = plan(options(base, inputs=((name, str(base / "x.npy")),)))
+        plans.write_script(out, plans.script_files(made, kept))
+        (out / "notes.txt").write_text("mine")
     assert (out / "notes.txt").read_text() == "mine"
-    assert (out / "outputs/001").is_dir()
+    assert (out / "input_list.txt").read_text() == "j:=inputs/j.raw\n"
+
+
+def test_two_libraries_of_one_name(base: Path, tmp_path: Path) -> None:
+    """One would replace the other."""
+    (tmp_path / "Other.xml").write_text(PLAIN.read_text().replace("LeakyReluPackage", "OtherPackage"))
+    lay(tmp_path / "Other.xml", tmp_path / "other")
+    library = next((tmp_path / "other").rglob("x86_64-linux-clang/libQnnOtherPackage.so"))
+    renamed = library.rename(tmp_path / "libQnnLeakyReluPackage.so")
+    with pytest.raises(UsageError, match=r"^two files would be libQnnLeakyReluPackage\.so in one folder: "):
+        plan(options(base, on="", target="htp", paths=(base / "htp", renamed)))
 
 
 def test_a_folder_of_others_is_left_alone(base: Path, tmp_path: Path) -> None:
@@ -297,16 +301,3 @@ def test_the_result_as_json(base: Path, tmp_path: Path) -> None:
         2,
         ["error: --tolerance -1: this is not ABS[,REL]", "  = as in --tolerance 1e-3,1e-2"],
     )
-
-
-@pytest.mark.parametrize("backend", ["cpu", "htp"])
-def test_what_is_not_built_for_android_needs_its_ndk(
-    backend: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    [made] = make_packages([PLAIN], tmp_path, chosen=[backend], layout="qnn")
-    for root in ("", "/ndk"):
-        monkeypatch.setenv("ANDROID_NDK_ROOT", root)
-        with pytest.raises(UdogenError, match="is not built for") as caught:
-            make_plan(ScriptOptions(paths=(made.folder,), client="qnn-net-run", on="adb", model=made.folder))
-        hint = caught.value.hint
-        assert hint.startswith("udogen build " if root else "set ANDROID_NDK_ROOT to an Android NDK, and udogen build ")

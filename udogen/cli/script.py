@@ -91,11 +91,12 @@ def command(options: ScriptArguments) -> None:
 
     with output.progress("script") as advance:
         plan, references = make_plan(same_options(ScriptOptions, options, on_step=advance))
-        written = write_script(options.out, script_files(plan, references))
+        files = script_files(plan, references)
+        write_script(options.out, files)
     if options.as_json:
-        output.print_json({"ok": True, "folder": str(options.out), "written": written, "plan": plan.as_json()})
+        output.print_json({"ok": True, "folder": str(options.out), "written": list(files), "plan": plan.as_json()})
         return
-    output.print_result(f"{options.out}: {plan.title} ({len(written)} files written)")
+    output.print_result(f"{options.out}: {plan.title} ({len(files)} files written)")
     for note in plan.notes:
         output.print_note(f"note: {note}")
     output.print_next(f"`python3 {shlex.quote(str(options.out / 'run.py'))}`")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from types import SimpleNamespace
 
 from udogen import backends
@@ -12,7 +13,7 @@ from udogen.backends import cpu
 from udogen.clients import rules
 from udogen.clients.client import Client, ClientRule, Snippet
 from udogen.clients.package import Library, Package
-from udogen.clients.snippets import Literal, device_snippets, parts, parts_of, snpe_files
+from udogen.clients.snippets import Literal, device_snippets, parts, parts_of, sent_files
 from udogen.opdef.model import Tensor
 from udogen.plugins import Registry
 
@@ -383,10 +384,7 @@ CPP = Client(
 
 def _java(packages: Sequence[Package]) -> Iterator[Snippet]:
     of_snpe = _of_snpe(packages)
-    if of_snpe:
-        files = [(file, file.name) for package in packages for file, _ in snpe_files(package)]
-    else:
-        files = [(library.file, library.name) for package in packages for library in package.libraries]
+    files = [(file, Path(name).name) for package in packages for file, name, _ in sent_files(package, for_snpe=of_snpe)]
     yield from parts("java", packages, for_snpe=of_snpe, files=files)
 
 

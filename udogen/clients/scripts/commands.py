@@ -44,7 +44,7 @@ class ClientRun:
     inputs: tuple[TensorData, ...] = ()
     references: tuple[TensorData, ...] = ()
     graph: GraphInfo | None = None  # of a context binary
-    program: bytes = b""  # udogen's own client
+    program: Path | None = None  # udogen's own client
     loops: int = 1  # executions; this and the limit are only for udogen's own client
     seconds: int = 0  # limit of these executions; 0: unlimited
 
@@ -169,6 +169,7 @@ def _own_client(run: ClientRun) -> Command:
     for package in run.packages:
         for library in package.libraries:
             words += ["--op-package", library.path, package.provider, library.target or "-"]
+    assert run.program is not None
     files = [ScriptFile(f"bin/{machine_of(run.system)}/{OWN_CLIENT}", OWN_CLIENT, run.program)]
     if run.graph is not None:
         files.append(ScriptFile("graph.txt", "graph.txt", graph_text(run.graph)))

@@ -26,15 +26,7 @@ from udogen.backends.backend import Place, Target
 from udogen.clients.package import ANDROID, LINUX, PC, PackageOptions, find_packages
 from udogen.clients.scripts import commands
 from udogen.clients.scripts.commands import ClientRun, build_own_client
-from udogen.clients.scripts.make_plan import (
-    FORBIDDEN,
-    REMOTE,
-    BuiltPackages,
-    hexagon_versions,
-    in_folder,
-    library_files,
-    with_keys,
-)
+from udogen.clients.scripts.make_plan import BuiltPackages, probe_plan, script_plan
 from udogen.clients.scripts.plan import RUN, Device, ScriptFile, ScriptPlan, probe_files, script_files, write_script
 from udogen.clients.scripts.tensors import file_name
 from udogen.error_tables import describe
@@ -79,7 +71,7 @@ def probe(name: str) -> DeviceFacts:
     """The properties of a device; `ToolMissing` if it cannot be reached, or no library can be built for it."""
     device = Device.parse(name)
     with tempfile.TemporaryDirectory(prefix="udogen-") as folder:
-        found = _probe(device, _probe_plan(device), Path(folder))
+        found = _probe(device, probe_plan(device), Path(folder))
     if found.machine not in ("x86_64", "aarch64"):
         raise ToolMissing(
             f"{name} is {found.machine or 'an unknown machine'}", hint="udogen builds for x86_64 and aarch64"
@@ -185,18 +177,15 @@ class DeviceSession(Closing):
 
     def _packages(self) -> BuiltPackages:
         """The Hexagon version, and the package with the libraries for the device."""
-        backend, system = self._place.config, self._facts.system
+        backend, facts = self._place.config, self._facts
         assert self._built.folder is not None
-        target = f"{backend}_{'android' if system == ANDROID else 'aarch64'}"
-        if system == PC:
-            target = backend
-        elif backends.ALL[backend].two_halves:
-            target = self._facts.arch
-            if not target:
-                raise ToolMissing(
-                    f"the version of Hexagon of {self._device.name} is unknown", hint="set UDOGEN_HTP_ARCH, as in v75"
-                )
-        found = find_packages([self._built.folder.path], PackageOptions(target, android=system == ANDROID))
+        hexagon = facts.system != PC and backends.ALL[backend].two_halves
+        if hexagon and not facts.arch:
+            raise ToolMissing(
+                f"the version of Hexagon of {self._device.name} is unknown", hint="set UDOGEN_HTP_ARCH, as in v75"
+            )
+        chosen = PackageOptions(facts.arch if hexagon else backend, facts.system, folder=RUN)
+        found = find_packages([self._built.folder.path], chosen)
         return found[0].platform.arch, found
 
     def _plan(self, cases: Mapping[str, Mapping[str, bytes]]) -> ScriptPlan:
@@ -204,28 +193,17 @@ class DeviceSession(Closing):
         arch, packages = self._libraries
         run = ClientRun(
             client="cpp",
-            packages=tuple(in_folder(package, RUN) for package in packages),
+            packages=packages,
             system=self._facts.system,
             archs=(arch,) if arch else (),
             model="model.bin",
             context=True,
-            program=build_own_client(self._facts.system, on_step=self._on_step).read_bytes(),
+            program=build_own_client(self._facts.system, on_step=self._on_step),
             loops=_CASE_LOOPS,
             seconds=self._seconds,
         )
-        command = commands.ALL["cpp"].command(run)
         archive = ScriptFile("cases.tar", "cases.tar", _archive(cases))
-        return replace(
-            _probe_plan(self._device),
-            name=self._name,
-            system=run.system,
-            backend=run.backend,
-            archs=run.archs,
-            forbidden=FORBIDDEN,
-            command=command,
-            files=with_keys([*library_files([self._libraries], run), *command.files, archive]),
-            cases=True,
-        )
+        return replace(script_plan(self._device, [self._libraries], run, [archive]), name=self._name, cases=True)
 
     def _execute(self, calls: Sequence[OpCall]) -> None:
         cases: dict[str, dict[str, bytes]] = {}
@@ -324,19 +302,6 @@ class DeviceSession(Closing):
         kind = {"graphExecute": failures.OpFailed, "backendRegisterOpPackage": failures.RegistrationFailed}
         text = f"{op} on {where}: {number[1]} returns {row.name} ({number[2]}): {row.meaning}"
         return kind.get(number[1], RunFailed)(text, details=details, hint=f"`udogen explain {number[2]}`")
-
-
-def _probe_plan(device: Device) -> ScriptPlan:
-    """The plan for any device, for `run.py --probe`."""
-    return ScriptPlan(
-        name="probe",
-        title="cases of `udogen test`",
-        client="cpp",
-        device=device.kind,
-        connection=device.connection,
-        remote=REMOTE[ANDROID if device.kind == "adb" else LINUX],
-        socs=tuple(sorted(hexagon_versions().items())),
-    )
 
 
 def _archive(cases: Mapping[str, Mapping[str, bytes]]) -> bytes:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import filecmp
 import json
 import re
 import shlex
@@ -14,6 +13,7 @@ from typing import Any, NamedTuple
 
 from udogen import backends, resources
 from udogen.backends.plan import PlannedFile
+from udogen.clients.package import DEVICE_FOLDER
 from udogen.clients.scripts.tensors import TensorData
 from udogen.clients.snippets import dsp_path
 from udogen.errors import UsageError, read_plain, writing
@@ -54,6 +54,11 @@ class Device(NamedTuple):
     kind: str  # ssh, adb or local
     connection: tuple[str, ...]  # the command that reaches it
 
+    @property
+    def folder(self) -> str:
+        """The folder for scripts: every user may write and execute files there; empty: below the script's folder."""
+        return {"adb": DEVICE_FOLDER, "ssh": "/var/tmp/udogen", "local": ""}[self.kind]
+
     @classmethod
     def parse(cls, text: str) -> Device:
         """Parse the name of a device strictly, so that none of its parts can become a shell word or an option."""
@@ -85,14 +90,8 @@ class ScriptFile:
 
     source: str  # below the script's folder
     name: str  # below the folder of the run; an absolute path if the client requires one
-    content: bytes | Path  # a Path for models, which are read only when they are copied
+    content: bytes | Path  # a Path for libraries and models, which are read only when they are copied
     arch: str = ""  # only for this Hexagon version
-    key: str = ""  # checksum of its content
-
-    @property
-    def size(self) -> int:
-        """The size in bytes."""
-        return self.content.stat().st_size if isinstance(self.content, Path) else len(self.content)
 
 
 @dataclass(frozen=True)
@@ -153,15 +152,12 @@ class ScriptPlan:
 
     def as_json(self) -> dict[str, Any]:
         """The manifest in the script's folder, which run.py reads."""
-        bare = replace(self, files=tuple(replace(file, content=b"") for file in self.files))
-        facts = asdict(bare)
+        facts = asdict(replace(self, files=(), command=Command(())))
         del facts["command"]
-        for row, file in zip(facts["files"], self.files, strict=True):
-            del row["content"]
-            row["size"] = file.size
         return {
             "udogen_script": FORMAT,
             **facts,
+            "files": [{"source": file.source, "name": file.name, "arch": file.arch} for file in self.files],
             "machine": machine_of(self.system),
             "command": [readable(word) for word in self.command.words],
             "socs": dict(self.socs),
@@ -217,30 +213,20 @@ def _template_data(plan: ScriptPlan) -> dict[str, object]:
     }
 
 
-def write_script(folder: Path, rendered: Mapping[str, bytes | Path]) -> list[str]:
-    """Write changed files; outputs and other files stay."""
+def write_script(folder: Path, rendered: Mapping[str, bytes | Path]) -> None:
+    """Write all files; outputs and other files stay."""
     _check_folder(folder)
-    written = []
     with writing(folder, hint="choose another folder with -o"):
         for path, content in rendered.items():
             target = folder / path
-            if not (target.is_file() and not target.is_symlink() and _equal(target, content)):
-                target.parent.mkdir(parents=True, exist_ok=True)
-                fresh = target.with_name(f".{target.name}.new")
-                if isinstance(content, Path):
-                    shutil.copyfile(content, fresh)
-                else:
-                    fresh.write_bytes(content)
-                fresh.replace(target)
-                written.append(path)
-            target.chmod(0o755 if path in _RUNNABLE or path.startswith("bin/") else 0o644)
-    return written
-
-
-def _equal(file: Path, content: bytes | Path) -> bool:
-    if isinstance(content, Path):
-        return filecmp.cmp(file, content, shallow=False)
-    return file.stat().st_size == len(content) and file.read_bytes() == content
+            target.parent.mkdir(parents=True, exist_ok=True)
+            fresh = target.with_name(f".{target.name}.new")
+            if isinstance(content, Path):
+                shutil.copyfile(content, fresh)
+            else:
+                fresh.write_bytes(content)
+            fresh.chmod(0o755 if path in _RUNNABLE or path.startswith("bin/") else 0o644)
+            fresh.replace(target)
 
 
 def _check_folder(folder: Path) -> None:
