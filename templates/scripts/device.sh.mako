@@ -1,14 +1,14 @@
 #!/bin/sh
 # ${title}: the part that runs on the machine of the client; run.py calls it.
 #
-#   device.sh RUN ARCH VENDOR
+#   device.sh RUN VENDOR
 #
 # RUN is the folder of this run; its file `links` lists the files to link into it.  Outputs of the client are in RUN/out.
 
 set -u
 
 <%text>
-run=$1 arch=$2 vendor=$3
+run=$1 vendor=$2
 out=$run/out
 mkdir -p "$out"
 cd "$run" || exit 5
@@ -34,10 +34,9 @@ cat >config.json <<END
 {"backend_extensions": {"shared_library_path": "libQnnHtpNetRunExtensions.so", "config_file_path": "htp.json"}}
 END
 cat >htp.json <<END
-{"devices": [{"device_id": 0, "dsp_arch": "$arch", "pd_session": "unsigned"}]}
+{"devices": [{"device_id": 0, "dsp_arch": "${arch}", "pd_session": "unsigned"}]}
 END
 % endif
-: "$arch"
 
 # run.py ends this process by its number, which ends the client.
 client=

@@ -1,14 +1,12 @@
 """`udogen register`: the setup for every client (golden), read by shells and compilers, and every rule broken.
 
-Libraries are stand-ins for the right machine, never loaded.  No client was run except ONNX Runtime (test_ort.py) and
-Genie's parser: the syntax is from the sources that `Client.source` names.
+Libraries are stand-ins for the right machine, never loaded.  No client was run except ONNX Runtime (test_ort.py): the
+syntax is from the sources that `Client.source` names.
 """
 
 from __future__ import annotations
 
 import ast
-import ctypes
-import importlib.util
 import json
 import re
 import shlex
@@ -139,43 +137,6 @@ def test_literals_hold_exactly_the_text(text: str) -> None:
         assert json.loads(Literal(text).java) == text
 
 
-def test_genie_refuses_a_key_of_its_own_indeed() -> None:
-    """In the parser of the real libGenie.so (SDK 2.47) from the wheel."""
-    spec = importlib.util.find_spec("onnxruntime_qnn")
-    library = Path(next(iter(spec.submodule_search_locations or [""])), "libGenie.so") if spec else Path("none")
-    if not library.is_file():
-        pytest.skip("libGenie.so is not installed")
-    create = ctypes.CDLL(str(library)).GenieDialogConfig_createFromJson
-    create.argtypes = [ctypes.c_char_p, ctypes.POINTER(ctypes.c_void_p)]
-    htp = {
-        "version": 1,
-        "use-mmap": False,
-        "spill-fill-bufsize": 0,
-        "mmap-budget": 0,
-        "poll": False,
-        "cpu-mask": "0xe0",
-    }
-
-    def reply(of_htp: dict[str, str], of_backend: dict[str, str]) -> int:
-        backend = {"version": 1, "type": "QnnHtp", "QnnHtp": {**htp, **of_htp}, **of_backend}
-        model = {"version": 1, "type": "binary", "binary": {"version": 1, "ctx-bins": ["a.bin"]}}
-        dialog = {
-            "version": 1,
-            "type": "basic",
-            "context": {"version": 1, "size": 1024, "n-vocab": 10, "bos-token": 1, "eos-token": 2},
-            "sampler": {"version": 1, "seed": 1, "temp": 0.8, "top-k": 1, "top-p": 0.9},
-            "tokenizer": {"version": 1, "path": "t.json"},
-            "engine": {"version": 1, "n-threads": 1, "backend": backend, "model": model},
-        }
-        handle = ctypes.c_void_p()
-        return int(create(json.dumps({"dialog": dialog}).encode(), ctypes.byref(handle)))
-
-    assert reply({}, {}) == 0
-    for key in ("op-packages", "op_packages", "op-package"):
-        assert reply({key: "x"}, {}) == -8
-        assert reply({}, {key: "x"}) == -8
-
-
 # --- rules --------------------------------------------------------------------------------------------
 
 
@@ -292,7 +253,7 @@ def test_the_command(awkward: Path) -> None:
     reply = json.loads(done.stdout)
     assert [each["target"] for each in reply["packages"][0]["libraries"]] == ["CPU", "HTP"]
     assert [each["kind"] for each in reply["parts"]] == ["cpp", "copy", "environment"]
-    done = udogen("register", awkward, "--client", "genie", "--json")
+    done = udogen("register", awkward, "--client", "snpe-net-run", "--json")
     assert (done.returncode, json.loads(done.stdout)["error"]["kind"]) == (2, "client-rule")
     done = udogen("register", awkward, "--client", "cpp", "--only", "pp")
     assert (done.returncode, done.stderr.splitlines()[-1]) == (2, "  = did you mean `cpp`? it has: cpp")

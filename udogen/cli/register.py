@@ -13,7 +13,7 @@ from udogen.plugins import names
 
 # Repeated here so that --help imports no client; a test compares it with `programs.ALL`.
 CLIENTS = (
-    "executorch litert qnn-net-run qnn-context-binary-generator tflite snpe-net-run snpe-dlc-quantize genie cpp java"
+    "executorch litert qnn-net-run qnn-context-binary-generator tflite snpe-net-run snpe-dlc-quantize cpp java"
 ).split() + names("clients")
 
 

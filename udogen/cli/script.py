@@ -55,7 +55,7 @@ class ScriptArguments:
     )  # fmt: skip
     target: str = option(
         "--target", metavar="TARGET",
-        help="cpu, gpu, htp (with every Hexagon version that is built), v75 (default: the package's only backend).",
+        help="cpu, gpu, htp, or v75 for HTP on a device with this Hexagon version (default: the only backend).",
     )  # fmt: skip
     graph: str = option("--graph", metavar="NAME", help="The graph of the context binary, if it has several.")
     inputs: tuple[tuple[str, str], ...] = option(

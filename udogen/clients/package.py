@@ -22,7 +22,7 @@ from udogen.runtime.snpe.registration import is_registration
 
 PC, ANDROID, LINUX = "pc", "android", "linux"  # systems
 # Version of Hexagon -> the backend whose packages clients register there.
-VERSIONS = {row.name: row.backend for row in architectures.ALL.values() if backends.ALL[row.backend].two_halves}
+_VERSIONS = {row.name: row.backend for row in architectures.ALL.values() if backends.ALL[row.backend].two_halves}
 DEVICE_FOLDER = "/data/local/tmp/udogen"
 
 
@@ -126,11 +126,11 @@ def _platform_of_target(options: PackageOptions) -> Platform:
     if not name or name in backends.RUNTIMES:
         return Platform(options.system or PC, name)
     version = re.fullmatch(r"(?:htp_|dsp_)?(v\d+)", name)
-    if version and version[1] in VERSIONS:
-        return Platform(ANDROID if options.system == ANDROID else LINUX, VERSIONS[version[1]], version[1])
+    if version and version[1] in _VERSIONS:
+        return Platform(ANDROID if options.system == ANDROID else LINUX, _VERSIONS[version[1]], version[1])
     row = targets.ALL.get(name) or targets.UDO.get(name)
     if row is None or row.backend not in backends.RUNTIMES:
-        known = ", ".join([*backends.RUNTIMES, "cpu_android", "gpu_android", *VERSIONS])
+        known = ", ".join([*backends.RUNTIMES, "cpu_android", "gpu_android", *_VERSIONS])
         raise UsageError(f"--target {options.target}: unknown target", hint=f"one of {known}")
     if backends.ALL[row.backend].two_halves and not row.native:
         raise UsageError(
@@ -138,10 +138,6 @@ def _platform_of_target(options: PackageOptions) -> Platform:
             hint="name its Hexagon version (--target v75): the ARM library is included",
         )
     return Platform(PC if row.native else ANDROID if row.for_android else LINUX, row.backend)
-
-
-class VersionUnknown(UsageError):
-    """The Hexagon version of a device is not chosen."""
 
 
 def find_packages(paths: Sequence[Path], options: PackageOptions) -> tuple[Package, ...]:
@@ -206,7 +202,7 @@ def _of_folder(path: Path, platform: Platform, options: PackageOptions) -> Packa
     part = _part_of(path, parts, platform, has_registration=registration is not None)
     platform = replace(platform, backend=part.backend)
     if platform.is_device and backends.ALL[part.backend].two_halves and not platform.arch:
-        raise VersionUnknown("the Hexagon version is unknown", hint="name it: --target v75")
+        raise UsageError("the Hexagon version is unknown", hint="name it: --target v75")
     folder = _device_folder(options, platform, part.name)
     return Package(
         name=part.name,

@@ -219,24 +219,6 @@ GENERATOR = Client(
     lambda packages: _op_packages(packages, "qnn-context-binary-generator", targets=False),
     lambda _packages: ["it only prepares: the Hexagon library is registered where the context binary runs"],
 )
-GENIE = Client(
-    "genie",
-    "Genie",
-    "libGenie of SDK 2.47, which refuses every unknown key of the JSON configuration (measured)",
-    (
-        rules.each_package(
-            "no-option",
-            lambda package: (
-                f"its configuration has no key for op packages, and {package.name} cannot be registered with it"
-            ),
-            "an additional key fails with `Unknown QnnHtp config key` (-8); without the package a context binary "
-            "with its ops is not restored (5005)",
-            "run the context binaries with `udogen run context DIR --op-package LIB`, or from C++ (--client cpp)",
-        ),
-    ),
-    lambda _packages: (),
-)
-
 # --- SNPE -----------------------------------------------------------------------------------------------
 
 
@@ -423,5 +405,5 @@ JAVA = Client(
     ],
 )
 
-_CLIENTS = (EXECUTORCH, LITERT, NET_RUN, GENERATOR, TFLITE, SNPE_NET_RUN, SNPE_QUANTIZE, GENIE, CPP, JAVA)
+_CLIENTS = (EXECUTORCH, LITERT, NET_RUN, GENERATOR, TFLITE, SNPE_NET_RUN, SNPE_QUANTIZE, CPP, JAVA)
 ALL: Registry[Client] = Registry("clients", {client.name: client for client in _CLIENTS})

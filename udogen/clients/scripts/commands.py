@@ -38,7 +38,7 @@ class ClientRun:
     client: str
     packages: tuple[Package, ...]
     system: str
-    archs: tuple[str, ...]
+    arch: str  # the Hexagon version; empty if it does not run on Hexagon
     model: str  # file name in the folder of the run
     context: bool  # whether it is a context binary
     inputs: tuple[TensorData, ...] = ()
@@ -84,9 +84,9 @@ def _program(name: str, system: str) -> VendorFile:
     return VendorFile(name, _below("bin", system))
 
 
-def _library(name: str, system: str, *, needed: bool = True, arch: str = "") -> VendorFile:
+def _library(name: str, system: str, *, needed: bool = True) -> VendorFile:
     """A library for the processor of the client."""
-    return VendorFile(name, _below("lib", system), arch=arch, needed=needed)
+    return VendorFile(name, _below("lib", system), needed=needed)
 
 
 def _below(kind: str, system: str) -> tuple[str, ...]:
@@ -99,14 +99,13 @@ def _qnn_libraries(run: ClientRun, *, prepares: bool = False) -> Iterator[Vendor
 
 
 def _hexagon_libraries(run: ClientRun, prefix: str, *, prepares: bool) -> Iterator[VendorFile]:
-    """The libraries that HTP needs on a device: the one that prepares graphs, and stub and skel of each version."""
+    """The libraries that HTP needs on a device: the one that prepares graphs, stub and skel."""
     if not run.hexagon:
         return
     yield _library(f"{prefix}Prepare.so", run.system, needed=prepares)
-    for arch in run.archs:
-        folders = (f"lib/hexagon-{arch}/unsigned", f"lib/hexagon-{arch}/signed")
-        yield _library(f"{prefix}{arch.upper()}Stub.so", run.system, arch=arch)
-        yield VendorFile(f"{prefix}{arch.upper()}Skel.so", folders, arch=arch)
+    folders = (f"lib/hexagon-{run.arch}/unsigned", f"lib/hexagon-{run.arch}/signed")
+    yield _library(f"{prefix}{run.arch.upper()}Stub.so", run.system)
+    yield VendorFile(f"{prefix}{run.arch.upper()}Skel.so", folders)
 
 
 # --- qnn-net-run ----------------------------------------------------------

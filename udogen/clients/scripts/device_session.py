@@ -23,10 +23,10 @@ from pathlib import Path
 
 from udogen import backends, process
 from udogen.backends.backend import Place, Target
-from udogen.clients.package import ANDROID, LINUX, PC, PackageOptions, find_packages
+from udogen.clients.package import ANDROID, LINUX, PC, Package, PackageOptions, find_packages
 from udogen.clients.scripts import commands
 from udogen.clients.scripts.commands import ClientRun, build_own_client
-from udogen.clients.scripts.make_plan import BuiltPackages, probe_plan, script_plan
+from udogen.clients.scripts.make_plan import probe_plan, script_plan
 from udogen.clients.scripts.plan import RUN, Device, ScriptFile, ScriptPlan, probe_files, script_files, write_script
 from udogen.clients.scripts.tensors import file_name
 from udogen.error_tables import describe
@@ -175,8 +175,8 @@ class DeviceSession(Closing):
             raise found
         return found
 
-    def _packages(self) -> BuiltPackages:
-        """The Hexagon version, and the package with the libraries for the device."""
+    def _packages(self) -> tuple[Package, ...]:
+        """The package with the libraries for the device."""
         backend, facts = self._place.config, self._facts
         assert self._built.folder is not None
         hexagon = facts.system != PC and backends.ALL[backend].two_halves
@@ -185,17 +185,15 @@ class DeviceSession(Closing):
                 f"the version of Hexagon of {self._device.name} is unknown", hint="set UDOGEN_HTP_ARCH, as in v75"
             )
         chosen = PackageOptions(facts.arch if hexagon else backend, facts.system, folder=RUN)
-        found = find_packages([self._built.folder.path], chosen)
-        return found[0].platform.arch, found
+        return find_packages([self._built.folder.path], chosen)
 
     def _plan(self, cases: Mapping[str, Mapping[str, bytes]]) -> ScriptPlan:
         """A plan in which udogen's client runs each case, a folder of files, in a separate process."""
-        arch, packages = self._libraries
         run = ClientRun(
             client="cpp",
-            packages=packages,
+            packages=self._libraries,
             system=self._facts.system,
-            archs=(arch,) if arch else (),
+            arch=self._libraries[0].platform.arch,
             model="model.bin",
             context=True,
             program=build_own_client(self._facts.system, on_step=self._on_step),
@@ -203,7 +201,7 @@ class DeviceSession(Closing):
             seconds=self._seconds,
         )
         archive = ScriptFile("cases.tar", "cases.tar", _archive(cases))
-        return replace(script_plan(self._device, [self._libraries], run, [archive]), name=self._name, cases=True)
+        return replace(script_plan(self._device, run, [archive]), name=self._name, cases=True)
 
     def _execute(self, calls: Sequence[OpCall]) -> None:
         cases: dict[str, dict[str, bytes]] = {}

@@ -1,4 +1,4 @@
-"""Makes the plan of a script from its options: packages for each Hexagon version, model, inputs, references."""
+"""Makes the plan of a script from its options: packages, model, inputs, references."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from pathlib import Path
 from udogen import backends, resources
 from udogen.clients import programs
 from udogen.clients.client import check_rules
-from udogen.clients.package import ANDROID, LINUX, PC, VERSIONS, Package, PackageOptions, VersionUnknown, find_packages
+from udogen.clients.package import ANDROID, LINUX, PC, PackageOptions, find_packages
 from udogen.clients.scripts import commands, tensors
 from udogen.clients.scripts.commands import ClientRun, ScriptClient, build_own_client
 from udogen.clients.scripts.plan import HERE, RUN, Device, OutputCheck, ScriptFile, ScriptPlan, machine_of
 from udogen.clients.scripts.tensors import TensorData, file_name
 from udogen.clients.snippets import sent_files
-from udogen.errors import RunFailed, UsageError, open_plain, reading
+from udogen.errors import UsageError, open_plain, reading
 from udogen.qnn import socs
 from udogen.qnn.system import GraphInfo
 from udogen.runtime.contexts.binaries import StoredContext
@@ -24,14 +24,11 @@ from udogen.runtime.contexts.binaries import StoredContext
 # Separators of LD_LIBRARY_PATH (glibc accepts two), of ADSP_LIBRARY_PATH, and of run.py's list of links.
 FORBIDDEN = ":;\n"
 
-BuiltPackages = tuple[str, tuple[Package, ...]]  # Hexagon version, or empty, and the packages for it
-
 
 def make_plan(options: ScriptOptions) -> tuple[ScriptPlan, tuple[TensorData, ...]]:
     """The plan, and the references; reads files and writes none."""
     script_client, client = commands.ALL[options.client], programs.ALL[options.client]
-    built = _find_built(options)
-    packages = built[0][1]
+    packages = find_packages(options.paths, PackageOptions(options.target, options.system, folder=RUN))
     check_rules(client, packages)
     if options.prove and options.system != PC and backends.ALL[packages[0].backend].two_halves:
         raise UsageError("--prove: executions on Hexagon are not counted", hint="leave --prove out")
@@ -50,7 +47,7 @@ def make_plan(options: ScriptOptions) -> tuple[ScriptPlan, tuple[TensorData, ...
         client=options.client,
         packages=packages,
         system=options.system,
-        archs=tuple(arch for arch, _ in built if arch),
+        arch=packages[0].platform.arch,
         model=f"model{path.suffix if re.fullmatch(r'[.][A-Za-z0-9]+', path.suffix) else '.bin'}",
         context=context,
         inputs=inputs,
@@ -61,7 +58,7 @@ def make_plan(options: ScriptOptions) -> tuple[ScriptPlan, tuple[TensorData, ...
     given = [ScriptFile(f"models/{run.model}", run.model, path)]
     given += [ScriptFile(f"inputs/{tensor.file}", f"inputs/{tensor.file}", tensor.content) for tensor in inputs]
     plan = replace(
-        script_plan(options.device, built, run, given),
+        script_plan(options.device, run, given),
         name=file_name(f"{packages[0].name}-{options.client}"),
         prove=tuple((package.name, op) for package in packages for op in package.ops) if options.prove else (),
         checks=tuple(_output_checks(run, script_client, options)),
@@ -70,9 +67,7 @@ def make_plan(options: ScriptOptions) -> tuple[ScriptPlan, tuple[TensorData, ...
     return plan, references
 
 
-def script_plan(
-    device: Device, built: Sequence[BuiltPackages], run: ClientRun, given: Sequence[ScriptFile]
-) -> ScriptPlan:
+def script_plan(device: Device, run: ClientRun, given: Sequence[ScriptFile]) -> ScriptPlan:
     """The plan of a run on a device, of which `given` are the model and the inputs."""
     client = commands.ALL[run.client]
     command = client.command(run)
@@ -83,10 +78,10 @@ def script_plan(
         client=run.client,
         system=run.system,
         backend=run.backend,
-        archs=run.archs,
+        arch=run.arch,
         forbidden=FORBIDDEN + client.separators,
         command=command,
-        files=(*_library_files(built, run), *command.files, *given),
+        files=(*_library_files(run), *command.files, *given),
         root=client.sdk,
     )
 
@@ -122,44 +117,19 @@ def _output_checks(run: ClientRun, client: ScriptClient, options: ScriptOptions)
         yield OutputCheck(tensor.name, client.output(tensor), reference, dtype, absolute, relative)
 
 
-# --- packages -------------------------------------------------------------------------------------------
-
-
-def _find_built(options: ScriptOptions) -> list[BuiltPackages]:
-    """The packages for each Hexagon version; one row without a version for other backends."""
-    chosen = PackageOptions(options.target, options.system, folder=RUN)
-    try:
-        packages = find_packages(options.paths, chosen)
-        return [(packages[0].platform.arch, packages)]
-    except VersionUnknown:
-        pass
-    built, faults = [], []
-    for arch in VERSIONS:
-        try:
-            built.append((arch, find_packages(options.paths, replace(chosen, target=arch))))
-        except RunFailed as fault:
-            faults.append(fault)
-    if not built:
-        raise faults[0]
-    return built
-
-
-def _library_files(built: Sequence[BuiltPackages], run: ClientRun) -> Iterator[ScriptFile]:
+def _library_files(run: ClientRun) -> Iterator[ScriptFile]:
     """The libraries of the packages, below libs/."""
-    taken: dict[tuple[str, str], Path] = {}
-    for arch, packages in built:
-        for package in packages:
-            for file, name, hexagon in sent_files(package, for_snpe=run.client == "snpe-net-run"):
-                below = arch if hexagon else machine_of(run.system)
-                other = taken.get((below, name))
-                if other not in (None, file):
-                    raise UsageError(
-                        f"two files would be {name} in one folder: {other} and {file}",
-                        hint="rename the library of one package, or generate them as one package",
-                    )
-                if other is None:
-                    taken[below, name] = file
-                    yield ScriptFile(f"libs/{below}/{file_name(file.name)}", name, file, arch if hexagon else "")
+    taken: dict[str, Path] = {}
+    for package in run.packages:
+        for file, name, hexagon in sent_files(package, for_snpe=run.client == "snpe-net-run"):
+            other = taken.setdefault(name, file)
+            if other != file:
+                raise UsageError(
+                    f"two files would be {name} in one folder: {other} and {file}",
+                    hint="rename the library of one package, or generate them as one package",
+                )
+            below = run.arch if hexagon else machine_of(run.system)
+            yield ScriptFile(f"libs/{below}/{file_name(file.name)}", name, file)
 
 
 # --- models ---------------------------------------------------------------------------------------------

@@ -36,11 +36,6 @@ def as_shell(word: str) -> str:
     return shell or "''"
 
 
-def readable(word: str) -> str:
-    """A word for people: <run>/libs/x.so."""
-    return _PLACEHOLDER.sub(lambda match: f"<{match[1]}>", word)
-
-
 _SSH = re.compile(
     r"(?P<user>[A-Za-z0-9_][\w.+-]*@)?(?P<host>[A-Za-z0-9_][\w.-]*|\[[0-9A-Fa-f:]+\])(?::(?P<port>\d{1,5}))?"
 )
@@ -91,7 +86,6 @@ class ScriptFile:
     source: str  # below the script's folder
     name: str  # below the folder of the run; an absolute path if the client requires one
     content: bytes | Path  # a Path for libraries and models, which are read only when they are copied
-    arch: str = ""  # only for this Hexagon version
 
 
 @dataclass(frozen=True)
@@ -100,7 +94,6 @@ class VendorFile:
 
     name: str
     folders: tuple[str, ...]  # below the root of the SDK, in order of preference
-    arch: str = ""
     needed: bool = True
 
 
@@ -139,7 +132,7 @@ class ScriptPlan:
     remote: str  # folder on the device; empty: below the script's folder
     system: str = ""  # android, linux or pc
     backend: str = ""
-    archs: tuple[str, ...] = ()  # Hexagon versions that the folder has libraries for
+    arch: str = ""  # the Hexagon version that the libraries are for
     forbidden: str = ""  # characters that the client's options cannot have in a path
     command: Command = Command(())
     files: tuple[ScriptFile, ...] = ()
@@ -157,9 +150,8 @@ class ScriptPlan:
         return {
             "udogen_script": FORMAT,
             **facts,
-            "files": [{"source": file.source, "name": file.name, "arch": file.arch} for file in self.files],
+            "files": [{"source": file.source, "name": file.name} for file in self.files],
             "machine": machine_of(self.system),
-            "command": [readable(word) for word in self.command.words],
             "socs": dict(self.socs),
             "vendors": [asdict(vendor) for vendor in self.command.vendors],
         }
@@ -208,6 +200,7 @@ def _template_data(plan: ScriptPlan) -> dict[str, object]:
         "dsp_path": as_shell(dsp_path(folders, plan.system)) if dsp else "''",
         "words": " ".join(as_shell(word) for word in plan.command.words),
         "extensions": plan.command.extensions,
+        "arch": plan.arch,
         "proves": bool(plan.prove),
         "cases": plan.cases,
     }
