@@ -58,7 +58,7 @@ class TestArguments:
     )  # fmt: skip
     on: tuple[str, ...] = option(
         "--on", metavar="DEVICE",
-        help="Run on this device: ssh:USER@HOST[:PORT], adb:SERIAL, or here (this machine); may repeat.",
+        help="Run on this device: ssh:USER@HOST[:PORT], adb, adb:SERIAL, or here (this machine); may repeat.",
     )  # fmt: skip
     shard: tuple[int, int] = option(
         "--shard", type=str, multiple=False, default="1/1", metavar="I/N", callback=_shard,
