@@ -57,7 +57,7 @@ def options(base: Path, package: Path, client: str, *, awkward: bool) -> ScriptO
         model=base / ("model; rm.xyz" if context else "model.so"),
         inputs=(("in[0]" if awkward else "input", str(base / "x.npy")),),
         references=(("out[0]", str(base / "awkward.npy")) if awkward else ("output", str(base / "plain.npy")),),
-        tolerance=(0.125, 0.001) if awkward else None,
+        tolerance=0.125 if awkward else None,
         prove=not awkward,
     )
 

@@ -9,27 +9,13 @@ from pathlib import Path
 import click
 
 from udogen.cli import output
-from udogen.cli.options import PathType, argument, json_option, option, repeated_pairs, same_options, verb
-from udogen.errors import UsageError
+from udogen.cli.options import TOLERANCE, PathType, argument, json_option, option, repeated_pairs, same_options, verb
 
 CLIENTS = ("cpp", "qnn-net-run", "snpe-net-run")  # so that --help imports none; a test compares it with their table
 
 
 def _pairs(_context: click.Context, param: click.Parameter, texts: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
     return tuple(repeated_pairs(texts, param.opts[0]))
-
-
-def _tolerance(_context: click.Context, _param: click.Parameter, text: str) -> tuple[float, float] | None:
-    if not text:
-        return None
-    absolute, _, relative = text.partition(",")
-    try:
-        found = (float(absolute), float(relative or "0"))
-    except ValueError:
-        found = (-1.0, 0.0)
-    if not (0 <= found[0] < float("inf") and 0 <= found[1] < float("inf")):
-        raise UsageError(f"--tolerance {text}: this is not ABS[,REL]", hint="as in --tolerance 1e-3,1e-2")
-    return found
 
 
 @dataclass(frozen=True)
@@ -66,8 +52,8 @@ class ScriptArguments:
         "--reference", metavar="NAME=FILE", callback=_pairs,
         help="The expected output, .npy or raw (float32 if its type is unknown); may repeat.",
     )  # fmt: skip
-    tolerance: tuple[float, float] | None = option(
-        "--tolerance", type=str, multiple=False, default="", metavar="ABS[,REL]", callback=_tolerance,
+    tolerance: float | None = option(
+        "--tolerance", type=TOLERANCE, metavar="X",
         help="The allowed difference from the reference (default: by type, as in `udogen test`).",
     )  # fmt: skip
     prove: bool = option("--prove", help="Fail if the packages' own kernels did not run.")

@@ -71,27 +71,20 @@ def probe(name: str) -> DeviceFacts:
     """The properties of a device; `ToolMissing` if it cannot be reached, or no library can be built for it."""
     device = Device.parse(name)
     with tempfile.TemporaryDirectory(prefix="udogen-") as folder:
-        found = _probe(device, probe_plan(device), Path(folder))
-    if found.machine not in ("x86_64", "aarch64"):
-        raise ToolMissing(
-            f"{name} is {found.machine or 'an unknown machine'}", hint="udogen builds for x86_64 and aarch64"
-        )
-    return found
-
-
-def _probe(device: Device, plan: ScriptPlan, folder: Path) -> DeviceFacts:
-    """The properties of the device; raise if it cannot run the plan.  Nothing is sent."""
-    write_script(folder, probe_files(plan))
-    argv = _command(folder, "--probe")
-    done = process.run(argv, timeout=_PROBE_SECONDS, starting=process.graceful)
+        write_script(Path(folder), probe_files(probe_plan(device)))
+        done = process.run(_command(Path(folder), "--probe"), timeout=_PROBE_SECONDS, starting=process.graceful)
     if done.timed_out:
         raise ToolMissing(
-            f"{device.name} did not respond within {_PROBE_SECONDS:g} s", hint="check whether it is still connected"
+            f"{name} did not respond within {_PROBE_SECONDS:g} s", hint="check whether it is still connected"
         )
     if done.returncode:
         fault = _fault(device, done)
         raise ToolMissing(fault.message, hint=fault.hint, details=fault.details)
     facts = json.loads(done.stdout)
+    if facts["machine"] not in ("x86_64", "aarch64"):
+        raise ToolMissing(
+            f"{name} is {facts['machine'] or 'an unknown machine'}", hint="udogen builds for x86_64 and aarch64"
+        )
     return DeviceFacts(facts["machine"], facts["android"], facts["arch"])
 
 
@@ -141,7 +134,6 @@ class DeviceSession(Closing):
             self._folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="udogen-")))
             self._name = f"test-{file_name(self._built.package)}-{secrets.token_hex(4)}"
             self._libraries = self._packages()
-            _probe(self._device, self._plan({}), self._folder / "probe")
             soc = socs.model_of(self._facts.arch) if backends.ALL[self._place.config].prepares_for_soc else 0
             self._host = OpSession(
                 self._built.library,

@@ -112,7 +112,9 @@ def _output_checks(run: ClientRun, client: ScriptClient, options: ScriptOptions)
     types = {tensor.name: tensor.dtype for tensor in run.graph.outputs} if run.graph else {}
     for tensor in run.references:
         dtype = tensor.dtype or "float32"
-        absolute, relative = options.tolerance or tensors.tolerance(dtype, types.get(tensor.name, ""))
+        absolute, relative = options.tolerance, 0.0
+        if absolute is None:
+            absolute, relative = tensors.tolerance(dtype, types.get(tensor.name, ""))
         reference = f"references/{tensor.file}"
         yield OutputCheck(tensor.name, client.output(tensor), reference, dtype, absolute, relative)
 
@@ -183,7 +185,7 @@ class ScriptOptions:
     graph: str = ""
     inputs: tuple[tuple[str, str], ...] = ()
     references: tuple[tuple[str, str], ...] = ()
-    tolerance: tuple[float, float] | None = None
+    tolerance: float | None = None
     prove: bool = False
     on_step: Callable[[str], None] = field(default=lambda _line: None)
 
