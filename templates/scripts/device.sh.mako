@@ -26,9 +26,6 @@ export PATH="$run${vendor:+:$vendor}:$PATH"
 <%text>dsp_vendor=$(printf '%s' "$vendor" | tr ':' ';')</%text>
 export ADSP_LIBRARY_PATH=${dsp_path}<%text>"${dsp_vendor:+;$dsp_vendor}"</%text>
 % endif
-% if proves:
-export UDOGEN_PROVE="$out/executions.txt"
-% endif
 % if extensions:
 cat >config.json <<END
 {"backend_extensions": {"shared_library_path": "libQnnHtpNetRunExtensions.so", "config_file_path": "htp.json"}}

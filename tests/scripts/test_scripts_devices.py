@@ -36,13 +36,12 @@ def script(out: Path, *arguments: object) -> Path:
 
 def test_our_client_runs_on_aarch64(aarch64: Made, emulator64: Path, qemu: str, tmp_path: Path) -> None:
     arguments = ["--client", "cpp", "--on", "ssh:user@board", "--model", aarch64.file("emulator.bin"), *aarch64.inputs]
-    out = script(tmp_path / "it's $1", aarch64.folder / "cpu", *arguments, "--prove")
+    out = script(tmp_path / "it's $1", aarch64.folder / "cpu", *arguments)
     device = Device(tmp_path / "device", qemu=qemu)
     for pushed in ("6 files pushed, 0 were already there", "0 files pushed, 6 were already there"):
         done = device.run(out / "run.py", UDOGEN_VENDOR_DIR=str(emulator64))
         assert done.returncode == 0, done.stdout + done.stderr
         assert pushed in done.stderr.splitlines()
-        assert "LeakyReluPackage::LeakyRelu ran in the package's kernel, counted 1\n" in done.stdout
         assert "output: right, 24 values, the largest difference is 0\n" in done.stdout
     np.testing.assert_array_equal(np.fromfile(out / "outputs/002/out/output.raw", "<f4"), Y.ravel())
     assert not list(device.root.glob("*/runs/*")), "the folders of the runs are left behind"

@@ -149,7 +149,6 @@ REFUSED: list[tuple[dict[str, Any], str, str]] = [
     ({"on": "ssh:-oProxyCommand=x"}, "--on ssh:-oProxyCommand=x: this is not a device", "--on ssh:USER@HOST"),
     ({"model": "{base}/none"}, "{base}/none cannot be read: No such file or directory", "give the model"),
     ({"graph": "g"}, "--graph chooses among the graphs of a context binary", "leave it out"),
-    ({"prove": True}, "--prove: executions on Hexagon are not counted", "leave --prove out"),
     ({"inputs": (("i", X),) * 2}, "--input is given twice for one tensor", "a script runs one set of inputs"),
     (
         {"inputs": (("a/b", X), ("a b", X))},

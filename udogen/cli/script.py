@@ -56,7 +56,6 @@ class ScriptArguments:
         "--tolerance", type=TOLERANCE, metavar="X",
         help="The allowed difference from the reference (default: by type, as in `udogen test`).",
     )  # fmt: skip
-    prove: bool = option("--prove", help="Fail if the packages' own kernels did not run.")
     as_json: bool = json_option()
 
 

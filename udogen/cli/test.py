@@ -65,7 +65,6 @@ class TestArguments:
         help="Only part I of N, for N machines in CI.",
     )  # fmt: skip
     merge: bool = option("--merge", help="Run nothing: merge results of --json, as in `udogen test --merge *.json`.")
-    keep: bool = option("--keep", help="Keep the files on the devices.")
     patterns: tuple[str, ...] = option(
         "--case", metavar="PATTERN", help="Only cases whose `Op/name` contains this; or *; may repeat."
     )

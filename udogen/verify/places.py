@@ -120,7 +120,7 @@ def open_session(
     """Open a session; `count` counts packets if the place runs instructions."""
     timeout = options.timeout
     if place.device:
-        return DeviceSession(built, place, timeout=timeout, keep=options.keep, on_step=on_step)
+        return DeviceSession(built, place, timeout=timeout, on_step=on_step)
     if place.program is not None:
         session: ProgramSession = place.program.open(built, place.config, timeout)
         return session

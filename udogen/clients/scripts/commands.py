@@ -37,8 +37,6 @@ class ClientRun:
 
     client: str
     packages: tuple[Package, ...]
-    system: str
-    arch: str  # the Hexagon version; empty if it does not run on Hexagon
     model: str  # file name in the folder of the run
     context: bool  # whether it is a context binary
     inputs: tuple[TensorData, ...] = ()
@@ -52,6 +50,16 @@ class ClientRun:
     def backend(self) -> str:
         """The backend of its packages."""
         return self.packages[0].backend
+
+    @property
+    def system(self) -> str:
+        """The system on which it runs."""
+        return self.packages[0].platform.system
+
+    @property
+    def arch(self) -> str:
+        """The Hexagon version; empty if it does not run on Hexagon."""
+        return self.packages[0].platform.arch
 
     @property
     def hexagon(self) -> bool:

@@ -104,10 +104,7 @@ def _fault(device: Device, done: process.Completed) -> UdogenError:
 
 
 class DeviceSession(Closing):
-    """Runs ops of one package on a device; a crash ends one call, a lost device ends all following calls.
-
-    With `keep` the sent files stay on the device.
-    """
+    """Runs ops of one package on a device; a crash ends one call, a lost device ends all following calls."""
 
     def __init__(
         self,
@@ -115,12 +112,11 @@ class DeviceSession(Closing):
         place: Place,
         *,
         timeout: float | None = None,
-        keep: bool = False,
         on_step: Callable[[str], None] = lambda _line: None,
     ) -> None:
         if built.folder is None:
             raise UsageError("only packages that udogen generated run on a device", hint="give its folder")
-        self._built, self._place, self._timeout, self._keep, self._on_step = built, place, timeout, keep, on_step
+        self._built, self._place, self._timeout, self._on_step = built, place, timeout, on_step
         self._device, self._facts = Device.parse(place.device), probe(place.device)
         self._known: dict[bytes, list[OpResult | UdogenError]] = {}  # digest -> results of equal calls
         self._lost: UdogenError | None = None
@@ -184,8 +180,6 @@ class DeviceSession(Closing):
         run = ClientRun(
             client="cpp",
             packages=self._libraries,
-            system=self._facts.system,
-            arch=self._libraries[0].platform.arch,
             model="model.bin",
             context=True,
             program=build_own_client(self._facts.system, on_step=self._on_step),
@@ -249,7 +243,7 @@ class DeviceSession(Closing):
 
     def _clean(self) -> None:
         """Remove the sent files, even after an interrupt."""
-        if self._runs and not self._keep:
+        if self._runs:
             cleaning = process.start(_command(self._folder / "script", "--clean"))
             cleaning.communicate(timeout=_PROBE_SECONDS)
 

@@ -30,8 +30,6 @@ def make_plan(options: ScriptOptions) -> tuple[ScriptPlan, tuple[TensorData, ...
     script_client, client = commands.ALL[options.client], programs.ALL[options.client]
     packages = find_packages(options.paths, PackageOptions(options.target, options.system, folder=RUN))
     check_rules(client, packages)
-    if options.prove and options.system != PC and backends.ALL[packages[0].backend].two_halves:
-        raise UsageError("--prove: executions on Hexagon are not counted", hint="leave --prove out")
     inputs, references = tensors.read(options.inputs, "--input"), tensors.read(options.references, "--reference")
     path = options.model
     context = _is_context(path, script_client)
@@ -46,8 +44,6 @@ def make_plan(options: ScriptOptions) -> tuple[ScriptPlan, tuple[TensorData, ...
     run = ClientRun(
         client=options.client,
         packages=packages,
-        system=options.system,
-        arch=packages[0].platform.arch,
         model=f"model{path.suffix if re.fullmatch(r'[.][A-Za-z0-9]+', path.suffix) else '.bin'}",
         context=context,
         inputs=inputs,
@@ -60,7 +56,6 @@ def make_plan(options: ScriptOptions) -> tuple[ScriptPlan, tuple[TensorData, ...
     plan = replace(
         script_plan(options.device, run, given),
         name=file_name(f"{packages[0].name}-{options.client}"),
-        prove=tuple((package.name, op) for package in packages for op in package.ops) if options.prove else (),
         checks=tuple(_output_checks(run, script_client, options)),
         notes=tuple(client.notes(packages)),
     )
@@ -186,7 +181,6 @@ class ScriptOptions:
     inputs: tuple[tuple[str, str], ...] = ()
     references: tuple[tuple[str, str], ...] = ()
     tolerance: float | None = None
-    prove: bool = False
     on_step: Callable[[str], None] = field(default=lambda _line: None)
 
     @property

@@ -136,7 +136,6 @@ class ScriptPlan:
     forbidden: str = ""  # characters that the client's options cannot have in a path
     command: Command = Command(())
     files: tuple[ScriptFile, ...] = ()
-    prove: tuple[tuple[str, str], ...] = ()  # package, op
     root: str = "QNN_SDK_ROOT"  # the environment variable of the vendor's SDK
     socs: tuple[tuple[str, str], ...] = ()  # name that a device reports, Hexagon version
     checks: tuple[OutputCheck, ...] = ()
@@ -201,7 +200,6 @@ def _template_data(plan: ScriptPlan) -> dict[str, object]:
         "words": " ".join(as_shell(word) for word in plan.command.words),
         "extensions": plan.command.extensions,
         "arch": plan.arch,
-        "proves": bool(plan.prove),
         "cases": plan.cases,
     }
 
