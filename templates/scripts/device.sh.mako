@@ -56,6 +56,8 @@ for case in *; do
   echo "$?" >"$out/code"
   echo "case $case"
 done
+echo 0 >"$run/out/code"
 % else:
 client
+echo "$?" >"$out/code"
 % endif

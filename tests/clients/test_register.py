@@ -10,7 +10,6 @@ import ast
 import json
 import re
 import shlex
-import shutil
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -21,7 +20,6 @@ from tests.clients import laying
 from tests.clients.broken_rules import BROKEN, at, toy
 from tests.clients.laying import AWKWARD, AWKWARD_FOLDER, GOLDEN, PLAIN, lay
 from tests.command_line import udogen
-from udogen import resources
 from udogen.cli import register as verb
 from udogen.clients import programs
 from udogen.clients.client import Refused, check_rules, register
@@ -90,19 +88,6 @@ def test_a_shell_on_the_device_reads_folders_as_they_are_meant(awkward: Path, tm
     done = subprocess.run(["sh", "-ec", command], env={}, capture_output=True, text=True, check=True)
     here, dsp = done.stdout.splitlines()
     assert here.split(":")[0] == dsp.split(";")[0] == f"{tmp_path}/it's a $HOME"
-
-
-@pytest.mark.parametrize("options", [PackageOptions(), PackageOptions("v75", "android")], ids=["pc", "device"])
-def test_a_compiler_takes_the_code_for_the_api(awkward: Path, options: PackageOptions, tmp_path: Path) -> None:
-    if shutil.which("g++") is None:
-        pytest.skip("g++ is not installed")
-    # The SDK has a name for the function's type; udogen's headers declare it in the table itself.
-    named = "#include <QnnInterface.h>\nusing QnnBackend_RegisterOpPackageFn_t = "
-    named += "decltype(QnnInterface_ImplementationV2_t::backendRegisterOpPackage);\n"
-    (tmp_path / "x.cpp").write_text(named + setup("cpp", awkward, options, only="cpp"), "utf-8")
-    argv = ["g++", "-std=c++17", "-Wall", "-Wextra", "-Werror", "-fsyntax-only", f"-I{resources.qnn_headers()}"]
-    done = subprocess.run([*argv, str(tmp_path / "x.cpp")], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.parametrize(("client", "kind"), [("ort", "python"), ("executorch", "python"), ("executorch", "builder")])

@@ -81,6 +81,10 @@ def waits(condition: str) -> dict[str, str]:
     }
 
 
+def env_of_adb(device: Device) -> dict[str, str]:
+    return {"PATH": f"{device.base / 'bin'}:{os.environ['PATH']}", "UDOGEN_REMOTE": str(device.root)}
+
+
 def env_of(server: SshServer, remote: Path) -> dict[str, str]:
     return {"PATH": server.path, "UDOGEN_REMOTE": str(remote)}
 
@@ -179,16 +183,17 @@ def test_an_interrupt_cleans_up(servers: tuple[SshServer, SshServer], tmp_path: 
     assert not [path for path in command_lines() if str(remote) in path]
 
 
-def test_a_device_with_aarch64(right: Path, emulator64: Path, qemu: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("case", ["LeakyRelu", "LeakyRelu/16x16", "*"], ids=["cpp", "python", "all"])
+def test_a_device_with_aarch64(right: Path, emulator64: Path, qemu: str, tmp_path: Path, case: str) -> None:
+    """Kernels in C++, and those of the examples in Python."""
+    if case != "LeakyRelu":
+        pytest.importorskip("halide", reason="pip install 'udogen[kernels]'")
+        right = ROOT / "examples" / "python_kernels"
     device = Device(tmp_path / "device", qemu=qemu)
-    env = {
-        "PATH": f"{device.base / 'bin'}:{os.environ['PATH']}",
-        "UDOGEN_REMOTE": str(device.root),
-        "UDOGEN_VENDOR_DIR": str(emulator64),
-    }
-    done = udogen("test", right, "--on", "adb:ABC 1", "--backend", "cpu-emulator", env=env)
+    env = {**env_of_adb(device), "UDOGEN_VENDOR_DIR": str(emulator64)}
+    done = udogen("test", right, "--on", "adb:ABC 1", "--backend", "cpu-emulator", "--case", case, env=env)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "3 passed in" in done.stdout
+    assert " passed in" in done.stdout
     assert "udogen's own emulator" in done.stdout
     assert list(device.root.iterdir()) == []
 
@@ -224,8 +229,7 @@ def test_what_a_device_lacks_is_reported_before_anything_is_sent(
 
 
 def on_device(folder: Path, device: Device) -> subprocess.CompletedProcess[str]:
-    env = {"PATH": f"{device.base / 'bin'}:{os.environ['PATH']}", "UDOGEN_REMOTE": str(device.root)}
-    return making.udogen("test", folder, "--on", "adb:ABC 1", "--backend", "cpu", env=env)
+    return making.udogen("test", folder, "--on", "adb:ABC 1", "--backend", "cpu", env=env_of_adb(device))
 
 
 def nothing_sent(device: Device) -> bool:
@@ -238,21 +242,10 @@ def test_a_port_without_a_server(servers: tuple[SshServer, SshServer], right: Pa
     assert done.returncode == 3 and "Connection refused" in done.stdout + done.stderr
 
 
-@pytest.mark.parametrize(
-    "device",
-    [
-        "ssh:",
-        "ssh:-oProxyCommand=x",
-        "ssh:a b",
-        "ssh:a;rm",
-        "ssh:u@$(rm)",
-        "ssh:u:22222222",
-        "adb:",
-        "adb:-x",
-        "usb:1",
-        "x",
-    ],
-)
+NO_DEVICES = ["ssh:", "ssh:-oProxyCommand=x", "ssh:a b", "ssh:a;rm", "ssh:u@$(rm)", "ssh:u:22222222"]
+
+
+@pytest.mark.parametrize("device", [*NO_DEVICES, "adb:", "adb:-x", "usb:1", "x"])
 def test_what_is_no_device(right: Path, device: str) -> None:
     done = udogen("test", right, "--on", device)
     assert (done.returncode, done.stderr.splitlines()[0]) == (2, f"error: --on {device}: this is not a device")

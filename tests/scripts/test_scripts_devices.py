@@ -69,14 +69,12 @@ def sdk(tmp_path_factory: pytest.TempPathFactory) -> Path:
             path = root / "bin" / platform / name
             path.write_text(f'#!/bin/sh\nPYTHONPATH={shlex.quote(str(ROOT))} {tool} {name} "$@"\n')
             path.chmod(0o755)
-        for version in ("V73", "V75"):
-            for each in ("libQnnHtp", "libSnpeHtp"):
-                (root / "lib" / platform / f"{each}{version}Stub.so").write_bytes(b"a stub")
-    for version in ("v73", "v75"):
-        folder = root / "lib" / f"hexagon-{version}" / "unsigned"
-        folder.mkdir(parents=True)
         for each in ("libQnnHtp", "libSnpeHtp"):
-            (folder / f"{each}{version.upper()}Skel.so").write_bytes(b"a skel")
+            (root / "lib" / platform / f"{each}V73Stub.so").write_bytes(b"a stub")
+    skels = root / "lib" / "hexagon-v73" / "unsigned"
+    skels.mkdir(parents=True)
+    for each in ("libQnnHtp", "libSnpeHtp"):
+        (skels / f"{each}V73Skel.so").write_bytes(b"a skel")
     return root
 
 
@@ -121,17 +119,7 @@ def test_a_program_of_the_vendor_finds_everything(laid: Made, sdk: Path, tmp_pat
 
 @pytest.fixture(scope="module")
 def net_run(laid: Made, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    arguments = [
-        "--client",
-        "qnn-net-run",
-        "--on",
-        "adb",
-        "--target",
-        "v73",
-        "--model",
-        laid.file("model.so"),
-        *laid.inputs,
-    ]
+    arguments = [*"--client qnn-net-run --on adb --target v73 --model".split(), laid.file("model.so"), *laid.inputs]
     return script(tmp_path_factory.mktemp("net_run") / "out", laid.folder / "qnn", *arguments)
 
 
@@ -228,9 +216,11 @@ def test_a_device_without_free_space(net_run: Path, sdk: Path, tmp_path: Path) -
     assert not list(device.root.glob("*/runs/*"))
 
 
-def test_a_client_that_fails(net_run: Path, sdk: Path, tmp_path: Path) -> None:
+def test_a_client_that_fails_behind_an_old_adb_without_exit_codes(net_run: Path, sdk: Path, tmp_path: Path) -> None:
     (tmp_path / "qnn-net-run").write_text("#!/bin/sh\necho oh no\nexit 7\n")
-    done = Device(tmp_path).run(net_run / "run.py", QNN_SDK_ROOT=str(sdk), UDOGEN_VENDOR_DIR=str(tmp_path))
+    device = Device(tmp_path)
+    device.say("old")
+    done = device.run(net_run / "run.py", QNN_SDK_ROOT=str(sdk), UDOGEN_VENDOR_DIR=str(tmp_path))
     assert done.returncode == 5
     assert "error: qnn-net-run ended with 7\n" in done.stderr
 

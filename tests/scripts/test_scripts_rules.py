@@ -6,6 +6,7 @@ import ast
 import json
 import shutil
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -60,14 +61,8 @@ def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def options(base: Path, **more: Any) -> ScriptOptions:
     """Return a script of qnn-net-run for Android, with changes."""
-    given = {
-        "paths": (base / "htp",),
-        "client": "qnn-net-run",
-        "on": "adb",
-        "target": "v75",
-        "model": base / "model.so",
-    }
-    return ScriptOptions(**{**given, **more})
+    given = ScriptOptions((base / "htp",), "qnn-net-run", base / "model.so", on="adb", target="v75")
+    return replace(given, **more)
 
 
 def plan(given: ScriptOptions, graph: Any = PLAIN_GRAPH) -> Any:
@@ -208,7 +203,7 @@ def test_inputs_and_references_are_compared_with_the_graph_all_at_once(base: Pat
     x, long = str(base / "x.npy"), str(base / "long.npy")
     requested = options(base, client="cpp", model=base / "model.bin")
     with pytest.raises(UsageError) as caught:
-        plan(ScriptOptions(**{**vars(requested), "inputs": (("j", x),), "references": (("out[0]", long),)}), GRAPH)
+        plan(replace(requested, inputs=(("j", x),), references=(("out[0]", long),)), GRAPH)
     assert [caught.value.message, *caught.value.details] == [
         f"{base}/model.bin: the graph's input in[0] is not given",
         "the graph has no input j; it has in[0]",
@@ -289,19 +284,8 @@ def test_a_folder_of_others_is_left_alone(base: Path, tmp_path: Path) -> None:
 
 
 def test_the_result_as_json(base: Path, tmp_path: Path) -> None:
-    arguments = [
-        "--client",
-        "qnn-net-run",
-        "--on",
-        "adb",
-        "--target",
-        "v75",
-        "--model",
-        base / "model.so",
-        "-o",
-        tmp_path / "o",
-    ]
-    done = udogen("script", base / "htp", *arguments, "--json")
+    chosen = "--client qnn-net-run --on adb --target v75 --json".split()
+    done = udogen("script", base / "htp", *chosen, "--model", base / "model.so", "-o", tmp_path / "o")
     assert done.returncode == 0, done.stderr
     shown = json.loads(done.stdout)
     assert shown["ok"] is True
