@@ -10,15 +10,14 @@ from pathlib import Path
 
 from udogen import backends
 from udogen.backends import architectures, targets
-from udogen.backends.backend import PROVIDER, Target
+from udogen.backends.backend import Target
 from udogen.build import elf
-from udogen.build.package import PackageLibrary, open_packages, package_of
+from udogen.build.package import PackageLibrary, open_packages
 from udogen.errors import UdogenError, UsageError
 from udogen.inspect import kinds
 from udogen.opdef.model import Op
 from udogen.runtime.built import Built, find_built, op_libraries
 from udogen.runtime.op.session import OpSession
-from udogen.runtime.snpe.registration import is_registration
 
 PC, ANDROID, LINUX = "pc", "android", "linux"  # systems
 # Version of Hexagon -> the backend whose packages clients register there.
@@ -296,8 +295,6 @@ def _device_folder(options: PackageOptions, platform: Platform, name: str) -> st
 
 
 def _of_file(path: Path, platform: Platform, options: PackageOptions) -> Package:
-    if is_registration(path):
-        return _of_registration(path, platform, options)
     binary = elf.read(path)
     kind = kinds.identify(binary)
     if not kind.is_package:
@@ -351,26 +348,6 @@ def _library(file: Path, platform: Platform, folder: str) -> Library:
         name = file.name if file.stem.endswith("_HTP") else f"{file.stem}_HTP.so"
         return Library(file, name, name, "HTP", hexagon=True)
     return Library(file, f"{folder}/{file.name}", file.name, "CPU" if backends.ALL[platform.backend].two_halves else "")
-
-
-def _of_registration(path: Path, platform: Platform, options: PackageOptions) -> Package:
-    """The package of a registration library; the loader finds its implementation libraries."""
-    folder = package_of(path)
-    binary = elf.read(path)
-    system = _system_of(binary, options)
-    name = folder.name if folder else path.stem.removeprefix("libUdo").removesuffix("Reg")
-    platform = replace(platform, system=system)
-    return Package(
-        name=name,
-        provider=f"{name}{PROVIDER}",
-        backend=platform.backend or "cpu",
-        ops=folder.ops if folder else (),
-        libraries=(),
-        platform=platform,
-        folder=_device_folder(options, platform, name),
-        built=folder,
-        registration=path.resolve(),
-    )
 
 
 def _ops_of(built: Built, platform: Platform) -> tuple[str, ...]:
