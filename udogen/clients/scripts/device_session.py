@@ -12,6 +12,7 @@ import math
 import re
 import secrets
 import signal
+import subprocess
 import sys
 import tarfile
 import tempfile
@@ -245,7 +246,10 @@ class DeviceSession(Closing):
         """Remove the sent files, even after an interrupt."""
         if self._runs:
             cleaning = process.start(_command(self._folder / "script", "--clean"))
-            cleaning.communicate(timeout=_PROBE_SECONDS)
+            try:
+                cleaning.communicate(timeout=_PROBE_SECONDS)
+            except subprocess.TimeoutExpired:  # the device is lost
+                cleaning.kill()
 
     # --- results ---------------------------------------------------------------------------------------------
 

@@ -22,7 +22,7 @@ from udogen.qnn.system import GraphInfo
 from udogen.runtime.contexts.binaries import StoredContext
 
 # Separators of LD_LIBRARY_PATH (glibc accepts two), of ADSP_LIBRARY_PATH, and of run.py's list of links.
-FORBIDDEN = ":;\n"
+_FORBIDDEN = ":;\n"
 
 
 def make_plan(options: ScriptOptions) -> tuple[ScriptPlan, tuple[TensorData, ...]]:
@@ -74,7 +74,7 @@ def script_plan(device: Device, run: ClientRun, given: Sequence[ScriptFile]) -> 
         system=run.system,
         backend=run.backend,
         arch=run.arch,
-        forbidden=FORBIDDEN + client.separators,
+        forbidden=_FORBIDDEN + client.separators,
         command=command,
         files=(*_library_files(run), *command.files, *given),
         root=client.sdk,
