@@ -39,7 +39,6 @@ SLOWEST = (
     "emulator/test_threads_sanitized.py",
     "hostile/test_programs.py",
     "scripts/test_device_places.py",
-    "scripts/test_python_kernels_on_aarch64.py",
     "verify/test_safety.py",
     "generate/test_golden_trees.py",
     "kernels/test_python_kernels.py",

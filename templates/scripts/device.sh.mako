@@ -1,25 +1,16 @@
 #!/bin/sh
 # ${title}: the part that runs on the machine of the client; run.py calls it.
 #
-#   device.sh start RUN ARCH DEVICES VENDOR WRAP
-#   device.sh stop RUN
+#   device.sh RUN VENDOR
 #
 # RUN is the folder of this run; its file `links` lists the files to link into it.  Outputs of the client are in RUN/out.
 
 set -u
 
 <%text>
-run=$2
-case $1 in
-  stop)
-    # End the processes of the client; then `start` ends.
-    [ -f "$run/pids" ] && while read -r pid; do kill "$pid" 2>/dev/null; done <"$run/pids"
-    exit 0
-    ;;
-  start) arch=$3 devices=$4 vendor=$5 wrap=$6 ;;
-  *) exit 2 ;;
-esac
-
+run=$1 vendor=$2
+out=$run/out
+mkdir -p "$out"
 cd "$run" || exit 5
 # Pairs of lines: a file, and its name here.
 while IFS= read -r target && IFS= read -r name; do
@@ -35,71 +26,38 @@ export PATH="$run${vendor:+:$vendor}:$PATH"
 <%text>dsp_vendor=$(printf '%s' "$vendor" | tr ':' ';')</%text>
 export ADSP_LIBRARY_PATH=${dsp_path}<%text>"${dsp_vendor:+;$dsp_vendor}"</%text>
 % endif
-
-# A process that becomes the client; its argument is the number of the device.
-# shellcheck disable=SC2034 # some variables are not used by every client
-one() {
-  number=$1 chosen=$1
-  [ "$devices" -gt 1 ] || chosen=-
-  out=$run/out/${label}$number
-  mkdir -p "$out"
-% if proves:
-  export UDOGEN_PROVE="$out/executions.txt"
-% endif
 % if extensions:
-  cat >"config_$number.json" <<END
-{"backend_extensions": {"shared_library_path": "libQnnHtpNetRunExtensions.so", "config_file_path": "htp_$number.json"}}
+cat >config.json <<END
+{"backend_extensions": {"shared_library_path": "libQnnHtpNetRunExtensions.so", "config_file_path": "htp.json"}}
 END
-  cat >"htp_$number.json" <<END
-{"devices": [{"device_id": $number, "dsp_arch": "$arch", "pd_session": "${pd_session}"}]}
+cat >htp.json <<END
+{"devices": [{"device_id": 0, "dsp_arch": "${arch}", "pd_session": "unsigned"}]}
 END
 % endif
-% if cases:
-  # A folder and a process for each case; what the client prints is in its `log`.
-  trap 'kill -9 "$client"' TERM INT HUP
-  tar -xf cases.tar && cd cases || exit 5
-  for case in *; do
-    out=$run/out/${label}$number/$case
-    mkdir -p "$out"
-    cd "$run/cases/$case" || exit 5
-    # shellcheck disable=SC2086 # several words: `taskset f0`
-    $wrap ${words} >"$out/log" 2>&1 &
-    client=$!
-    wait "$client"
-    code=$?
-    [ "$code" -ne 143 ] || exit 143
-    echo "$code" >"$out/code"
-    echo "case $case"
-  done
-% else:
-  # shellcheck disable=SC2086 # several words: `taskset f0`
-  exec $wrap ${words}
-% endif
+
+# run.py ends this process by its number, which ends the client.
+client=
+trap '[ -z "$client" ] || kill -9 "$client"; exit 143' INT TERM HUP
+echo "$$" >pid
+client() {
+  ${words} &
+  client=$!
+  wait "$client"
 }
 
-<%text>
-: >pids
-trap 'while read -r pid; do kill "$pid" 2>/dev/null; done <pids' INT TERM HUP
-mkdir -p out
-number=0
-while [ "$number" -lt "$devices" ]; do
-  (one "$number") </dev/null &
-  echo "$!" >>pids
-  number=$((number + 1))
+% if cases:
+# A folder and a process for each case; what the client prints is in its `log`.
+tar -xf cases.tar && cd cases || exit 5
+for case in *; do
+  out=$run/out/$case
+  mkdir -p "$out"
+  cd "$run/cases/$case" || exit 5
+  client >"$out/log" 2>&1
+  echo "$?" >"$out/code"
+  echo "case $case"
 done
-
-# One line for each device: its name, and the exit code of its client.
-number=0
-worst=0
-while read -r pid; do
-  wait "$pid"
-  code=$?
-</%text>\
-  echo "${label}$number $code" >>out/status
-<%text>
-  [ "$code" -eq 0 ] || worst=$code
-  number=$((number + 1))
-done <pids
-: "$arch"
-exit "$worst"
-</%text>\
+echo 0 >"$run/out/code"
+% else:
+client
+echo "$?" >"$out/code"
+% endif

@@ -89,17 +89,6 @@ def test_the_list_of_the_dsp_s_symbols_is_true_of_the_skels(skels: Path) -> None
         assert not unknown & {"memcpy", "expf", "vsnprintf", "__wrap_malloc", "__hexagon_divsi3"}
 
 
-def test_unchanged_compiles_nothing_and_a_kernel_one_file_per_target(folder: Path) -> None:
-    two = ("htp_v73", "htp_v81")
-    assert build(folder, *two).returncode == 0
-    again = build(folder, *two)
-    assert compiled(again) == [] and again.stdout.count("(up to date)") == 2
-    (folder / KERNEL).write_text((folder / KERNEL).read_text() + "\n")
-    os.utime(folder / KERNEL, (978307200, 978307200))
-    done = build(folder, *two)
-    assert compiled(done) == [KERNEL, KERNEL] and done.stdout.count("(1 compiled)") == 2
-
-
 def test_make_by_hand_in_parallel_and_clean(folder: Path) -> None:
     compiler("zig")
     env = {**os.environ, **EMPTY, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}

@@ -50,7 +50,7 @@ VERBS_TRIED: dict[str, Sequence[Sequence[object]]] = {
     "inspect": [["inspect", each] for each in (".txt", ".missing", ".xml", ".bad.xml", ".onnx")],
     "doctor": [],  # see below for variables of the environment
     "register": [["register", ".txt", "--client", "ort"], ["register", ".missing", "--client", "cpp"]],
-    "script": [["script", ".missing", "--client", "qnn-net-run", "-o", ".scripts"]],
+    "script": [["script", ".missing", "--client", "qnn-net-run", "--model", ".txt", "-o", ".scripts"]],
     "onnx": [["onnx", "schema", ".onnx", ".missing"], ["onnx", "context", ".txt"]],
     "explain": [["explain", ".txt"], ["explain", ".log"], ["explain", EVIL.replace("\udc9b", "")]],
     "test": [["test", ".missing"], ["test", ".out"]],

@@ -133,12 +133,6 @@ _ROWS: list[Row] = [
         lambda: [toy(registration=Path(__file__), platform=BOARD, folder="/d")],
         "it runs on a PC with x86-64",
     ),
-    (
-        "genie",
-        "no-option",
-        lambda: [toy()],
-        "its configuration has no key for op packages, and Toy cannot be registered with it",
-    ),
     ("java", "android", lambda: [toy()], "it runs in Android apps only"),
     (
         "java",

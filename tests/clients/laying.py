@@ -71,10 +71,10 @@ def goldens(base: Path) -> dict[str, str]:
         for client in programs.ALL:
             of_snpe = client.startswith("snpe-")
             device = (name == "awkward" or client == "java") and client != "snpe-dlc-quantize"
-            options = PackageOptions("v75", android=True) if device else PackageOptions()
+            options = PackageOptions("v75", "android") if device else PackageOptions()
             found[f"{client}.{name}.txt"] = text(client, udo if of_snpe else qnn, options, base=base)
             if client in ("cpp", "java"):
-                options = PackageOptions("v75", android=True) if client == "java" else PackageOptions("cpu")
+                options = PackageOptions("v75", "android") if client == "java" else PackageOptions("cpu")
                 found[f"{client}.{name}.udo.txt"] = text(client, udo, options, base=base)
     return found
 

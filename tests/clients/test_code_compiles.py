@@ -13,11 +13,12 @@ from pathlib import Path
 import pytest
 
 from tests.clients.laying import AWKWARD, AWKWARD_FOLDER, lay
+from udogen import resources
 from udogen.clients import programs
 from udogen.clients.client import register
 from udogen.clients.package import PackageOptions, find_packages
 
-DEVICE = PackageOptions("v75", android=True)
+DEVICE = PackageOptions("v75", "android")
 TFLITE = """
     struct TfLiteDelegate;
     struct TfLiteQnnDelegateOpPackageOpMap { const char* custom_op_name; const char* qnn_op_type_name; };
@@ -60,6 +61,12 @@ ORT = """
       };
     }
     void made(Ort::Env& env, Ort::ConstEpDevice device) { %s }
+"""
+# The SDK has a name for the function's type; udogen's headers declare it in the table itself.
+CPP = """
+    #include <QnnInterface.h>
+    using QnnBackend_RegisterOpPackageFn_t = decltype(QnnInterface_ImplementationV2_t::backendRegisterOpPackage);
+    %s
 """
 JAVA = {
     "Context": "class Context { ApplicationInfo getApplicationInfo() { return null; } }",
@@ -106,6 +113,8 @@ def code(client: str, folder: Path, options: PackageOptions, *, only: str) -> st
         ("litert", LITERT, "qnn", DEVICE),
         ("ort", ORT, "qnn", PackageOptions()),
         ("ort", ORT, "qnn", DEVICE),
+        ("cpp", CPP, "qnn", PackageOptions()),
+        ("cpp", CPP, "qnn", DEVICE),
         ("cpp", "%s", "snpe", PackageOptions("cpu")),
         ("snpe-net-run", "%s", "snpe", PackageOptions("cpu")),
     ],
@@ -127,7 +136,7 @@ def test_a_compiler_takes_it(
     source = tmp_path / f"x.{language}"
     source.write_text(around.replace("%s", f"\n{text}\n"), "utf-8")
     argv = ["g++" if language == "cpp" else "gcc", f"-std={standard}", "-Wall", "-Wextra", "-Werror", "-fsyntax-only"]
-    argv += [f"-I{tmp_path}", source]
+    argv += [f"-I{tmp_path}", f"-I{resources.qnn_headers()}", source]
     done = subprocess.run(list(map(str, argv)), capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
 

@@ -37,7 +37,7 @@ sys.modules["torch"] = torch
 """
 
 
-@pytest.mark.parametrize("options", [PackageOptions(), PackageOptions("v75", android=True)], ids=["pc", "device"])
+@pytest.mark.parametrize("options", [PackageOptions(), PackageOptions("v75", "android")], ids=["pc", "device"])
 @pytest.mark.parametrize(("config", "folder"), [(PLAIN, "plain"), (AWKWARD, AWKWARD_FOLDER)], ids=["plain", "awkward"])
 def test_the_code_we_print_makes_the_options(
     config: Path, folder: str, options: PackageOptions, tmp_path: Path
@@ -62,7 +62,7 @@ def test_the_code_we_print_makes_the_options(
     assert done.returncode == 0, done.stderr
     first, second = done.stdout.splitlines()
     assert sorted(_infos(first)) == sorted(_infos(second))  # its loops are nested the other way round
-    assert len(_infos(first)) == (3 if options.android else 1) * len(packages[0].ops)
+    assert len(_infos(first)) == (3 if options.system else 1) * len(packages[0].ops)
     assert done.stderr == "note: qti.aisw.op_package_generator is udogen's\n"
 
 

@@ -286,30 +286,3 @@ def test_lines_have_names_of_their_own_and_fill_their_sentences() -> None:
         assert set(re.findall(r"\{(\w+)\}", row.meaning)) <= {*row.pattern.groupindex, *derived}, row.id
     for number in printed_numbers():
         assert number.interface in INTERFACES and "code" in number.pattern.groupindex
-
-
-@pytest.mark.parametrize(
-    ("line", "title", "words"),
-    [
-        ("E QNN: Failed to register op package", "registration", "an op package was not registered"),
-        (
-            "[WARNING] [Qnn ExecuTorch]: Qnn API version 2.14.0 is mismatched. The minimum supported version is "
-            "2.15.0. Please make sure you have the correct backend library version.",
-            "et-api-version",
-            "has API version 2.14.0; the program was built for 2.15.0",
-        ),
-        ("QNN API version 2.14.0 is mismatched", "et-api-version", "has API version 2.14.0"),
-        (
-            "src/ops/Relu.cpp:41:25: error: no member named 'get_interface_scale' in 'Tensor'",
-            "core-headers",
-            "calls get_interface_scale, which the C++ headers of this SDK release lack",
-        ),
-    ],
-)
-def test_lines_that_people_ask_about(line: str, title: str, words: str, tmp_path: Path) -> None:
-    log = tmp_path / "x.log"
-    log.write_text(f"something before\n{line}\nsomething after\n")
-    [found] = explain.explain_log(log).entries
-    assert found.what.title == title
-    assert words in found.what.meaning
-    assert found.what.causes and all(each.remedy for each in found.what.causes)

@@ -1,18 +1,15 @@
 """`udogen register`: the setup for every client (golden), read by shells and compilers, and every rule broken.
 
-Libraries are stand-ins for the right machine, never loaded.  No client was run except ONNX Runtime (test_ort.py) and
-Genie's parser: the syntax is from the sources that `Client.source` names.
+Libraries are stand-ins for the right machine, never loaded.  No client was run except ONNX Runtime (test_ort.py): the
+syntax is from the sources that `Client.source` names.
 """
 
 from __future__ import annotations
 
 import ast
-import ctypes
-import importlib.util
 import json
 import re
 import shlex
-import shutil
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -23,7 +20,6 @@ from tests.clients import laying
 from tests.clients.broken_rules import BROKEN, at, toy
 from tests.clients.laying import AWKWARD, AWKWARD_FOLDER, GOLDEN, PLAIN, lay
 from tests.command_line import udogen
-from udogen import resources
 from udogen.cli import register as verb
 from udogen.clients import programs
 from udogen.clients.client import Refused, check_rules, register
@@ -80,7 +76,7 @@ def test_a_shell_reads_flags_as_they_are_meant(awkward: Path) -> None:
 
 def test_a_shell_on_the_device_reads_folders_as_they_are_meant(awkward: Path, tmp_path: Path) -> None:
     """`adb shell` passes its words to a shell on the device: a stand-in does the same."""
-    options = PackageOptions("v75", android=True, folder=f"{tmp_path}/it's a $HOME")
+    options = PackageOptions("v75", "android", folder=f"{tmp_path}/it's a $HOME")
     copy = setup("cpp", awkward, options, only="copy")
     (tmp_path / "adb").write_text('#!/bin/sh\ncase $1 in shell) shift; sh -c "$*";; push) cp "$2" "$3";; esac\n')
     (tmp_path / "adb").chmod(0o755)
@@ -94,19 +90,6 @@ def test_a_shell_on_the_device_reads_folders_as_they_are_meant(awkward: Path, tm
     assert here.split(":")[0] == dsp.split(";")[0] == f"{tmp_path}/it's a $HOME"
 
 
-@pytest.mark.parametrize("options", [PackageOptions(), PackageOptions("v75", android=True)], ids=["pc", "device"])
-def test_a_compiler_takes_the_code_for_the_api(awkward: Path, options: PackageOptions, tmp_path: Path) -> None:
-    if shutil.which("g++") is None:
-        pytest.skip("g++ is not installed")
-    # The SDK has a name for the function's type; udogen's headers declare it in the table itself.
-    named = "#include <QnnInterface.h>\nusing QnnBackend_RegisterOpPackageFn_t = "
-    named += "decltype(QnnInterface_ImplementationV2_t::backendRegisterOpPackage);\n"
-    (tmp_path / "x.cpp").write_text(named + setup("cpp", awkward, options, only="cpp"), "utf-8")
-    argv = ["g++", "-std=c++17", "-Wall", "-Wextra", "-Werror", "-fsyntax-only", f"-I{resources.qnn_headers()}"]
-    done = subprocess.run([*argv, str(tmp_path / "x.cpp")], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-
-
 @pytest.mark.parametrize(("client", "kind"), [("ort", "python"), ("executorch", "python"), ("executorch", "builder")])
 def test_python_reads_the_code(awkward: Path, client: str, kind: str) -> None:
     tree = ast.parse(setup(client, awkward, only=kind))
@@ -117,7 +100,7 @@ def test_python_reads_the_code(awkward: Path, client: str, kind: str) -> None:
 
 def test_litert_reads_the_flag(awkward: Path) -> None:
     """By the rules of its parser: fields end with `;`, the first `:` of each ends its name."""
-    [word] = shlex.split(setup("litert", awkward, PackageOptions("v75", android=True), only="flag"))
+    [word] = shlex.split(setup("litert", awkward, PackageOptions("v75", "android"), only="flag"))
     value = word.removeprefix("--qualcomm_custom_op_package=")
     fields = dict(field.split(":", 1) for field in value.split(";") if field)
     assert fields == {
@@ -137,43 +120,6 @@ def test_literals_hold_exactly_the_text(text: str) -> None:
     assert plain.encode("latin-1") == text.encode("utf-8", "surrogateescape")
     if "\udcff" not in text:  # bytes that are not UTF-8 cannot be written in Java
         assert json.loads(Literal(text).java) == text
-
-
-def test_genie_refuses_a_key_of_its_own_indeed() -> None:
-    """In the parser of the real libGenie.so (SDK 2.47) from the wheel."""
-    spec = importlib.util.find_spec("onnxruntime_qnn")
-    library = Path(next(iter(spec.submodule_search_locations or [""])), "libGenie.so") if spec else Path("none")
-    if not library.is_file():
-        pytest.skip("libGenie.so is not installed")
-    create = ctypes.CDLL(str(library)).GenieDialogConfig_createFromJson
-    create.argtypes = [ctypes.c_char_p, ctypes.POINTER(ctypes.c_void_p)]
-    htp = {
-        "version": 1,
-        "use-mmap": False,
-        "spill-fill-bufsize": 0,
-        "mmap-budget": 0,
-        "poll": False,
-        "cpu-mask": "0xe0",
-    }
-
-    def reply(of_htp: dict[str, str], of_backend: dict[str, str]) -> int:
-        backend = {"version": 1, "type": "QnnHtp", "QnnHtp": {**htp, **of_htp}, **of_backend}
-        model = {"version": 1, "type": "binary", "binary": {"version": 1, "ctx-bins": ["a.bin"]}}
-        dialog = {
-            "version": 1,
-            "type": "basic",
-            "context": {"version": 1, "size": 1024, "n-vocab": 10, "bos-token": 1, "eos-token": 2},
-            "sampler": {"version": 1, "seed": 1, "temp": 0.8, "top-k": 1, "top-p": 0.9},
-            "tokenizer": {"version": 1, "path": "t.json"},
-            "engine": {"version": 1, "n-threads": 1, "backend": backend, "model": model},
-        }
-        handle = ctypes.c_void_p()
-        return int(create(json.dumps({"dialog": dialog}).encode(), ctypes.byref(handle)))
-
-    assert reply({}, {}) == 0
-    for key in ("op-packages", "op_packages", "op-package"):
-        assert reply({key: "x"}, {}) == -8
-        assert reply({}, {key: "x"}) == -8
 
 
 # --- rules --------------------------------------------------------------------------------------------
@@ -214,12 +160,12 @@ def test_the_quantizer_needs_a_cpu_implementation(tmp_path: Path) -> None:
 
 
 def test_a_pair_of_libraries_given_one_by_one_is_one_package(awkward: Path) -> None:
-    [pair] = find_packages([awkward], PackageOptions("v75", android=True))
+    [pair] = find_packages([awkward], PackageOptions("v75", "android"))
     given = [each.file for each in pair.libraries]
-    [merged] = find_packages(given, PackageOptions("v75", android=True))
+    [merged] = find_packages(given, PackageOptions("v75", "android"))
     assert merged.libraries == pair.libraries
     with pytest.raises(UsageError, match=r"(?m)is the Hexagon half of package x_0X1fPackage; the ARM half is missing$"):
-        find_packages(given[1:], PackageOptions("v75", android=True))
+        find_packages(given[1:], PackageOptions("v75", "android"))
     with pytest.raises(UsageError, match=r"^package x_0X1fPackage is given twice: "):
         find_packages([awkward, awkward], PackageOptions())
 
@@ -227,21 +173,21 @@ def test_a_pair_of_libraries_given_one_by_one_is_one_package(awkward: Path) -> N
 @pytest.mark.parametrize(
     ("options", "message", "hint"),
     [
-        (PackageOptions(android=True), "--android needs --target", "--target cpu_android, gpu_android, or v75 for HTP"),
+        (PackageOptions(system="android"), "the Hexagon version is unknown", "name it: --target v75"),
+        (
+            PackageOptions("cpu_aarch64", "android"),
+            "--target cpu_aarch64 is for linux, and the client runs on android",
+            "name only the backend: --target cpu, gpu or htp",
+        ),
         (PackageOptions("v99"), "--target v99: unknown target", ""),
         (
             PackageOptions("htp_aarch64"),
             "--target htp_aarch64 is one half of what HTP needs on a device",
             "name its Hexagon version (--target v75): the ARM library is included",
         ),
-        (PackageOptions("htp", android=True), "the Hexagon version is unknown", "name it: --target v75"),
+        (PackageOptions("htp", "android"), "the Hexagon version is unknown", "name it: --target v75"),
         (PackageOptions("cpu"), "{folder} has no package for cpu", "it has: htp"),
         (PackageOptions(ops=("Nope",)), "package x_0X1fPackage has no op Nope", "it has: R_u8_2"),
-        (
-            PackageOptions("v75", android=True, folder="rel"),
-            "--folder rel is not an absolute path",
-            "as in /data/local/tmp/udogen/x_0X1fPackage",
-        ),
     ],
 )
 def test_impossible_options(awkward: Path, options: PackageOptions, message: str, hint: str) -> None:
@@ -292,7 +238,7 @@ def test_the_command(awkward: Path) -> None:
     reply = json.loads(done.stdout)
     assert [each["target"] for each in reply["packages"][0]["libraries"]] == ["CPU", "HTP"]
     assert [each["kind"] for each in reply["parts"]] == ["cpp", "copy", "environment"]
-    done = udogen("register", awkward, "--client", "genie", "--json")
+    done = udogen("register", awkward, "--client", "snpe-net-run", "--json")
     assert (done.returncode, json.loads(done.stdout)["error"]["kind"]) == (2, "client-rule")
     done = udogen("register", awkward, "--client", "cpp", "--only", "pp")
     assert (done.returncode, done.stderr.splitlines()[-1]) == (2, "  = did you mean `cpp`? it has: cpp")

@@ -344,7 +344,7 @@ COMMANDS: tuple[Planted, ...] = (
         "verb script",
         "missing part",
         built,
-        lambda f: ("script", CPU, "--client", "cpp", "--device", "local", "-o", "s", "--context", "no.bin"),
+        lambda f: ("script", CPU, "--client", "cpp", "-o", "s", "--model", "no.bin"),
         2,
         r"no\.bin",
     ),

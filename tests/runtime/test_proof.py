@@ -283,15 +283,9 @@ def test_only_a_package_built_with_prove_knows_the_variable(backend: str, tmp_pa
         assert (b"UDOGEN_PROVE" in library.read_bytes()) == bool(options)
 
 
-def test_a_product_writes_nothing_and_a_script_that_proves_refuses_it(cpu: Built, tmp_path: Path) -> None:
+def test_a_product_writes_nothing(cpu: Built, tmp_path: Path) -> None:
     assert run_case("counted_at_the_end", cpu.library, cwd=tmp_path, UDOGEN_PROVE="proof.txt").stderr == ""
     assert not list(tmp_path.iterdir())
-    assert cpu.folder is not None
-    (tmp_path / "model.bin").write_bytes(b"model")
-    arguments = ["--client", "qnn-net-run", "--device", "local", "--target", "cpu", "--context", tmp_path / "model.bin"]
-    done = udogen("script", cpu.folder.path, *arguments, "--prove", "-o", tmp_path / "out")
-    assert done.returncode == 2 and "writes no counts" in done.stderr, done.stderr
-    assert f"`udogen build --prove -C {cpu.folder.path}`" in done.stderr
 
 
 def test_a_file_gets_a_line_each_time_that_the_package_is_terminated(writer: Built, tmp_path: Path) -> None:

@@ -23,12 +23,11 @@ import pytest
 from tests.making import LONG
 
 _ADB = r"""#!/bin/sh
-[ "$1" = start-server ] && exit
 printf '%s\n' "$*" >>'{log}'
 if [ "$1" = -s ]; then [ "$2" = '{serial}' ] || { echo "error: device '$2' not found" >&2; exit 1; }; shift 2; fi
 case $1 in
-  get-state) [ -f '{state}' ] && { cat '{state}' >&2; exit 1; }; echo device ;;
-  shell) shift; {run} "$*"; code=$?; [ -f '{old}' ] && exit 0; exit $code ;;
+  shell) [ -f '{state}' ] && { cat '{state}' >&2; exit 1; }; shift; {run} "$*"
+    code=$?; [ -f '{old}' ] && exit 0; exit $code ;;
   push) [ -f '{full}' ] && { echo "adb: error: failed to copy: No space left on device" >&2; exit 1; }
     cp "$2" "$3" && echo "$2: 1 file pushed" ;;
   pull) cp -R "$2" "$3" ;;
@@ -36,7 +35,6 @@ case $1 in
 esac
 """
 _SSH = r"""#!/bin/sh
-case "$*" in *ControlMaster=yes*) exit 1 ;; esac  # it shares no connections
 printf '%s\n' "$*" >>'{log}'
 while [ $# -gt 0 ]; do
   case $1 in -o | -p | -i) shift 2 ;; *) break ;; esac
@@ -44,6 +42,11 @@ done
 [ "$1" = user@board ] || { echo "ssh: Could not resolve hostname $1: Name or service not known" >&2; exit 255; }
 shift
 {run} "$*"
+"""
+# A pushed program of aarch64 is replaced by a script that runs it in qemu.
+_MV = r"""#!/bin/sh
+/usr/bin/mv "$@" && readelf -lW "$3" 2>/dev/null | grep -q ld-linux-aarch64 || exit 0
+/usr/bin/mv "$3" "$3.elf" && printf '#!/bin/sh\nexec {qemu} "$(readlink -f "$0").elf" "$@"\n' >"$3" && chmod 755 "$3"
 """
 
 
@@ -53,6 +56,7 @@ class Device:
 
     base: Path
     machine: str = "aarch64"
+    qemu: str = ""  # the command that runs its programs
     props: Mapping[str, str] = field(default_factory=lambda: {"ro.soc.model": "SM8550"})
 
     def __post_init__(self) -> None:
@@ -62,6 +66,8 @@ class Device:
         lines = "".join(f"  {name}) echo {shlex.quote(value)} ;;\n" for name, value in self.props.items())
         _program(own / "getprop", f"#!/bin/sh\ncase $1 in\n{lines}  *) echo ;;\nesac\n")
         _program(own / "uname", f'#!/bin/sh\n[ "$1" = -m ] && echo {self.machine} || /usr/bin/uname "$@"\n')
+        if self.qemu:
+            _program(own / "mv", _MV.replace("{qemu}", self.qemu))
         # Commands for the device run without this machine's environment.
         run = f"env -i HOME=/ PATH={shlex.quote(str(own))}:/usr/bin:/bin sh -c"
         marks = {"run": run, "serial": "ABC 1"}
@@ -80,7 +86,7 @@ class Device:
         return (self.base / "log").read_text().splitlines()
 
     def say(self, what: str, text: str = "") -> None:
-        """Set adb's behaviour: `state` (not device), `old` (no exit codes), `full` (disk full)."""
+        """Set adb's behaviour: `state` (why it is not reached), `old` (no exit codes), `full` (disk full)."""
         (self.base / what).write_text(text)
 
     def own(self, name: str, text: str) -> None:
@@ -89,7 +95,7 @@ class Device:
 
     def run(self, script: Path, *arguments: object, **env: str) -> subprocess.CompletedProcess[str]:
         """Run run.py with this device."""
-        return run(script, *arguments, path=self.base / "bin", UDOGEN_REMOTE=str(self.root), **env)
+        return run(script, *arguments, path=self.base / "bin", **{"UDOGEN_REMOTE": str(self.root), **env})
 
 
 def run(script: Path, *arguments: object, path: Path | None = None, **env: str) -> subprocess.CompletedProcess[str]:

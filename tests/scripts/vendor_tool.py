@@ -1,9 +1,8 @@
 """A stand-in for a program of the vendor: `vendor_tool.py PROGRAM ARGUMENT…`.
 
 It accepts only the options of the program's documentation, requires every file that is named, finds libraries
-like the loaders do, and writes the output of LeakyRelu in place of the program's: computed by numpy, or, if
-context binary and package are for this machine, by Qualcomm's real runtime.  Its arguments are recorded in
-OUTPUT/called.json.
+like the loaders do, and writes the output of LeakyRelu in place of the program's, computed by numpy.  Its arguments
+are recorded in OUTPUT/called.json.
 """
 
 from __future__ import annotations
@@ -68,20 +67,14 @@ def loaded(name: str, variable: str = "LD_LIBRARY_PATH", separator: str = ":") -
     raise AssertionError
 
 
-def packages(text: str) -> list[list[str]]:
-    """Return `path:provider[:target],…`, each found by its loader."""
-    found = []
+def check_packages(text: str) -> None:
+    """Find each library of `path:provider[:target],…` as its loader does, or exit."""
     for entry in text.split(","):
         fields = entry.split(":")
         if len(fields) not in (2, 3):
             fail(f"Malformed opPackageString provided: {entry}")
-        path, _, target = [*fields, ""][:3]
-        if target == "HTP" and "/" not in path:
-            loaded(path, "ADSP_LIBRARY_PATH", ";")
-        else:
-            loaded(path)
-        found.append(fields)
-    return found
+        on_dsp = fields[2:] == ["HTP"] and "/" not in fields[0]
+        loaded(fields[0], *(("ADSP_LIBRARY_PATH", ";") if on_dsp else ()))
 
 
 def leaky(content: bytes) -> bytes:
@@ -89,26 +82,10 @@ def leaky(content: bytes) -> bytes:
     return np.where(values > 0, values, np.float32(0.5) * values).astype("<f4").tobytes()
 
 
-def real(options: dict[str, Any], entries: list[list[str]], content: bytes) -> bytes:
-    """Return the output of the real runtime, if context and package are for this machine."""
-    from udogen.runtime.contexts.runtime import Runtime
-
-    os.environ.pop("QNN_SDK_ROOT")  # its library is a stand-in; that of the wheel is real
-    runtime = Runtime("htp" if "Htp" in options["--backend"] else "cpu")
-    with runtime:
-        for path, provider, *_ in entries:
-            runtime.register(Path(path), provider)
-        with runtime.restore(Path(options["--retrieve_context"])) as context:
-            [graph] = context.graphs.values()
-            values = np.frombuffer(content, "<f4").reshape(graph.info.inputs[0].shape)
-            reply = graph({graph.info.inputs[0].name: values})
-            return bytes(np.asarray(next(iter(reply.values())), "<f4").tobytes())
-
-
-def listed(path: str) -> list[list[str]]:
-    """Return the files of each line of an input list; names are left out."""
-    lines = [line for line in need(path).read_text().splitlines() if line]
-    return [[str(need(entry.rpartition(":=")[2])) for entry in line.split(" ")] for line in lines]
+def listed(path: str) -> bytes:
+    """Return the first input of an input list of one line; names are left out."""
+    files = [need(entry.rpartition(":=")[2]) for entry in need(path).read_text().rstrip("\n").split(" ")]
+    return files[0].read_bytes()
 
 
 def record(out: Path, options: dict[str, Any]) -> None:
@@ -132,18 +109,12 @@ def record(out: Path, options: dict[str, Any]) -> None:
 def main() -> None:
     program, words = sys.argv[1], sys.argv[2:]
     options = read(program, words)
+    name = "output.raw"
     if program == "qnn-net-run":
         loaded(options["--backend"])
         need(options.get("--model") or options["--retrieve_context"])
-        entries = packages(options["--op_packages"])
-        out = Path(options["--output_dir"])
-        record(out, options)
-        for sample, files in enumerate(listed(options["--input_list"])):
-            content = Path(files[0]).read_bytes()
-            reply = real(options, entries, content) if os.environ.get("REAL") else leaky(content)
-            (out / f"Result_{sample}").mkdir()
-            name = "output_native.raw" if "--use_native_output_files" in options else "output.raw"
-            (out / f"Result_{sample}" / name).write_bytes(reply)
+        check_packages(options["--op_packages"])
+        name = "output_native.raw" if "--use_native_output_files" in options else name
     else:
         need(options["--container"])
         registration = options["--udo_package_path"]
@@ -151,14 +122,12 @@ def main() -> None:
             fail("--udo_package_path is not absolute")
         need(registration)
         loaded("libSNPE.so")
-        if "--use_dsp" in options and "unsignedPD" in options.get("--platform_options", ""):
-            name = Path(registration).name.replace("Reg.so", "ImplDsp.so")
-            loaded(name, "ADSP_LIBRARY_PATH", ";")
-        out = Path(options["--output_dir"])
-        record(out, options)
-        for sample, files in enumerate(listed(options["--input_list"])):
-            (out / f"Result_{sample}").mkdir()
-            (out / f"Result_{sample}" / "output.raw").write_bytes(leaky(Path(files[0]).read_bytes()))
+        if "--use_dsp" in options:
+            loaded(Path(registration).name.replace("Reg.so", "ImplDsp.so"), "ADSP_LIBRARY_PATH", ";")
+    out = Path(options["--output_dir"])
+    record(out, options)
+    (out / "Result_0").mkdir()
+    (out / "Result_0" / name).write_bytes(leaky(listed(options["--input_list"])))
     print(f"{program}: done")
 
 

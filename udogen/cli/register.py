@@ -12,7 +12,7 @@ from udogen.plugins import names
 
 # Repeated here so that --help imports no client; a test compares it with `programs.ALL`.
 CLIENTS = (
-    "executorch litert qnn-net-run qnn-context-binary-generator tflite snpe-net-run snpe-dlc-quantize genie cpp java"
+    "executorch litert qnn-net-run qnn-context-binary-generator tflite snpe-net-run snpe-dlc-quantize cpp java"
 ).split() + names("clients")
 
 
@@ -31,7 +31,6 @@ class RegisterOptions:
     )  # fmt: skip
     android: bool = option("--android", help="The device has Android; otherwise Linux.")
     ops: tuple[str, ...] = option("--op", metavar="NAME", help="Only this op; may repeat.")
-    folder: str = option("--folder", metavar="DIR", help="The folder of the libraries on the device.")
     only: str = option("--only", metavar="KIND", help="Print only one part: option, flag, python, cpp …")
     as_json: bool = json_option()
 
@@ -46,11 +45,10 @@ def command(options: RegisterOptions) -> None:
     """
     from udogen.clients import programs
     from udogen.clients.client import register
-    from udogen.clients.package import PackageOptions, find_packages
+    from udogen.clients.package import ANDROID, PackageOptions, find_packages
 
-    packages = find_packages(
-        options.paths, PackageOptions(options.target, options.android, options.ops, options.folder)
-    )
+    system = ANDROID if options.android else ""
+    packages = find_packages(options.paths, PackageOptions(options.target, system, options.ops))
     registration = register(programs.ALL[options.client], packages, only=options.only)
     if options.as_json:
         output.print_json({"ok": True, **registration.as_json()})

@@ -10,27 +10,13 @@ import click
 
 from udogen.cli import output
 from udogen.cli.lazy import Choice, completed, known_targets
-from udogen.cli.options import PathType, argument, json_option, option, repeated_pairs, same_options, verb
-from udogen.errors import UsageError
+from udogen.cli.options import TOLERANCE, PathType, argument, json_option, option, repeated_pairs, same_options, verb
 
 CLIENTS = ("cpp", "qnn-net-run", "snpe-net-run")  # so that --help imports none; a test compares it with their table
 
 
 def _pairs(_context: click.Context, param: click.Parameter, texts: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
     return tuple(repeated_pairs(texts, param.opts[0]))
-
-
-def _tolerance(_context: click.Context, _param: click.Parameter, text: str) -> tuple[float, float] | None:
-    if not text:
-        return None
-    absolute, _, relative = text.partition(",")
-    try:
-        found = (float(absolute), float(relative or "0"))
-    except ValueError:
-        found = (-1.0, 0.0)
-    if not (0 <= found[0] < float("inf") and 0 <= found[1] < float("inf")):
-        raise UsageError(f"--tolerance {text}: this is not ABS[,REL]", hint="as in --tolerance 1e-3,1e-2")
-    return found
 
 
 @dataclass(frozen=True)
@@ -42,41 +28,43 @@ class ScriptArguments:
         "--client", required=True, type=Choice(CLIENTS), metavar="NAME",
         help=f"The program to run: {', '.join(CLIENTS)}.",
     )  # fmt: skip
-    device: str = option("--device", required=True, type=Choice(["adb", "ssh", "local"]), help="The machine to run on.")
+    model: Path = option(
+        "--model", required=True, metavar="FILE",
+        help="What to run: a context binary; for qnn-net-run also a model library; for snpe-net-run a .dlc.",
+    )  # fmt: skip
+    on: str = option(
+        "--on", metavar="DEVICE",
+        help="The device to run on: ssh:USER@HOST[:PORT], adb (Android), adb:SERIAL (default: this machine).",
+    )  # fmt: skip
     out: Path = option(
         "-o", "--output", required=True, type=PathType(path_type=Path, file_okay=False), metavar="DIR",
         help="The folder to write.",
     )  # fmt: skip
     target: str = option(
         "--target", metavar="TARGET", shell_complete=completed(known_targets),
-        help="cpu, gpu, htp (with every Hexagon version that is built), v75 (default: the package's only backend).",
+        help="cpu, gpu, htp, or v75 for HTP on a device with this Hexagon version (default: the only backend).",
     )  # fmt: skip
-    linux: bool = option("--linux", help="The device behind adb has Linux, not Android.")
-    model: Path | None = option("--model", metavar="FILE", help="The model, in the format of the client.")
-    context: Path | None = option("--context", metavar="FILE", help="A context binary instead of a model.")
     graph: str = option("--graph", metavar="NAME", help="The graph of the context binary, if it has several.")
     inputs: tuple[tuple[str, str], ...] = option(
         "--input", metavar="NAME=FILE", callback=_pairs,
-        help="An input, .npy or raw bytes; repeat the name for further samples.",
+        help="An input, .npy or raw bytes; may repeat.",
     )  # fmt: skip
     references: tuple[tuple[str, str], ...] = option(
         "--reference", metavar="NAME=FILE", callback=_pairs,
-        help="The expected output, .npy or raw (float32 if its type is unknown); once for each sample.",
+        help="The expected output, .npy or raw (float32 if its type is unknown); may repeat.",
     )  # fmt: skip
-    tolerance: tuple[float, float] | None = option(
-        "--tolerance", type=str, multiple=False, default="", metavar="ABS[,REL]", callback=_tolerance,
+    tolerance: float | None = option(
+        "--tolerance", type=TOLERANCE, metavar="X",
         help="The allowed difference from the reference (default: by type, as in `udogen test`).",
     )  # fmt: skip
-    signed: bool = option("--signed-pd", help="HTP: in a signed process domain.")
-    prove: bool = option("--prove", help="Fail if the packages' own kernels did not run.")
     as_json: bool = json_option()
 
 
 @verb("script", ScriptArguments)
 def command(options: ScriptArguments) -> None:
     """\b
-    Example: udogen script out --client cpp --device local --target htp \\
-               --context scale.bin --input x=x.npy -o here
+    Example: udogen script out --client cpp --target htp \\
+               --model scale.bin --input x=x.npy -o here
 
     Write a folder that runs built op packages in a client, on a device or on this machine: `python3 DIR/run.py`.
 
@@ -89,11 +77,12 @@ def command(options: ScriptArguments) -> None:
 
     with output.progress("script") as advance:
         plan, references = make_plan(same_options(ScriptOptions, options, on_step=advance))
-        written = write_script(options.out, script_files(plan, references))
+        files = script_files(plan, references)
+        write_script(options.out, files)
     if options.as_json:
-        output.print_json({"ok": True, "folder": str(options.out), "written": written, "plan": plan.as_json()})
+        output.print_json({"ok": True, "folder": str(options.out), "written": list(files), "plan": plan.as_json()})
         return
-    output.print_result(f"{options.out}: {plan.title} ({len(written)} files written)")
+    output.print_result(f"{options.out}: {plan.title} ({len(files)} files written)")
     for note in plan.notes:
         output.print_note(f"note: {note}")
     output.print_next(f"`python3 {shlex.quote(str(options.out / 'run.py'))}`")

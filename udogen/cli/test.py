@@ -72,14 +72,13 @@ class TestArguments:
     )  # fmt: skip
     on: tuple[str, ...] = option(
         "--on", metavar="DEVICE",
-        help="Run on this device: ssh:USER@HOST[:PORT], adb:SERIAL, or here (this machine); may repeat.",
+        help="Run on this device: ssh:USER@HOST[:PORT], adb, adb:SERIAL, or here (this machine); may repeat.",
     )  # fmt: skip
     shard: tuple[int, int] = option(
         "--shard", type=str, multiple=False, default="1/1", metavar="I/N", callback=_shard,
         help="Only part I of N, for N machines in CI.",
     )  # fmt: skip
     merge: bool = option("--merge", help="Run nothing: merge results of --json, as in `udogen test --merge *.json`.")
-    keep: bool = option("--keep", help="Keep the files on the devices.")
     patterns: tuple[str, ...] = option(
         "--case", metavar="PATTERN", shell_complete=completed(_cases),
         help="Only cases whose `Op/name` contains this; or *; may repeat.",

@@ -6,20 +6,19 @@ import re
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
 from udogen import backends
 from udogen.backends import architectures, targets
-from udogen.backends.backend import PROVIDER, Target
+from udogen.backends.backend import Target
 from udogen.build import elf
-from udogen.build.package import PackageLibrary, open_packages, package_of
+from udogen.build.package import PackageLibrary, open_packages
 from udogen.errors import UdogenError, UsageError, file_hint
 from udogen.findings import suggestion
 from udogen.inspect import kinds
 from udogen.opdef.model import Op
 from udogen.runtime.built import Built, find_built, op_libraries
 from udogen.runtime.op.session import OpSession
-from udogen.runtime.snpe.registration import is_registration
 
 PC, ANDROID, LINUX = "pc", "android", "linux"  # systems
 # Version of Hexagon -> the backend whose packages clients register there.
@@ -32,9 +31,9 @@ class PackageOptions:
     """Which libraries of packages a user requests."""
 
     target: str = ""  # a make target, a backend, or a Hexagon version
-    android: bool = False
+    system: str = ""  # empty: that of the target
     ops: tuple[str, ...] = ()
-    folder: str = ""  # on the device
+    folder: str = ""  # where the client runs
 
 
 @dataclass(frozen=True)
@@ -72,7 +71,7 @@ class Package:
     ops: tuple[str, ...]
     libraries: tuple[Library, ...]
     platform: Platform
-    folder: str  # on the device; empty on this machine
+    folder: str  # where the client runs; empty: each library is where it was found
     built: PackageLibrary | None = None  # the generated package, if udogen generated it
     models: tuple[Op, ...] = ()  # the ops of its config, with the rules of this backend applied
     registration: Path | None = None  # SNPE's registration library
@@ -103,7 +102,7 @@ class Package:
         """The absolute path of SNPE's registration library, where the program runs; empty if there is none."""
         if self.registration is None:
             return ""
-        return f"{self.folder}/{self.registration.name}" if self.platform.is_device else str(self.registration)
+        return f"{self.folder}/{self.registration.name}" if self.folder else str(self.registration)
 
     @property
     def config(self) -> Path | None:
@@ -112,18 +111,23 @@ class Package:
 
 
 def platform_of(options: PackageOptions) -> Platform:
-    """The platform that --target and --android select."""
-    device = ANDROID if options.android else LINUX
+    """The platform that the options select."""
+    found = _platform_of_target(options)
+    if options.system and found.system != options.system:
+        raise UsageError(
+            f"--target {options.target} is for {found.system}, and the client runs on {options.system}",
+            hint="name only the backend: --target cpu, gpu or htp",
+        )
+    return found
+
+
+def _platform_of_target(options: PackageOptions) -> Platform:
     name = options.target.lower()
-    if not name:
-        if options.android:
-            raise UsageError("--android needs --target", hint="--target cpu_android, gpu_android, or v75 for HTP")
-        return Platform(PC)
-    if name in backends.RUNTIMES:
-        return Platform(device, name) if options.android else Platform(PC, name)
+    if not name or name in backends.RUNTIMES:
+        return Platform(options.system or PC, name)
     version = re.fullmatch(r"(?:htp_|dsp_)?(v\d+)", name)
     if version and version[1] in _VERSIONS:
-        return Platform(device, _VERSIONS[version[1]], version[1])
+        return Platform(ANDROID if options.system == ANDROID else LINUX, _VERSIONS[version[1]], version[1])
     row = targets.ALL.get(name) or targets.UDO.get(name)
     if row is None or row.backend not in backends.RUNTIMES:
         known = [*backends.RUNTIMES, "cpu_android", "gpu_android", *_VERSIONS]
@@ -134,13 +138,7 @@ def platform_of(options: PackageOptions) -> Platform:
             f"--target {options.target} is one half of what HTP needs on a device",
             hint="name its Hexagon version (--target v75): the ARM library is included",
         )
-    if row.native:
-        return Platform(PC, row.backend)
-    return Platform(ANDROID if row.for_android else LINUX, row.backend)
-
-
-class PackageNotBuilt(UsageError):
-    """A package has no library for the platform where the client runs."""
+    return Platform(PC if row.native else ANDROID if row.for_android else LINUX, row.backend)
 
 
 def find_packages(paths: Sequence[Path], options: PackageOptions) -> tuple[Package, ...]:
@@ -205,6 +203,8 @@ def _of_folder(path: Path, platform: Platform, options: PackageOptions) -> Packa
     registration = _registration_of(parts, platform)
     part = _part_of(path, parts, platform, has_registration=registration is not None)
     platform = replace(platform, backend=part.backend)
+    if platform.is_device and backends.ALL[part.backend].two_halves and not platform.arch:
+        raise UsageError("the Hexagon version is unknown", hint="name it: --target v75")
     folder = _device_folder(options, platform, part.name)
     return Package(
         name=part.name,
@@ -247,8 +247,6 @@ def _libraries(
         if not platform.is_device:
             return (_library(find_built(path, backend=platform.backend).library.resolve(), platform, folder),)
         if backends.ALL[platform.backend].two_halves:
-            if not platform.arch:
-                raise UsageError("the Hexagon version is unknown", hint="name it: --target v75")
             pair = op_libraries(path, arch=platform.arch, machine="aarch64", android=platform.system == ANDROID)
             return tuple(_library(each.file.resolve(), platform, folder) for each in pair.registrations)
         rows = [row for row in part.rows if _fits(row, platform)]
@@ -276,7 +274,7 @@ def _not_built(part: PackageLibrary, rows: Sequence[Target], platform: Platform)
     what = f"the {platform.backend} backend of {'Android' if platform.system == ANDROID else 'aarch64 Linux'}"
     if not rows:
         raise UsageError(f"package {part.name} has no target for {what}", hint="see `udogen doctor --list targets`")
-    raise PackageNotBuilt(
+    raise UsageError(
         f"package {part.name} is not built for {what}",
         hint=f"udogen build {part.goal(rows[0])} -C {shlex.quote(str(part.path))}",
     )
@@ -293,20 +291,13 @@ def _registration_of(parts: Sequence[PackageLibrary], platform: Platform) -> Pat
 
 
 def _device_folder(options: PackageOptions, platform: Platform, name: str) -> str:
-    if not platform.is_device:
-        return ""
-    folder = options.folder or f"{DEVICE_FOLDER}/{name}"
-    if not PurePosixPath(folder).is_absolute():
-        raise UsageError(f"--folder {folder} is not an absolute path", hint=f"as in {DEVICE_FOLDER}/{name}")
-    return folder.rstrip("/") or "/"
+    return options.folder or (f"{DEVICE_FOLDER}/{name}" if platform.is_device else "")
 
 
 # --- a library --------------------------------------------------------------------------------------
 
 
 def _of_file(path: Path, platform: Platform, options: PackageOptions) -> Package:
-    if is_registration(path):
-        return _of_registration(path, platform, options)
     binary = elf.read(path)
     kind = kinds.identify(binary)
     if not kind.is_package:
@@ -330,7 +321,7 @@ def _of_file(path: Path, platform: Platform, options: PackageOptions) -> Package
 
 
 def _system_of(binary: elf.Elf, options: PackageOptions) -> str:
-    return PC if binary.machine == "x86_64" else ANDROID if options.android else LINUX
+    return PC if binary.machine == "x86_64" else options.system or LINUX
 
 
 def _check_file(path: Path, binary: elf.Elf, backend: str, platform: Platform, options: PackageOptions) -> None:
@@ -355,31 +346,11 @@ def _check_file(path: Path, binary: elf.Elf, backend: str, platform: Platform, o
 def _library(file: Path, platform: Platform, folder: str) -> Library:
     """The two halves of HTP have the same file name; on a device they need two, or one overwrites the other."""
     if not platform.is_device:
-        return Library(file, str(file), file.name)
+        return Library(file, f"{folder}/{file.name}" if folder else str(file), file.name)
     if elf.read(file).machine == "hexagon":
         name = file.name if file.stem.endswith("_HTP") else f"{file.stem}_HTP.so"
         return Library(file, name, name, "HTP", hexagon=True)
     return Library(file, f"{folder}/{file.name}", file.name, "CPU" if backends.ALL[platform.backend].two_halves else "")
-
-
-def _of_registration(path: Path, platform: Platform, options: PackageOptions) -> Package:
-    """The package of a registration library; the loader finds its implementation libraries."""
-    folder = package_of(path)
-    binary = elf.read(path)
-    system = _system_of(binary, options)
-    name = folder.name if folder else path.stem.removeprefix("libUdo").removesuffix("Reg")
-    platform = replace(platform, system=system)
-    return Package(
-        name=name,
-        provider=f"{name}{PROVIDER}",
-        backend=platform.backend or "cpu",
-        ops=folder.ops if folder else (),
-        libraries=(),
-        platform=platform,
-        folder=_device_folder(options, platform, name),
-        built=folder,
-        registration=path.resolve(),
-    )
 
 
 def _ops_of(built: Built, platform: Platform) -> tuple[str, ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from types import SimpleNamespace
 
 from udogen import backends
@@ -12,7 +13,7 @@ from udogen.backends import cpu
 from udogen.clients import rules
 from udogen.clients.client import Client, ClientRule, Snippet
 from udogen.clients.package import Library, Package
-from udogen.clients.snippets import Literal, device_snippets, parts, parts_of, snpe_files
+from udogen.clients.snippets import Literal, device_snippets, parts, parts_of, sent_files
 from udogen.opdef.model import Tensor
 from udogen.plugins import Registry
 
@@ -218,24 +219,6 @@ GENERATOR = Client(
     lambda packages: _op_packages(packages, "qnn-context-binary-generator", targets=False),
     lambda _packages: ["it only prepares: the Hexagon library is registered where the context binary runs"],
 )
-GENIE = Client(
-    "genie",
-    "Genie",
-    "libGenie of SDK 2.47, which refuses every unknown key of the JSON configuration (measured)",
-    (
-        rules.each_package(
-            "no-option",
-            lambda package: (
-                f"its configuration has no key for op packages, and {package.name} cannot be registered with it"
-            ),
-            "an additional key fails with `Unknown QnnHtp config key` (-8); without the package a context binary "
-            "with its ops is not restored (5005)",
-            "run the context binaries with `udogen run context DIR --op-package LIB`, or from C++ (--client cpp)",
-        ),
-    ),
-    lambda _packages: (),
-)
-
 # --- SNPE -----------------------------------------------------------------------------------------------
 
 
@@ -383,10 +366,7 @@ CPP = Client(
 
 def _java(packages: Sequence[Package]) -> Iterator[Snippet]:
     of_snpe = _of_snpe(packages)
-    if of_snpe:
-        files = [(file, file.name) for package in packages for file, _ in snpe_files(package)]
-    else:
-        files = [(library.file, library.name) for package in packages for library in package.libraries]
+    files = [(file, Path(name).name) for package in packages for file, name, _ in sent_files(package, for_snpe=of_snpe)]
     yield from parts("java", packages, for_snpe=of_snpe, files=files)
 
 
@@ -425,5 +405,5 @@ JAVA = Client(
     ],
 )
 
-_CLIENTS = (EXECUTORCH, LITERT, NET_RUN, GENERATOR, TFLITE, SNPE_NET_RUN, SNPE_QUANTIZE, GENIE, CPP, JAVA)
+_CLIENTS = (EXECUTORCH, LITERT, NET_RUN, GENERATOR, TFLITE, SNPE_NET_RUN, SNPE_QUANTIZE, CPP, JAVA)
 ALL: Registry[Client] = Registry("clients", {client.name: client for client in _CLIENTS})

@@ -154,7 +154,11 @@ def device_snippets(packages: Sequence[Package], *, for_snpe: bool = False) -> I
     """Copy commands and environment; on this machine only the environment, if SNPE's loader needs one."""
     system = packages[0].platform.system
     if packages[0].platform.is_device:
-        files = [(file, f"{package.folder}/{name}") for package in packages for file, name in _sent(package, for_snpe)]
+        files = [
+            (file, f"{package.folder}/{name}")
+            for package in packages
+            for file, name, _ in sent_files(package, for_snpe=for_snpe)
+        ]
         yield _copying(files, system)
         folders = list(dict.fromkeys(package.folder for package in packages))
         below = [f"{folder}/{DSP_FOLDER}" for folder in folders] if for_snpe else []
@@ -166,8 +170,12 @@ def device_snippets(packages: Sequence[Package], *, for_snpe: bool = False) -> I
             yield _environment(list(dict.fromkeys(str(file.parent) for file in found)), (), system)
 
 
-def _sent(package: Package, for_snpe: bool) -> Sequence[tuple[Path, str]]:
-    return snpe_files(package) if for_snpe else [(library.file, library.name) for library in package.libraries]
+def sent_files(package: Package, *, for_snpe: bool) -> Iterator[tuple[Path, str, bool]]:
+    """(file, its name on the device, whether Hexagon loads it)."""
+    if for_snpe:
+        yield from ((file, name, name.startswith(f"{DSP_FOLDER}/")) for file, name in snpe_files(package))
+    else:
+        yield from ((library.file, library.name, library.hexagon) for library in package.libraries)
 
 
 def _copying(files: Sequence[tuple[Path, str]], system: str) -> Snippet:

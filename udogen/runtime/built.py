@@ -200,10 +200,6 @@ def _only_provider(library: Path) -> str:
 _ANDROID = "aarch64-android"
 
 
-class DeviceLibraryMissing(RunFailed):
-    """A package is not built for a device."""
-
-
 @dataclass(frozen=True)
 class LibraryRegistration:
     """One call that registers an op package: `library` as passed to the runtime."""
@@ -338,7 +334,7 @@ def _missing(folder: PackageLibrary, rows: list[Target], what: str, others: str)
             f"package {folder.name} has no target for {what}",
             hint="generate it for that version (`udogen doctor --list targets` names them all)",
         )
-    raise DeviceLibraryMissing(
+    raise RunFailed(
         f"package {folder.name} is not built for {what}" + (f" (it is for {others})" if others else ""),
         hint=f"udogen build {folder.goal(rows[0])} -C {shlex.quote(str(folder.path))}",
     )

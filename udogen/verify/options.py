@@ -45,7 +45,6 @@ class TestOptions:
 
     backends: tuple[str, ...] = ()  # places; empty: all except emulators of what Qualcomm's own runtimes also run
     on: tuple[str, ...] = ()  # devices: ssh:USER@HOST, adb:SERIAL; `here` is this machine, the default
-    keep: bool = False  # keep the files sent to devices
     shard: tuple[int, int] = (1, 1)  # part 1 of 4
     patterns: tuple[str, ...] = ()  # of `Op/name`; one must match; empty: all cases
     timeout: float | None = 60.0  # seconds of a case

@@ -13,6 +13,7 @@ from udogen.backends.backend import Place
 from udogen.build import qemu_hexagon
 from udogen.clients.scripts import device_session
 from udogen.clients.scripts.device_session import DeviceSession
+from udogen.clients.scripts.plan import Device
 from udogen.errors import UsageError
 from udogen.findings import suggestion
 from udogen.qnn.handles import Closing
@@ -69,7 +70,7 @@ def place_of(name: str) -> Place:
 
 def on_device(place: Place, device: str) -> Place:
     """The same place on a device; its graphs must be compiled to a context binary on this machine."""
-    device_session.Device.parse(device)
+    Device.parse(device)
     if not runs_on_devices(place):
         able = ", ".join(row.id for row in PLACES.values() if runs_on_devices(row))
         raise UsageError(f"`{place.id}` does not run on devices", hint=f"--backend {able}, or leave --on out")
@@ -123,7 +124,7 @@ def open_session(
     """Open a session; `count` counts packets if the place runs instructions."""
     timeout = options.timeout
     if place.device:
-        return DeviceSession(built, place, timeout=timeout, keep=options.keep, on_step=on_step)
+        return DeviceSession(built, place, timeout=timeout, on_step=on_step)
     if place.program is not None:
         session: ProgramSession = place.program.open(built, place.config, timeout)
         return session

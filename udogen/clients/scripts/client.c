@@ -1,17 +1,17 @@
 // The client of `udogen script --client cpp`: it opens a QNN backend, registers op packages, restores a context binary
-// and executes one of its graphs, once for each sample.
+// and executes one of its graphs.
 //
-//   udogen-client --backend libQnnHtp.so --context FILE --graph FILE --samples N --output DIR
-//                 [--device N] [--loops N] [--seconds N] [--op-package PATH PROVIDER TARGET]...
+//   udogen-client --backend libQnnHtp.so --context FILE --graph FILE --output DIR
+//                 [--loops N] [--seconds N] [--op-package PATH PROVIDER TARGET]...
 //
-// TARGET and the number of the device may be `-`: none.  udogen writes the file of --graph: `graph NAME`, then a line
+// TARGET may be `-`: none.  udogen writes the file of --graph: `graph NAME`, then a line
 // for each tensor:
 //
 //   in|out ID TYPE BYTES SCALE OFFSET FILE RANK DIMENSIONS...
 //
-// Inputs are read from inputs/SAMPLE/FILE; the outputs of the last of --loops executions are written to
-// DIR/Result_SAMPLE/FILE.  Output buffers are filled first, so that elements that an op does not write are not zeros.
-// SIGALRM ends it when the executions of a sample take more than --seconds, or everything else a minute more.
+// Inputs are read from inputs/FILE; the outputs of the last of --loops executions are written to DIR/FILE.  Output
+// buffers are filled first, so that elements that an op does not write are not zeros.
+// SIGALRM ends it when the executions take more than --seconds, or everything else a minute more.
 #include <dlfcn.h>
 #include <errno.h>
 #include <stdarg.h>
@@ -60,7 +60,7 @@ typedef struct {
 
 typedef struct {
   const char *backend, *context, *graph, *output;
-  long samples, loops, seconds, device;  // seconds: 0 means unlimited; device: -1 is the default one
+  long loops, seconds;  // seconds: 0 means unlimited
   Package packages[MOST];
   int package_count;
 } Options;
@@ -87,8 +87,7 @@ static long number(const char *text, const char *option) {
 static Options read_arguments(int argc, char **argv) {
   Options options;
   memset(&options, 0, sizeof options);
-  options.samples = options.loops = 1;
-  options.device = -1;
+  options.loops = 1;
   for (int at = 1; at < argc;) {
     const char *const option = argv[at++];
     const int packages = strcmp(option, "--op-package") == 0;
@@ -105,10 +104,8 @@ static Options read_arguments(int argc, char **argv) {
     else if (strcmp(option, "--context") == 0) options.context = value;
     else if (strcmp(option, "--graph") == 0) options.graph = value;
     else if (strcmp(option, "--output") == 0) options.output = value;
-    else if (strcmp(option, "--samples") == 0) options.samples = number(value, option);
     else if (strcmp(option, "--loops") == 0) options.loops = number(value, option);
     else if (strcmp(option, "--seconds") == 0) options.seconds = number(value, option);
-    else if (strcmp(option, "--device") == 0) options.device = strcmp(value, "-") == 0 ? -1 : number(value, option);
     else fail("unknown option %s", option);
   }
   if (!options.backend || !options.context || !options.graph || !options.output)
@@ -167,10 +164,10 @@ static void *read_all(const char *path, size_t *size) {
   return data;
 }
 
-static void read_inputs(long sample) {
+static void read_inputs(void) {
   for (uint32_t at = 0; at < inputs.count; ++at) {
     char path[LONGEST];
-    snprintf(path, sizeof path, "inputs/%ld/%s", sample, inputs.files[at]);
+    snprintf(path, sizeof path, "inputs/%s", inputs.files[at]);
     size_t size = 0;
     void *const data = read_all(path, &size);
     const Qnn_ClientBuffer_t buffer = inputs.tensors[at].v1.clientBuf;
@@ -180,12 +177,10 @@ static void read_inputs(long sample) {
   }
 }
 
-static void write_outputs(const char *folder, long sample) {
+static void write_outputs(const char *folder) {
   char path[LONGEST];
-  snprintf(path, sizeof path, "%s/Result_%ld", folder, sample);
-  if (mkdir(path, 0777) != 0 && errno != EEXIST) fail("%s: %s", path, strerror(errno));
   for (uint32_t at = 0; at < outputs.count; ++at) {
-    snprintf(path, sizeof path, "%s/Result_%ld/%s", folder, sample, outputs.files[at]);
+    snprintf(path, sizeof path, "%s/%s", folder, outputs.files[at]);
     const Qnn_ClientBuffer_t buffer = outputs.tensors[at].v1.clientBuf;
     FILE *const file = fopen(path, "wb");
     if (file == NULL || fwrite(buffer.data, 1, buffer.dataSize, file) != buffer.dataSize || fclose(file) != 0)
@@ -208,32 +203,6 @@ static QnnInterface_ImplementationV2_t open_backend(const char *library) {
   if (count == 0) fail("%s has no interface", library);
   if (found[0]->providerName != NULL) runtime_name = found[0]->providerName;
   return found[0]->v2;
-}
-
-// One device of the platform, with its first core.
-static Qnn_DeviceHandle_t open_device(const QnnInterface_ImplementationV2_t *qnn, Qnn_LogHandle_t log, long device) {
-  QnnDevice_CoreInfo_t core;
-  QnnDevice_HardwareDeviceInfo_t hardware;
-  QnnDevice_PlatformInfo_t platform;
-  QnnDevice_Config_t config;
-  memset(&core, 0, sizeof core);
-  memset(&hardware, 0, sizeof hardware);
-  memset(&platform, 0, sizeof platform);
-  memset(&config, 0, sizeof config);
-  core.version = QNN_DEVICE_CORE_INFO_VERSION_1;
-  hardware.version = QNN_DEVICE_HARDWARE_DEVICE_INFO_VERSION_1;
-  hardware.v1.deviceId = (uint32_t)device;
-  hardware.v1.numCores = 1;
-  hardware.v1.cores = &core;
-  platform.version = QNN_DEVICE_PLATFORM_INFO_VERSION_1;
-  platform.v1.numHwDevices = 1;
-  platform.v1.hwDevices = &hardware;
-  config.option = QNN_DEVICE_CONFIG_OPTION_PLATFORM_INFO;
-  config.hardwareInfo = &platform;
-  const QnnDevice_Config_t *configs[] = {&config, NULL};
-  Qnn_DeviceHandle_t made = NULL;
-  check(qnn->deviceCreate(log, configs, &made), "deviceCreate");
-  return made;
 }
 
 static double seconds(void) {
@@ -263,37 +232,30 @@ int main(int argc, char **argv) {
     if (code != QNN_SUCCESS)
       fail("backendRegisterOpPackage of %s failed with %lu", each.path, (unsigned long)(code & 0xFFFF));
   }
-  Qnn_DeviceHandle_t device = options.device < 0 ? NULL : open_device(&qnn, log, options.device);
 
   size_t size = 0;
   void *const binary = read_all(options.context, &size);
   Qnn_ContextHandle_t context = NULL;
-  check(qnn.contextCreateFromBinary(backend, device, NULL, binary, size, &context, NULL), "contextCreateFromBinary");
+  check(qnn.contextCreateFromBinary(backend, NULL, NULL, binary, size, &context, NULL), "contextCreateFromBinary");
   free(binary);
   Qnn_GraphHandle_t graph = NULL;
   check(qnn.graphRetrieve(context, graph_name, &graph), "graphRetrieve");
 
-  double took = 0;
-  for (long sample = 0; sample < options.samples; ++sample) {
-    read_inputs(sample);
-    for (uint32_t at = 0; at < outputs.count; ++at)
-      memset(outputs.tensors[at].v1.clientBuf.data, FILLED, outputs.tensors[at].v1.clientBuf.dataSize);
-    if (options.seconds > 0) alarm((unsigned)options.seconds);
-    for (long loop = 0; loop < options.loops; ++loop) {
-      const double begin = seconds();
-      check(qnn.graphExecute(graph, inputs.tensors, inputs.count, outputs.tensors, outputs.count, NULL, NULL),
-            "graphExecute");
-      took += seconds() - begin;
-    }
-    if (options.seconds > 0) alarm(STARTING);
-    write_outputs(options.output, sample);
-  }
-  const long executed = options.samples * options.loops;
-  printf("udogen-client: %s: %ld executed, %.1f us each\n", graph_name, executed,
-         1e6 * took / (double)(executed ? executed : 1));
+  read_inputs();
+  for (uint32_t at = 0; at < outputs.count; ++at)
+    memset(outputs.tensors[at].v1.clientBuf.data, FILLED, outputs.tensors[at].v1.clientBuf.dataSize);
+  if (options.seconds > 0) alarm((unsigned)options.seconds);
+  const double begin = seconds();
+  for (long loop = 0; loop < options.loops; ++loop)
+    check(qnn.graphExecute(graph, inputs.tensors, inputs.count, outputs.tensors, outputs.count, NULL, NULL),
+          "graphExecute");
+  const double took = seconds() - begin;
+  if (options.seconds > 0) alarm(STARTING);
+  write_outputs(options.output);
+  printf("udogen-client: %s: %ld executed, %.1f us each\n", graph_name, options.loops,
+         1e6 * took / (double)(options.loops ? options.loops : 1));
 
   check(qnn.contextFree(context, NULL), "contextFree");
-  if (device != NULL) check(qnn.deviceFree(device), "deviceFree");
   check(qnn.backendFree(backend), "backendFree");
   check(qnn.logFree(log), "logFree");
   return 0;

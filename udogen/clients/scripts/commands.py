@@ -19,7 +19,7 @@ from udogen.build.toolchains import choose
 from udogen.build.tools import Environment
 from udogen.clients import programs
 from udogen.clients.package import ANDROID, LINUX, PC, Package
-from udogen.clients.scripts.plan import CHOSEN, NUMBER, OUT, RUN, Command, ScriptFile, VendorFile, machine_of
+from udogen.clients.scripts.plan import OUT, RUN, Command, ScriptFile, VendorFile, machine_of
 from udogen.clients.scripts.tensors import TensorData, file_name
 from udogen.clients.snippets import DSP_FOLDER, snpe_files
 from udogen.errors import ToolMissing, UsageError
@@ -37,23 +37,29 @@ class ClientRun:
 
     client: str
     packages: tuple[Package, ...]
-    system: str
-    archs: tuple[str, ...]
     model: str  # file name in the folder of the run
-    kind: str  # context or model
+    context: bool  # whether it is a context binary
     inputs: tuple[TensorData, ...] = ()
     references: tuple[TensorData, ...] = ()
-    samples: int = 1
-    signed: bool = False
     graph: GraphInfo | None = None  # of a context binary
-    program: bytes = b""  # udogen's own client
-    loops: int = 1  # executions of each sample; this and the limit are only for udogen's own client
+    program: Path | None = None  # udogen's own client
+    loops: int = 1  # executions; this and the limit are only for udogen's own client
     seconds: int = 0  # limit of these executions; 0: unlimited
 
     @property
     def backend(self) -> str:
         """The backend of its packages."""
         return self.packages[0].backend
+
+    @property
+    def system(self) -> str:
+        """The system on which it runs."""
+        return self.packages[0].platform.system
+
+    @property
+    def arch(self) -> str:
+        """The Hexagon version; empty if it does not run on Hexagon."""
+        return self.packages[0].platform.arch
 
     @property
     def hexagon(self) -> bool:
@@ -70,12 +76,10 @@ class ScriptClient(NamedTuple):
     """A client that scripts can run; a new one needs a function and a row in `ALL`."""
 
     command: Callable[[ClientRun], Command]
-    models: tuple[str, ...]  # what it accepts: context, model
     output: Callable[[TensorData], str]  # the file of an output
     separators: str = ""  # of its option, besides `:`, which no path may contain
     sdk: str = "QNN_SDK_ROOT"
-    no_devices: str = ""  # why it cannot select an HTP device
-    signs: bool = False  # whether it has an option for a signed process domain
+    model: str = ""  # context or model, if it accepts only one of them
     own: bool = False  # udogen's own program, which is compiled
 
 
@@ -85,12 +89,12 @@ _SDK_PLATFORMS = {PC: SDK_FOLDERS["x86_64"], ANDROID: ("aarch64-android",), LINU
 
 
 def _program(name: str, system: str) -> VendorFile:
-    return VendorFile(name, _below("bin", system), program=True)
+    return VendorFile(name, _below("bin", system))
 
 
-def _library(name: str, system: str, *, needed: bool = True, arch: str = "") -> VendorFile:
+def _library(name: str, system: str, *, needed: bool = True) -> VendorFile:
     """A library for the processor of the client."""
-    return VendorFile(name, _below("lib", system), arch=arch, needed=needed)
+    return VendorFile(name, _below("lib", system), needed=needed)
 
 
 def _below(kind: str, system: str) -> tuple[str, ...]:
@@ -103,29 +107,28 @@ def _qnn_libraries(run: ClientRun, *, prepares: bool = False) -> Iterator[Vendor
 
 
 def _hexagon_libraries(run: ClientRun, prefix: str, *, prepares: bool) -> Iterator[VendorFile]:
-    """The libraries that HTP needs on a device: the one that prepares graphs, and stub and skel of each version."""
+    """The libraries that HTP needs on a device: the one that prepares graphs, stub and skel."""
     if not run.hexagon:
         return
     yield _library(f"{prefix}Prepare.so", run.system, needed=prepares)
-    for arch in run.archs:
-        folders = (f"lib/hexagon-{arch}/unsigned", f"lib/hexagon-{arch}/signed")
-        yield _library(f"{prefix}{arch.upper()}Stub.so", run.system, arch=arch)
-        yield VendorFile(f"{prefix}{arch.upper()}Skel.so", folders, arch=arch)
+    folders = (f"lib/hexagon-{run.arch}/unsigned", f"lib/hexagon-{run.arch}/signed")
+    yield _library(f"{prefix}{run.arch.upper()}Stub.so", run.system)
+    yield VendorFile(f"{prefix}{run.arch.upper()}Skel.so", folders)
 
 
 # --- qnn-net-run ----------------------------------------------------------
 
 
 def _net_run(run: ClientRun) -> Command:
-    model = "--retrieve_context" if run.kind == "context" else "--model"
+    model = "--retrieve_context" if run.context else "--model"
     words = ["qnn-net-run", "--backend", backends.RUNTIMES[run.backend].library, model, run.model]
     words += ["--input_list", INPUT_LIST, "--output_dir", OUT, *_native(run), *run.registration("flag")]
-    prepares = run.kind == "model"
+    prepares = not run.context
     needed = [_program("qnn-net-run", run.system), *_qnn_libraries(run, prepares=prepares)]
     extended: tuple[str, ...] = ()
     if run.hexagon:
         needed.append(_library("libQnnHtpNetRunExtensions.so", run.system))
-        extended = ("--config_file", f"config_{NUMBER}.json")
+        extended = ("--config_file", "config.json")
     needed.append(_library("libQnnSystem.so", run.system, needed=not prepares))
     return Command((*words, *extended), (_input_list(run),), tuple(needed), extensions=run.hexagon)
 
@@ -139,7 +142,7 @@ def _native(run: ClientRun) -> Iterator[str]:
 
 
 def _result(tensor: TensorData) -> str:
-    return f"Result_{tensor.sample}/{tensor.name}.raw"
+    return f"Result_0/{tensor.name}.raw"
 
 
 # --- SNPE -----------------------------------------------------------------------------------------------
@@ -150,7 +153,7 @@ def _snpe_net_run(run: ClientRun) -> Command:
     core = backends.ALL[run.backend].udo
     words += [*(core.net_run if core else ()), *run.registration("flag")]
     if run.hexagon:
-        words += ["--platform_options", f"unsignedPD:{'OFF' if run.signed else 'ON'}"]
+        words += ["--platform_options", "unsignedPD:ON"]
     names = [name for package in run.packages for _, name in snpe_files(package)]
     needed = [
         _program("snpe-net-run", run.system),
@@ -167,15 +170,14 @@ def _snpe_net_run(run: ClientRun) -> Command:
 
 def _own_client(run: ClientRun) -> Command:
     words = [f"{RUN}/{OWN_CLIENT}", "--backend", backends.RUNTIMES[run.backend].library, "--context", run.model]
-    words += ["--graph", "graph.txt", "--samples", str(run.samples), "--output", OUT]
-    if run.hexagon:
-        words += ["--device", CHOSEN]
+    words += ["--graph", "graph.txt", "--output", OUT]
     if run.seconds:
         words += ["--loops", str(run.loops), "--seconds", str(run.seconds)]
     for package in run.packages:
         for library in package.libraries:
             words += ["--op-package", library.path, package.provider, library.target or "-"]
-    files = [ScriptFile(f"bin/{machine_of(run.system)}/{OWN_CLIENT}", OWN_CLIENT, run.program, program=True)]
+    assert run.program is not None
+    files = [ScriptFile(f"bin/{machine_of(run.system)}/{OWN_CLIENT}", OWN_CLIENT, run.program)]
     if run.graph is not None:
         files.append(ScriptFile("graph.txt", "graph.txt", graph_text(run.graph)))
     return Command(tuple(words), tuple(files), tuple(_qnn_libraries(run)))
@@ -191,10 +193,6 @@ def graph_text(graph: GraphInfo) -> bytes:
             dimensions = f" {len(tensor.shape)} {' '.join(map(str, tensor.shape))}".rstrip()
             lines.append(f"{head}{file_name(tensor.name)}.raw{dimensions}")
     return ("\n".join(lines) + "\n").encode("utf-8", "surrogateescape")
-
-
-def _plain_result(tensor: TensorData) -> str:
-    return f"Result_{tensor.sample}/{tensor.file}"
 
 
 _SOURCE = Path(__file__).with_name("client.c")
@@ -228,7 +226,7 @@ def _c_compiler(system: str, env: Environment) -> list[str]:
             why = f"is {env.android_ndk_root}, which has no {_NDK_CLANG}" if env.android_ndk_root else "is unset"
             raise ToolMissing(
                 f"udogen's client for Android needs the NDK: ANDROID_NDK_ROOT {why}",
-                hint="set ANDROID_NDK_ROOT; --client qnn-net-run needs no compiler; --linux is for Linux behind adb",
+                hint="set ANDROID_NDK_ROOT; --client qnn-net-run needs no compiler",
             )
         return [str(clang), "--target=aarch64-none-linux-android21"]
     target, variable = _COMPILERS[system]
@@ -240,7 +238,7 @@ def _c_compiler(system: str, env: Environment) -> list[str]:
 
 
 def _input_list(run: ClientRun) -> ScriptFile:
-    """The input list: a line for each sample, with `name:=file` for each input."""
+    """The input list: one line, with `name:=file` for each input."""
     if odd := [
         tensor.name for tensor in run.inputs if any(char.isspace() for char in tensor.name) or ":=" in tensor.name
     ]:
@@ -248,23 +246,12 @@ def _input_list(run: ClientRun) -> ScriptFile:
             f"input {odd[0]!r} cannot be in an input list: blanks separate its entries",
             hint="rename it in the model, or use --client cpp",
         )
-    lines = [
-        " ".join(f"{tensor.name}:=inputs/{sample}/{tensor.file}" for tensor in run.inputs if tensor.sample == sample)
-        for sample in range(run.samples)
-    ]
-    return ScriptFile(INPUT_LIST, INPUT_LIST, ("\n".join(lines) + "\n").encode())
+    line = " ".join(f"{tensor.name}:=inputs/{tensor.file}" for tensor in run.inputs)
+    return ScriptFile(INPUT_LIST, INPUT_LIST, f"{line}\n".encode())
 
 
 ALL = {
-    "qnn-net-run": ScriptClient(_net_run, ("context", "model"), _result, ",", signs=True),
-    "snpe-net-run": ScriptClient(
-        _snpe_net_run,
-        ("model",),
-        _result,
-        ",",
-        sdk="SNPE_ROOT",
-        no_devices="it has no option for the number of the device",
-        signs=True,
-    ),
-    "cpp": ScriptClient(_own_client, ("context",), _plain_result, own=True),
+    "qnn-net-run": ScriptClient(_net_run, _result, ","),
+    "snpe-net-run": ScriptClient(_snpe_net_run, _result, ",", sdk="SNPE_ROOT", model="model"),
+    "cpp": ScriptClient(_own_client, lambda tensor: tensor.file, model="context", own=True),
 }

@@ -12,6 +12,7 @@ import math
 import re
 import secrets
 import signal
+import subprocess
 import sys
 import tarfile
 import tempfile
@@ -23,19 +24,11 @@ from pathlib import Path
 
 from udogen import backends, process
 from udogen.backends.backend import Place, Target
-from udogen.clients.package import ANDROID, LINUX, PC, PackageOptions, find_packages
+from udogen.clients.package import ANDROID, LINUX, PC, Package, PackageOptions, find_packages
 from udogen.clients.scripts import commands
 from udogen.clients.scripts.commands import ClientRun, build_own_client
-from udogen.clients.scripts.make_plan import (
-    FORBIDDEN,
-    REMOTE,
-    BuiltPackages,
-    hexagon_versions,
-    in_folder,
-    library_files,
-    with_keys,
-)
-from udogen.clients.scripts.plan import RUN, ScriptFile, ScriptPlan, probe_files, script_files, write_script
+from udogen.clients.scripts.make_plan import probe_plan, script_plan
+from udogen.clients.scripts.plan import RUN, Device, ScriptFile, ScriptPlan, probe_files, script_files, write_script
 from udogen.clients.scripts.tensors import file_name
 from udogen.error_tables import describe
 from udogen.errors import RunFailed, ToolMissing, UdogenError, UsageError
@@ -50,31 +43,6 @@ _PROBE_SECONDS = 60.0
 _SENDING_SECONDS = 1800.0  # for libraries over a slow connection
 _SHOWN_LINES = 20
 _CASE_LOOPS = 2  # outputs of the second execution reveal state that an op keeps from the first
-_SSH = re.compile(
-    r"(?P<user>[A-Za-z0-9_][\w.+-]*@)?(?P<host>[A-Za-z0-9_][\w.-]*|\[[0-9A-Fa-f:]+\])(?::(?P<port>\d{1,5}))?"
-)
-_HOW = "--on ssh:USER@HOST, ssh:USER@HOST:PORT or adb:SERIAL"
-
-
-@dataclass(frozen=True)
-class Device:
-    """A device as `--on` names it."""
-
-    name: str
-    kind: str  # ssh or adb
-    arguments: tuple[str, ...]  # of run.py
-
-    @classmethod
-    def parse(cls, text: str) -> Device:
-        """Parse the name of a device strictly, so that none of its parts can become a shell word or an option."""
-        kind, _, rest = text.partition(":")
-        if kind == "adb" and rest and rest.isprintable() and not rest.startswith("-"):
-            return cls(text, kind, (f"--serial={rest}",))
-        found = _SSH.fullmatch(rest) if kind == "ssh" else None
-        if found is None:
-            raise UsageError(f"--on {text}: this is not a device", hint=_HOW)
-        host = f"--host={found['user'] or ''}{found['host'].strip('[]')}"
-        return cls(text, kind, (host, *([f"--port={found['port']}"] if found["port"] else [])))
 
 
 @dataclass(frozen=True)
@@ -104,32 +72,25 @@ def probe(name: str) -> DeviceFacts:
     """The properties of a device; `ToolMissing` if it cannot be reached, or no library can be built for it."""
     device = Device.parse(name)
     with tempfile.TemporaryDirectory(prefix="udogen-") as folder:
-        found = _probe(device, _probe_plan(device.kind), Path(folder))
-    if found.machine not in ("x86_64", "aarch64"):
-        raise ToolMissing(
-            f"{name} is {found.machine or 'an unknown machine'}", hint="udogen builds for x86_64 and aarch64"
-        )
-    return found
-
-
-def _probe(device: Device, plan: ScriptPlan, folder: Path) -> DeviceFacts:
-    """The properties of the device; raise if it cannot run the plan.  Nothing is sent."""
-    write_script(folder, probe_files(plan))
-    argv = _command(folder, device, "--probe")
-    done = process.run(argv, timeout=_PROBE_SECONDS, starting=process.graceful)
+        write_script(Path(folder), probe_files(probe_plan(device)))
+        done = process.run(_command(Path(folder), "--probe"), timeout=_PROBE_SECONDS, starting=process.graceful)
     if done.timed_out:
         raise ToolMissing(
-            f"{device.name} did not respond within {_PROBE_SECONDS:g} s", hint="check whether it is still connected"
+            f"{name} did not respond within {_PROBE_SECONDS:g} s", hint="check whether it is still connected"
         )
     if done.returncode:
         fault = _fault(device, done)
         raise ToolMissing(fault.message, hint=fault.hint, details=fault.details)
     facts = json.loads(done.stdout)
+    if facts["machine"] not in ("x86_64", "aarch64"):
+        raise ToolMissing(
+            f"{name} is {facts['machine'] or 'an unknown machine'}", hint="udogen builds for x86_64 and aarch64"
+        )
     return DeviceFacts(facts["machine"], facts["android"], facts["arch"])
 
 
-def _command(folder: Path, device: Device, *arguments: str) -> list[str]:
-    return [sys.executable, str(folder / "run.py"), *device.arguments, "--devices=1", *arguments]
+def _command(folder: Path, *arguments: str) -> list[str]:
+    return [sys.executable, str(folder / "run.py"), *arguments]
 
 
 def _fault(device: Device, done: process.Completed) -> UdogenError:
@@ -144,10 +105,7 @@ def _fault(device: Device, done: process.Completed) -> UdogenError:
 
 
 class DeviceSession(Closing):
-    """Runs ops of one package on a device; a crash ends one call, a lost device ends all following calls.
-
-    With `keep` the sent files stay on the device.
-    """
+    """Runs ops of one package on a device; a crash ends one call, a lost device ends all following calls."""
 
     def __init__(
         self,
@@ -155,12 +113,11 @@ class DeviceSession(Closing):
         place: Place,
         *,
         timeout: float | None = None,
-        keep: bool = False,
         on_step: Callable[[str], None] = lambda _line: None,
     ) -> None:
         if built.folder is None:
             raise UsageError("only packages that udogen generated run on a device", hint="give its folder")
-        self._built, self._place, self._timeout, self._keep, self._on_step = built, place, timeout, keep, on_step
+        self._built, self._place, self._timeout, self._on_step = built, place, timeout, on_step
         self._device, self._facts = Device.parse(place.device), probe(place.device)
         self._known: dict[bytes, list[OpResult | UdogenError]] = {}  # digest -> results of equal calls
         self._lost: UdogenError | None = None
@@ -174,7 +131,6 @@ class DeviceSession(Closing):
             self._folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="udogen-")))
             self._name = f"test-{file_name(self._built.package)}-{secrets.token_hex(4)}"
             self._libraries = self._packages()
-            _probe(self._device, self._plan({}), self._folder / "probe")
             soc = socs.model_of(self._facts.arch) if backends.ALL[self._place.config].prepares_for_soc else 0
             self._host = OpSession(
                 self._built.library,
@@ -208,49 +164,31 @@ class DeviceSession(Closing):
             raise found
         return found
 
-    def _packages(self) -> BuiltPackages:
-        """The Hexagon version, and the package with the libraries for the device."""
-        backend, system = self._place.config, self._facts.system
+    def _packages(self) -> tuple[Package, ...]:
+        """The package with the libraries for the device."""
+        backend, facts = self._place.config, self._facts
         assert self._built.folder is not None
-        target = f"{backend}_{'android' if system == ANDROID else 'aarch64'}"
-        if system == PC:
-            target = backend
-        elif backends.ALL[backend].two_halves:
-            target = self._facts.arch
-            if not target:
-                raise ToolMissing(
-                    f"the version of Hexagon of {self._device.name} is unknown", hint="set UDOGEN_HTP_ARCH, as in v75"
-                )
-        found = find_packages([self._built.folder.path], PackageOptions(target, android=system == ANDROID))
-        return found[0].platform.arch, found
+        hexagon = facts.system != PC and backends.ALL[backend].two_halves
+        if hexagon and not facts.arch:
+            raise ToolMissing(
+                f"the version of Hexagon of {self._device.name} is unknown", hint="set UDOGEN_HTP_ARCH, as in v75"
+            )
+        chosen = PackageOptions(facts.arch if hexagon else backend, facts.system, folder=RUN)
+        return find_packages([self._built.folder.path], chosen)
 
     def _plan(self, cases: Mapping[str, Mapping[str, bytes]]) -> ScriptPlan:
         """A plan in which udogen's client runs each case, a folder of files, in a separate process."""
-        arch, packages = self._libraries
         run = ClientRun(
             client="cpp",
-            packages=tuple(in_folder(package, RUN) for package in packages),
-            system=self._facts.system,
-            archs=(arch,) if arch else (),
+            packages=self._libraries,
             model="model.bin",
-            kind="context",
-            program=build_own_client(self._facts.system, on_step=self._on_step).read_bytes(),
+            context=True,
+            program=build_own_client(self._facts.system, on_step=self._on_step),
             loops=_CASE_LOOPS,
             seconds=self._seconds,
         )
-        command = commands.ALL["cpp"].command(run)
         archive = ScriptFile("cases.tar", "cases.tar", _archive(cases))
-        return replace(
-            _probe_plan(self._device.kind),
-            name=self._name,
-            system=run.system,
-            backend=run.backend,
-            archs=run.archs,
-            forbidden=FORBIDDEN,
-            command=command,
-            files=with_keys([*library_files([self._libraries], run), *command.files, archive]),
-            cases=max(len(cases), 1),
-        )
+        return replace(script_plan(self._device, run, [archive]), name=self._name, cases=True)
 
     def _execute(self, calls: Sequence[OpCall]) -> None:
         cases: dict[str, dict[str, bytes]] = {}
@@ -267,7 +205,7 @@ class DeviceSession(Closing):
             cases[f"{len(cases):05d}"] = {
                 "model.bin": prepared.context,
                 "graph.txt": commands.graph_text(prepared.graph),
-                **{f"inputs/0/{file_name(row.name)}.raw": given[row.name].tobytes() for row in prepared.graph.inputs},
+                **{f"inputs/{file_name(row.name)}.raw": given[row.name].tobytes() for row in prepared.graph.inputs},
             }
             sent.append(call)
         if not sent:
@@ -281,8 +219,7 @@ class DeviceSession(Closing):
         except RunFailed as error:
             self._lost = error  # a missing tool ends the whole session instead
         for case, call in zip(cases, sent, strict=True):
-            folder = out / f"{plan.label}0" / case
-            self._keep_result(call, self._lost or self._result(call, folder))
+            self._keep_result(call, self._lost or self._result(call, out / "out" / case))
 
     def _keep_result(self, call: OpCall, result: OpResult | UdogenError) -> None:
         self._known.setdefault(digest([call]), []).append(result)
@@ -296,7 +233,7 @@ class DeviceSession(Closing):
             self._on_step(f"{self._device.name}: {done} of {count}")
 
         most = _SENDING_SECONDS + count * ((self._timeout or 0) + _PROBE_SECONDS)
-        argv = _command(self._folder / "script", self._device, f"--out={out}", *([] if self._keep else ["--temporary"]))
+        argv = _command(self._folder / "script", f"--out={out}")
         ended = process.run(argv, on_line=on_line, timeout=most, starting=process.graceful, keep=_SHOWN_LINES)
         if ended.timed_out:
             raise RunFailed(
@@ -307,9 +244,12 @@ class DeviceSession(Closing):
 
     def _clean(self) -> None:
         """Remove the sent files, even after an interrupt."""
-        if self._runs and not self._keep and self._lost is None:
-            cleaning = process.start(_command(self._folder / "script", self._device, "--clean"))
-            cleaning.communicate(timeout=_PROBE_SECONDS)
+        if self._runs:
+            cleaning = process.start(_command(self._folder / "script", "--clean"))
+            try:
+                cleaning.communicate(timeout=_PROBE_SECONDS)
+            except subprocess.TimeoutExpired:  # the device is lost
+                cleaning.kill()
 
     # --- results ---------------------------------------------------------------------------------------------
 
@@ -318,7 +258,7 @@ class DeviceSession(Closing):
             code, log = int((folder / "code").read_text()), (folder / "log").read_text("utf-8", "replace")
             if code:
                 return self._failure(call, code, log)
-            paths = [folder / "Result_0" / f"{file_name(arg.name)}.raw" for arg in call.outputs]
+            paths = [folder / f"{file_name(arg.name)}.raw" for arg in call.outputs]
             outputs = arrays_of(call, [path.read_bytes() for path in paths])
         except (OSError, ValueError) as error:
             return RunFailed(f"{self._device.name}: the outputs were not fetched: {error}")
@@ -350,18 +290,6 @@ class DeviceSession(Closing):
         kind = {"graphExecute": failures.OpFailed, "backendRegisterOpPackage": failures.RegistrationFailed}
         text = f"{op} on {where}: {number[1]} returns {row.name} ({number[2]}): {row.meaning}"
         return kind.get(number[1], RunFailed)(text, details=details, hint=f"`udogen explain {number[2]}`")
-
-
-def _probe_plan(device: str) -> ScriptPlan:
-    """The plan for any device, for `run.py --probe`."""
-    return ScriptPlan(
-        name="probe",
-        title="cases of `udogen test`",
-        client="cpp",
-        device=device,
-        remote=REMOTE[ANDROID if device == "adb" else LINUX],
-        socs=tuple(sorted(hexagon_versions().items())),
-    )
 
 
 def _archive(cases: Mapping[str, Mapping[str, bytes]]) -> bytes:

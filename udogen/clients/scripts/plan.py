@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import filecmp
 import json
 import re
 import shlex
@@ -10,10 +9,11 @@ import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from udogen import backends, resources
 from udogen.backends.plan import PlannedFile
+from udogen.clients.package import DEVICE_FOLDER
 from udogen.clients.scripts.tensors import TensorData
 from udogen.clients.snippets import dsp_path
 from udogen.errors import UsageError, read_plain, writing
@@ -24,8 +24,6 @@ FORMAT = 1
 # generated name has, so no part of a path looks like one.
 RUN = "/\ue000run\ue001"  # the folder of the run; it begins with `/`, because clients require an absolute path
 OUT = "\ue000out\ue001"
-NUMBER = "\ue000number\ue001"  # of the device
-CHOSEN = "\ue000chosen\ue001"  # the number of the device if there are several, otherwise `-`: the default device
 _PLACEHOLDER = re.compile("/?\ue000([a-z]+)\ue001")
 
 
@@ -38,9 +36,42 @@ def as_shell(word: str) -> str:
     return shell or "''"
 
 
-def readable(word: str) -> str:
-    """A word for people: <run>/libs/x.so."""
-    return _PLACEHOLDER.sub(lambda match: f"<{match[1]}>", word)
+_SSH = re.compile(
+    r"(?P<user>[A-Za-z0-9_][\w.+-]*@)?(?P<host>[A-Za-z0-9_][\w.-]*|\[[0-9A-Fa-f:]+\])(?::(?P<port>\d{1,5}))?"
+)
+_SSH_OPTIONS = ("BatchMode=yes", "ConnectTimeout=10", "ServerAliveInterval=15", "ServerAliveCountMax=4")
+
+
+class Device(NamedTuple):
+    """A device as `--on` names it."""
+
+    name: str
+    kind: str  # ssh, adb or local
+    connection: tuple[str, ...]  # the command that reaches it
+
+    @property
+    def folder(self) -> str:
+        """The folder for scripts: every user may write and execute files there; empty: below the script's folder."""
+        return {"adb": DEVICE_FOLDER, "ssh": "/var/tmp/udogen", "local": ""}[self.kind]
+
+    @classmethod
+    def parse(cls, text: str) -> Device:
+        """Parse the name of a device strictly, so that none of its parts can become a shell word or an option."""
+        kind, colon, rest = text.partition(":")
+        if kind == "adb" and (not colon or (rest and rest.isprintable() and not rest.startswith("-"))):
+            return cls(text, kind, ("adb", "-s", rest) if rest else ("adb",))
+        found = _SSH.fullmatch(rest) if kind == "ssh" else None
+        if found is None:
+            raise UsageError(
+                f"--on {text}: this is not a device",
+                hint="--on ssh:USER@HOST, ssh:USER@HOST:PORT, adb (the only one) or adb:SERIAL",
+            )
+        options = [word for each in _SSH_OPTIONS for word in ("-o", each)]
+        port = ["-p", found["port"]] if found["port"] else []
+        return cls(text, kind, ("ssh", *options, *port, (found["user"] or "") + found["host"].strip("[]")))
+
+
+HERE = Device("this machine", "local", ())
 
 
 def machine_of(system: str) -> str:
@@ -54,15 +85,7 @@ class ScriptFile:
 
     source: str  # below the script's folder
     name: str  # below the folder of the run; an absolute path if the client requires one
-    content: bytes | Path  # a Path for models, which are read only when they are copied
-    arch: str = ""  # only for this Hexagon version
-    program: bool = False
-    key: str = ""  # checksum of its content
-
-    @property
-    def size(self) -> int:
-        """The size in bytes."""
-        return self.content.stat().st_size if isinstance(self.content, Path) else len(self.content)
+    content: bytes | Path  # a Path for libraries and models, which are read only when they are copied
 
 
 @dataclass(frozen=True)
@@ -71,16 +94,13 @@ class VendorFile:
 
     name: str
     folders: tuple[str, ...]  # below the root of the SDK, in order of preference
-    arch: str = ""
     needed: bool = True
-    program: bool = False
 
 
 @dataclass(frozen=True)
 class OutputCheck:
     """One output that is compared."""
 
-    sample: int
     name: str
     output: str  # below the folder of outputs
     reference: str  # below the script's folder
@@ -96,7 +116,7 @@ class Command:
     words: tuple[str, ...]
     files: tuple[ScriptFile, ...] = ()
     vendors: tuple[VendorFile, ...] = ()
-    extensions: bool = False  # it accepts a JSON config of the backend with the device's number
+    extensions: bool = False  # it accepts a JSON config of the backend
     dsp_folders: tuple[str, ...] = ()  # below the folder of the run, which is searched after them
 
 
@@ -108,41 +128,29 @@ class ScriptPlan:
     title: str
     client: str
     device: str  # adb, ssh or local
+    connection: tuple[str, ...]  # the command that reaches it
     remote: str  # folder on the device; empty: below the script's folder
     system: str = ""  # android, linux or pc
     backend: str = ""
-    archs: tuple[str, ...] = ()  # Hexagon versions that the folder has libraries for
+    arch: str = ""  # the Hexagon version that the libraries are for
     forbidden: str = ""  # characters that the client's options cannot have in a path
     command: Command = Command(())
     files: tuple[ScriptFile, ...] = ()
-    devices_refused: str = ""  # why the client cannot select an HTP device; empty if it can
-    signed: bool = False
-    prove: tuple[tuple[str, str], ...] = ()  # package, op
     root: str = "QNN_SDK_ROOT"  # the environment variable of the vendor's SDK
     socs: tuple[tuple[str, str], ...] = ()  # name that a device reports, Hexagon version
     checks: tuple[OutputCheck, ...] = ()
     notes: tuple[str, ...] = ()
-    cases: int = 0  # folders in cases.tar, in each of which the client is run
-
-    @property
-    def label(self) -> str:
-        """The label of a run, without its number: HTP of HTP0."""
-        return self.backend.upper()
+    cases: bool = False  # whether the client is run in each folder of cases.tar
 
     def as_json(self) -> dict[str, Any]:
         """The manifest in the script's folder, which run.py reads."""
-        bare = replace(self, files=tuple(replace(file, content=b"") for file in self.files))
-        facts = asdict(bare)
+        facts = asdict(replace(self, files=(), command=Command(())))
         del facts["command"]
-        for row, file in zip(facts["files"], self.files, strict=True):
-            del row["content"]
-            row["size"] = file.size
         return {
             "udogen_script": FORMAT,
             **facts,
+            "files": [{"source": file.source, "name": file.name} for file in self.files],
             "machine": machine_of(self.system),
-            "label": self.label,
-            "command": [readable(word) for word in self.command.words],
             "socs": dict(self.socs),
             "vendors": [asdict(vendor) for vendor in self.command.vendors],
         }
@@ -159,7 +167,7 @@ def script_files(plan: ScriptPlan, references: Sequence[TensorData] = ()) -> dic
     manifest = json.dumps(plan.as_json(), indent=2, ensure_ascii=False) + "\n"
     return {
         **{file.source: file.content for file in plan.files},
-        **{f"references/{each.sample}/{each.file}": each.content for each in references},
+        **{f"references/{each.file}": each.content for each in references},
         "device.sh": _tidy(device_sh),
         "run.py": _run_py(),
         MANIFEST: manifest.encode("utf-8", "surrogateescape"),
@@ -187,41 +195,29 @@ def _template_data(plan: ScriptPlan) -> dict[str, object]:
     folders = [*(f"{RUN}/{each}" for each in plan.command.dsp_folders), RUN]
     return {
         "title": " ".join(plan.title.split()),
-        "label": plan.label,
         "dsp": dsp,
         "dsp_path": as_shell(dsp_path(folders, plan.system)) if dsp else "''",
         "words": " ".join(as_shell(word) for word in plan.command.words),
-        "pd_session": "signed" if plan.signed else "unsigned",
         "extensions": plan.command.extensions,
-        "proves": bool(plan.prove),
-        "cases": bool(plan.cases),
+        "arch": plan.arch,
+        "cases": plan.cases,
     }
 
 
-def write_script(folder: Path, rendered: Mapping[str, bytes | Path]) -> list[str]:
-    """Write changed files; outputs and other files stay."""
+def write_script(folder: Path, rendered: Mapping[str, bytes | Path]) -> None:
+    """Write all files; outputs and other files stay."""
     _check_folder(folder)
-    written = []
     with writing(folder, hint="choose another folder with -o"):
         for path, content in rendered.items():
             target = folder / path
-            if not (target.is_file() and not target.is_symlink() and _equal(target, content)):
-                target.parent.mkdir(parents=True, exist_ok=True)
-                fresh = target.with_name(f".{target.name}.new")
-                if isinstance(content, Path):
-                    shutil.copyfile(content, fresh)
-                else:
-                    fresh.write_bytes(content)
-                fresh.replace(target)
-                written.append(path)
-            target.chmod(0o755 if path in _RUNNABLE or path.startswith("bin/") else 0o644)
-    return written
-
-
-def _equal(file: Path, content: bytes | Path) -> bool:
-    if isinstance(content, Path):
-        return filecmp.cmp(file, content, shallow=False)
-    return file.stat().st_size == len(content) and file.read_bytes() == content
+            target.parent.mkdir(parents=True, exist_ok=True)
+            fresh = target.with_name(f".{target.name}.new")
+            if isinstance(content, Path):
+                shutil.copyfile(content, fresh)
+            else:
+                fresh.write_bytes(content)
+            fresh.chmod(0o755 if path in _RUNNABLE or path.startswith("bin/") else 0o644)
+            fresh.replace(target)
 
 
 def _check_folder(folder: Path) -> None:

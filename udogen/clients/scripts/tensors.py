@@ -1,4 +1,4 @@
-"""Inputs and references: .npy files and raw files, one for each tensor and sample."""
+"""Inputs and references: .npy files and raw files, one for each tensor."""
 
 from __future__ import annotations
 
@@ -25,10 +25,9 @@ COMPARED = "float16 float32 float64 int8 int16 int32 int64 uint8 uint16 uint32 u
 
 @dataclass(frozen=True)
 class TensorData:
-    """The content of one tensor for one sample."""
+    """The content of one tensor."""
 
     name: str
-    sample: int
     content: bytes
     dtype: str = ""  # numpy name; empty for a raw file
     path: str = ""
@@ -45,51 +44,31 @@ def file_name(name: str) -> str:
 
 
 def read(rows: Sequence[tuple[str, str]], option: str) -> tuple[TensorData, ...]:
-    """The tensors of NAME=FILE; each repetition of a name belongs to the next sample."""
-    counts: dict[str, int] = {}
-    tensors = []
+    """The tensors of NAME=FILE."""
+    files: dict[str, str] = {}
     for name, path in rows:
         if "\n" in name or not name:
             raise UsageError(
                 f"{option} {name}={path}: this is not the name of a tensor", hint=f"as in {option} x=x.npy"
             )
-        tensors.append(_read(name, counts.get(name, 0), path))
-        counts[name] = counts.get(name, 0) + 1
-    if len(set(counts.values())) > 1:
-        raise UsageError(
-            f"{option} has unequal numbers of samples: "
-            + ", ".join(f"{name} {count}" for name, count in counts.items()),
-            hint="give it once for each tensor and sample",
-        )
-    files: dict[str, str] = {}
-    for name in counts:
         other = files.setdefault(file_name(name), name)
         if other != name:
             raise UsageError(f"the tensors {other} and {name} would have the same file", hint="rename one of them")
-    return tuple(tensors)
+    if len(files) < len(rows):
+        raise UsageError(f"{option} is given twice for one tensor", hint="a script runs one set of inputs")
+    return tuple(_read(name, path) for name, path in rows)
 
 
-def _read(name: str, sample: int, path: str) -> TensorData:
+def _read(name: str, path: str) -> TensorData:
     if not path.endswith(".npy"):
         with reading(path, hint="give a .npy or a raw file"):
-            return TensorData(name, sample, read_plain(path), path=path)
+            return TensorData(name, read_plain(path), path=path)
     array = values.load_array(Path(path))
     word = "uint8" if array.dtype == np.bool_ else array.dtype.name
     if word not in COMPARED:
         raise UsageError(f"{path} holds {array.dtype}, which no tensor has", hint="one of " + ", ".join(COMPARED))
     little = np.ascontiguousarray(array).astype(array.dtype.newbyteorder("<"))
-    return TensorData(name, sample, little.tobytes(), word, path)
-
-
-def samples(inputs: Sequence[TensorData], references: Sequence[TensorData]) -> int:
-    """The number of samples; references must be given for all samples, or for none."""
-    count = max((tensor.sample + 1 for tensor in inputs), default=1)
-    compared = max((tensor.sample + 1 for tensor in references), default=count)
-    if compared != count:
-        raise UsageError(
-            f"there are {count} samples of inputs and {compared} of references", hint="give one of each for each sample"
-        )
-    return count
+    return TensorData(name, little.tobytes(), word, path)
 
 
 def faults(
