@@ -178,7 +178,7 @@ def test_ops_that_end_the_process_or_fail(tmp_path: Path) -> None:
     """In libQnnHtp: the child dies, the message names context, graph and signal, and the next context runs."""
     need_runtime("htp")
     built = htp_package(ROOT / "tests/configs/Faults.xml", tmp_path, KERNELS / "faults")
-    argv = [sys.executable, "-m", "tests.contexts.crashing", built.library, built.provider, built.package, tmp_path]
+    argv = [sys.executable, "-m", "tests.contexts.crashing", built.library.parents[2], tmp_path]
     subprocess.run(argv, cwd=ROOT, check=True, capture_output=True, timeout=LONG)
     text = run(tmp_path, "--op-package", built.library, code=5)
     assert f"context {tmp_path / 'forward_0.bin'} crashed with SIG" in text
