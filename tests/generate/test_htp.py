@@ -78,17 +78,16 @@ def test_a_foreign_folder_of_the_name_is_left_alone(tmp_path: Path) -> None:
     assert made.folder.name == "BothPackage"
 
 
-def test_both_backends_see_the_same_defaults(out: Path, backend: str) -> None:
-    assert seen(out, backend) == [1.5, 2.5, 1, 1, 0, 0, 3]
-
-
-def test_both_backends_see_what_is_given(out: Path, backend: str) -> None:
-    weights = np.array([4, 5, 6], np.float32)
-    assert seen(out, backend, weights=weights, mode="FLOOR", flag="0", shift="-3") == [4, 6, 0, 0, 1, -3, 3]
-
-
-def test_parameters_before_the_last_one_given_take_their_defaults(out: Path, backend: str) -> None:
-    assert seen(out, backend, flag=False) == [1.5, 2.5, 1, 0, 0, 0, 3]
+@pytest.mark.parametrize(
+    ("params", "expected"),
+    [
+        ({}, [1.5, 2.5, 1, 1, 0, 0, 3]),
+        ({"weights": np.float32([4, 5, 6]), "mode": "FLOOR", "flag": "0", "shift": "-3"}, [4, 6, 0, 0, 1, -3, 3]),
+        ({"flag": False}, [1.5, 2.5, 1, 0, 0, 0, 3]),  # those before the last one given take their defaults
+    ],
+)
+def test_both_backends_see_the_same(out: Path, backend: str, params: dict[str, object], expected: list[float]) -> None:
+    assert seen(out, backend, **params) == expected
 
 
 @pytest.mark.parametrize(
