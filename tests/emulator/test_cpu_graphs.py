@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -123,8 +124,10 @@ def test_the_command_line_names_it(cpu_leaky: Built, tmp_path: Path) -> None:
     done = succeeds(*given, "--runtime", "emulator", "--output", f"output={tmp_path / 'y.npy'}")
     assert "ran on CPU_UDOGEN_EMULATOR (udogen's emulator on this machine's processor)" in done.stdout
     assert np.allclose(np.load(tmp_path / "y.npy"), np.where(X > 0, X, 0.01 * X))
-    done = udogen(*given, "--runtime", "emulator", "--json")
+    done = udogen(*given, "--runtime", "emulator", "--json", "--save-context", tmp_path / "c.bin")
     assert '"emulator": true' in done.stdout
+    again = udogen(*given, "--runtime", "emulator", "--json", "--context", tmp_path / "c.bin")
+    assert json.loads(again.stdout)["outputs"] == json.loads(done.stdout)["outputs"], again.stdout
     done = udogen(*given)  # not requested: the real runtime is used, or none
     assert "EMULATOR" not in done.stdout
 

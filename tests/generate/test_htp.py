@@ -12,10 +12,8 @@ import pytest
 
 from tests.command_line import udogen
 from tests.hexagon.running import need_tools
-from tests.making import CONFIGS, ONE_OP, ROOT, make_packages, make_well, need_runtime, op_session, refused
-from udogen.configs.load import load
+from tests.making import CONFIGS, ONE_OP, make_packages, make_well, need_runtime, op_session, refused
 from udogen.errors import RunFailed, UsageError
-from udogen.findings import ConfigError
 from udogen.generate.pipeline import Generated
 from udogen.runtime import OpSession
 from udogen.runtime.built import Built, find_built, find_source
@@ -360,14 +358,3 @@ def test_what_no_type_tells_must_be_given(bias: str, kind: str, warned: bool, tm
     config.write_text(re.sub(r"(<Name>bias.*<Datatype>)FLOAT_32", rf"\g<1>{bias}", text))
     done = udogen("generate", config, "-o", tmp_path)
     assert done.returncode == 0 and ("`bias` of `Shift` is optional, which HTP" in done.stderr) == warned
-
-
-def test_the_config_of_the_udo_pages_is_fixed_point_on_htp() -> None:
-    from udogen.configs import resolve
-    from udogen.findings import Findings
-
-    [package], _ = load([ROOT / "examples" / "softmax" / "Softmax_Htp.json"])
-    [op] = resolve.for_backend(package, "htp", Findings()).ops
-    assert [row.name for row in op.inputs[0].datatypes] == ["UFIXED_POINT_8", "UINT_8"]
-    with pytest.raises(ConfigError):
-        load([ROOT / "README.md"])
