@@ -13,6 +13,7 @@ import pytest
 
 from tests.making import ONE_KERNEL, ONE_OP, ROOT, udogen
 from udogen.cli.main import VERBS
+from udogen.errors import UsageError, open_plain, writing
 from udogen.findings import Finding, Location, render, source_lines
 
 # FIFO is replaced by a named pipe without a writer, ZERO by a link to /dev/zero, both with a suitable file name.
@@ -136,3 +137,17 @@ def test_the_line_of_a_problem_is_not_waited_for(folder: Path) -> None:
     """The path may have become another file since it was read."""
     assert source_lines(str(folder / "FIFO.xml")) is None
     assert "reported" in render(Finding("reported", location=Location("x", 3)), None)
+
+
+def test_what_is_opened_is_a_file(folder: Path) -> None:
+    for each, why in (
+        ("FIFO.xml", "not a regular file"),
+        ("ZERO.xml", "not a regular file"),
+        ("tests", "Is a directory"),
+    ):
+        with pytest.raises(OSError, match=why):
+            open_plain(folder / each)
+    with open_plain(folder / "CONFIG") as file:
+        assert file.read() == ONE_OP.read_bytes()
+    with pytest.raises(UsageError, match="cannot write"), writing(folder / "FIFO.xml"):
+        raise AssertionError("nobody reads from it")

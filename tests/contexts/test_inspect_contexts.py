@@ -115,6 +115,12 @@ def test_the_json_is_written(path: Path, tmp_path: Path) -> None:
     assert "x.json cannot be written: No such file or directory" in text
 
 
+def test_broken_ones(path: Path, tmp_path: Path) -> None:
+    path.write_bytes(b"\x7fELF" + bytes(60))
+    assert f"{path} is a library or program (ELF), not a context binary" in printed(path, code=5)
+    assert "does not exist" in printed(tmp_path / "none.bin", code=2)
+
+
 def test_options_of_context_binaries_alone(tmp_path: Path) -> None:
     (tmp_path / "lib.so").write_bytes(b"\x7fELF")
     assert "--write-manifest is for context binaries" in printed(tmp_path / "lib.so", "--write-manifest", code=2)
