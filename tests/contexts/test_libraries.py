@@ -89,7 +89,7 @@ def test_android_and_linux_have_different_arm_libraries(folder: Path, put: Put) 
 ARM, V73, V79 = ("aarch64-linux-gnu", "aarch64"), ("hexagon-v73", "hexagon", 0x73), ("hexagon-v79", "hexagon", 0x79)
 NO_VERSION = "the version of Hexagon is unknown: the device does not report it"
 VERSIONS = "v68, v69, v73, v75, v79, v81, v85"
-# The libraries that there are, what is asked for, the error, and its hint or a part of it.
+# The libraries that exist, the arguments, the error, and its hint or a part of it.
 REFUSED = [
     (
         (ARM, V73, V79),

@@ -17,10 +17,9 @@ from storing import GRAPHS, QUANT, RUNTIMES, binary, describe, store, vouch
 
 from tests.command_line import udogen
 from tests.making import LONG, ROOT, htp_package
+from udogen import GraphBuilder
 from udogen.errors import RunFailed, ToolMissing
 from udogen.qnn import heads, quantization, system
-from udogen.qnn.handles import BackendHandle
-from udogen.qnn.interface import Interface
 from udogen.qnn.quantization import (
     AxisScaleOffset,
     BlockEncoding,
@@ -32,7 +31,6 @@ from udogen.qnn.quantization import (
     ScaleOffset,
     VectorEncoding,
 )
-from udogen.qnn.tensors import APP_READ, APP_WRITE, OpConfig, QnnTensor
 from udogen.runtime import Runtime, find_runtime
 from udogen.runtime.contexts import binaries, context_json, manifest
 from udogen.runtime.contexts.binaries import BINARY, JSON, StoredContext
@@ -332,14 +330,9 @@ def test_an_encoding_as_json_and_back(quant: Quantization, tmp_path: Path) -> No
     ],
 )
 def test_an_encoding_in_a_binary(kind: str, quant: Quantization) -> None:
-    runtime = find_runtime("htp", kind=kind)
-    with BackendHandle(Interface.load(runtime.path)) as backend, backend.context() as context:
-        graph = context.graph("g")
-        x, y = (
-            graph.add_tensor(QnnTensor(name, dtype="SFIXED_POINT_8", shape=(1, 1, 1, 8), role=role, quant=quant))
-            for name, role in (("x", APP_WRITE), ("y", APP_READ))
-        )
-        graph.add_node(OpConfig("n", package="qti.aisw", op_type="Relu", inputs=[x], outputs=[y]))
-        graph.finalize()
-        made = context.binary()
-    assert system.binary_info(runtime.system, made).graph("g").inputs[0].quant == quant
+    with GraphBuilder("htp", runtime=kind) as builder:
+        with builder.graph("g", outputs=["y"]) as graph:
+            x = graph.input("x", "SFIXED_POINT_8", (1, 1, 1, 8), quant)
+            graph.op("Relu", [x], "y", like=x)
+        made = builder.context.binary()
+    assert system.binary_info(find_runtime("htp", kind=kind).system, made).graph("g").inputs[0].quant == quant
