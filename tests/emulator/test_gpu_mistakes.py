@@ -72,6 +72,10 @@ MISTAKES = {
         change(CL, "STORE4(output, i,", "if (i == 1) ((__global float*)input)[2] = 9.0f;\n    STORE4(output, i,"),
         "a kernel wrote into tensor `input`, which it must not: at byte 10 of 96, 2 in all",
     ),
+    "an output that is not written": (
+        change(CL, "STORE4(output, i,", "if (i > 99) STORE4(output, i,"),
+        "returned no error and wrote nothing to its output `output`",
+    ),
     "a local size that does not divide": (
         change(CPP, "  return udo::ok;", "  kernel.localSize(5);\n  return udo::ok;"),
         "kernel LeakyRelu_kernel: local size 5 does not divide global size 6",
