@@ -112,6 +112,22 @@ def test_a_kernel_may_write_over_its_input(built: Built, kind: str) -> None:
     np.testing.assert_array_equal(run(built, "InPlace", X, kind=kind).outputs["y"], X * X)
 
 
+@pytest.mark.parametrize(
+    ("op", "x", "more"),
+    [
+        ("Prepared", Q, {"power": 2}),
+        ("Prepared", Q, {"power": 3}),
+        ("Chosen", Q, {}),
+        ("Tiled", X, {"row": X[:, :1, :1], "scale": 2.0}),
+    ],
+)
+def test_numbers_that_are_rounded_are_the_same_bytes_in_both(
+    built: Built, op: str, x: np.ndarray, more: dict[str, object]
+) -> None:
+    real, own = (run(built, op, x, kind=kind, **more).outputs["y"] for kind in ("real", "emulator"))
+    assert real.tobytes() == own.tobytes()
+
+
 def test_what_is_counted(built: Built) -> None:
     """Calls of kernels, one per tile; and a node that a rewrite replaces, at preparation."""
     close_op_sessions()  # counts from the start of a worker
