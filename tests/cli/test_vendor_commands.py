@@ -7,18 +7,14 @@ import subprocess
 import sys
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import click
 import pytest
-from click.testing import CliRunner
 
 from tests.making import ROOT, udogen
-from tests.opdef.texts import collection, op, tensor
+from tests.opdef.texts import collection, op
 from udogen.build.package import open_packages
 from udogen.cli import vendor
-from udogen.generate import pipeline
-from udogen.generate.pipeline import GenerateOptions
 
 LEAKY = ROOT / "examples" / "leaky_relu" / "LeakyRelu.xml"
 SOFTMAX = ROOT / "examples" / "softmax" / "Softmax_Htp.json"
@@ -54,15 +50,10 @@ def test_the_console_scripts_are_these(name: str) -> None:
     assert isinstance(command, click.Command) and command.name == name
 
 
-def test_the_tree_is_that_of_generate(tmp_path: Path) -> None:
-    message = qnn("-p", LEAKY, "-o", tmp_path / "theirs")
-    assert "cpu package LeakyReluPackage" in message
-    done = subprocess.run(
-        [sys.executable, "-m", "udogen", "generate", LEAKY, "--layout", "qnn", "-o", tmp_path / "own"],
-        cwd=ROOT,
-        capture_output=True,
-    )
-    assert done.returncode == 0
+@pytest.mark.parametrize(("generator", "config", "layout"), [(qnn, LEAKY, "qnn"), (snpe, SOFTMAX, "snpe")])
+def test_the_tree_is_that_of_generate(generator: partial[str], config: Path, layout: str, tmp_path: Path) -> None:
+    assert " package " in generator("-p", config, "-o", tmp_path / "theirs")
+    assert udogen("generate", config, "--layout", layout, "-o", tmp_path / "own").returncode == 0
     assert content(tmp_path / "theirs") == content(tmp_path / "own") != {}
 
 
@@ -82,21 +73,6 @@ def test_ops_of_one_package_name_go_to_one_package(tmp_path: Path) -> None:
         ("Demo", ("Scale", "Shift")),
         ("Other", ("Scale",)),
     ]
-
-
-def test_one_op_defined_in_two_ways_is_an_error_with_both_places(tmp_path: Path) -> None:
-    (tmp_path / "one.xml").write_text(collection())
-    (tmp_path / "two.xml").write_text(collection(op(tensor("Input", "z") + tensor("Output", "y"))))
-    message = qnn("-p", tmp_path / "one.xml", "-p", tmp_path / "two.xml", "-o", tmp_path, code=2)
-    assert f"{tmp_path}/two.xml:3" in message and f"{tmp_path}/one.xml:3" in message and "differently" in message
-    assert not (tmp_path / "Demo").exists()
-
-
-def test_one_op_in_a_file_for_each_backend_is_one_op_for_all(tmp_path: Path) -> None:
-    (tmp_path / "cpu.xml").write_text(collection(op(backends="CPU")))
-    (tmp_path / "htp.xml").write_text(collection(op(backends="HTP")))
-    qnn("-p", tmp_path / "cpu.xml", "-p", tmp_path / "htp.xml", "-o", tmp_path)
-    assert [each.backend for each in open_packages(tmp_path)] == ["cpu", "htp"]
 
 
 def test_force_moves_a_package_aside_and_loses_nothing(tmp_path: Path) -> None:
@@ -139,25 +115,18 @@ def test_debug_shows_what_happens_to_each_file(tmp_path: Path) -> None:
     assert "created   " in qnn("-p", LEAKY, "-o", tmp_path, "--debug")
 
 
-def test_without_a_config_it_is_a_misuse() -> None:
+def test_a_config_that_is_missing_is_a_misuse(tmp_path: Path) -> None:
     assert "Missing option '-p'" in qnn("-o", "x", code=2)
-
-
-def test_a_missing_config_is_a_sentence(tmp_path: Path) -> None:
     assert "cannot be read" in qnn("-p", tmp_path / "none.xml", code=2)
 
 
-def test_the_udo_tree_is_that_of_generate(tmp_path: Path) -> None:
-    snpe("-p", SOFTMAX, "-o", tmp_path / "theirs")
-    done = udogen("generate", SOFTMAX, "--layout", "snpe", "-o", tmp_path / "own")
-    assert done.returncode == 0
-    assert content(tmp_path / "theirs") == content(tmp_path / "own") != {}
-
-
 def test_a_udo_package_goes_here_by_default(tmp_path: Path) -> None:
-    assert "--ignore_includes changes nothing" in snpe("-p", SOFTMAX, "-c", "--gen_cmakelists", cwd=tmp_path)
+    call = ("--config_path", SOFTMAX, "-c", "--gen_cmakelists")
+    assert "--ignore_includes changes nothing" in snpe(*call, cwd=tmp_path)
     assert (tmp_path / "SoftmaxUdoPackage" / "jni" / "Android.mk").is_file()
     assert (tmp_path / "SoftmaxUdoPackage" / "CMakeLists.txt").is_file()
+    assert "created   " in snpe(*call, "-f", "--debug", cwd=tmp_path)
+    assert (tmp_path / "SoftmaxUdoPackage.bak-1").is_dir()
 
 
 def test_the_qnn_generator_makes_converter_packages_and_cmake(tmp_path: Path) -> None:
@@ -166,26 +135,3 @@ def test_the_qnn_generator_makes_converter_packages_and_cmake(tmp_path: Path) ->
         tmp_path / "LeakyReluPackage_Converter_Op_Package" / "ConverterOpPackage" / "ConverterOpPackage.cpp"
     ).is_file()
     assert (tmp_path / "LeakyReluPackageCpu" / "CMakeLists.txt").is_file()
-
-
-def requested(monkeypatch: pytest.MonkeyPatch, command: click.Command, *arguments: object) -> GenerateOptions:
-    """Return the options with which a command generates."""
-    seen: list[GenerateOptions] = []
-
-    def record(_packages: object, options: GenerateOptions, _problems: object, **_hooks: Any) -> list[object]:
-        seen.append(options)
-        return []
-
-    monkeypatch.setattr(pipeline, "generate", record)
-    done = CliRunner().invoke(command, [str(each) for each in arguments], standalone_mode=False)
-    assert done.exception is None, done.exception
-    [only] = seen
-    return only
-
-
-def test_the_udo_generator_asks_for_the_layout_of_snpe(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    command = vendor.snpe_generator
-    options = requested(monkeypatch, command, "-p", SOFTMAX, "-o", tmp_path, "-f", "-c", "--debug")
-    assert options == GenerateOptions(tmp_path, layout="snpe", force=True)
-    options = requested(monkeypatch, command, "--config_path", SOFTMAX)
-    assert options == GenerateOptions(None, layout="snpe"), "UDO_PACKAGE_PATH, or here"

@@ -162,7 +162,9 @@ def plain_ort(model: Path, backend: str, package: Path, file: Path, *context: Pa
     """Run a model in a program without udogen; return what the package wrote to the file that UDOGEN_PROVE names."""
     built = find_built(package, backend=backend)
     options = f"LeakyRelu:{built.library}:{built.provider}:CPU"
-    argv = [sys.executable, ROOT / "tests/clients/plain_ort.py", model, find_runtime(backend).path, options, *context]
+    np.savez(file.with_suffix(".npz"), x=np.ones((2, 3, 4), np.float32))
+    given = (model, find_runtime(backend).path, options, file.with_suffix(".npz"), *context)
+    argv = [sys.executable, ROOT / "tests/clients/plain_ort.py", *given]
     env = {"PATH": "/usr/bin:/bin", "UDOGEN_PROVE": str(file)}
     done = subprocess.run(list(map(str, argv)), capture_output=True, text=True, timeout=LONG, env=env)
     assert done.returncode == 0, done.stderr[-3000:]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from udogen.qnn.tensors import APP_READ, APP_WRITE, NATIVE, STATIC, OpConfig, QnnTensor
+from udogen import GraphBuilder
 from udogen.runtime.contexts.context import Context
 from udogen.runtime.contexts.runtime import Runtime
 
@@ -20,32 +20,13 @@ def expected(x: np.ndarray, *, row: float = 1.0) -> np.ndarray:
 
 def binary(runtime: Runtime, *names: str, row: float = 1.0, shape: tuple[int, ...] = SHAPE) -> bytes:
     """Return the binary of a context with these graphs."""
-    with runtime.new_context() as context:
+    with GraphBuilder(runtime.backend, runtime=runtime) as builder:
         for name in names:
-            graph = context.new_graph(name)
-            weights = (row * ROW).astype(np.float32).tobytes()
-            x, added, middle, y = (
-                graph.add_tensor(QnnTensor(each, dtype="FLOAT_32", shape=size, role=role, data=data))
-                for each, size, role, data in (
-                    ("x", shape, APP_WRITE, None),
-                    ("row", ROW.shape, STATIC, bytearray(weights)),
-                    ("middle", shape, NATIVE, None),
-                    ("y", shape, APP_READ, None),
-                )
-            )
-            for number, (given, made) in enumerate([(x, middle), (middle, y)]):
-                graph.add_node(
-                    OpConfig(
-                        f"{name}_{number}",
-                        package="qti.aisw",
-                        op_type="ElementWiseAdd",
-                        inputs=[given, added],
-                        outputs=[made],
-                    )
-                )
-            graph.finalize()
-        stored: bytes = context.binary()
-        return stored
+            with builder.graph(name, outputs=["y"]) as graph:
+                x, added = graph.input("x", "FLOAT_32", shape), graph.weight("row", np.float32(row) * ROW)
+                middle = graph.op("ElementWiseAdd", [x, added], "middle", like=x)
+                graph.op("ElementWiseAdd", [middle, added], "y", like=x)
+        return builder.context.binary()
 
 
 def run(context: Context, name: str, x: np.ndarray = X) -> np.ndarray:

@@ -7,8 +7,7 @@ from functools import cache
 import numpy as np
 
 from tests.making import need_runtime
-from udogen.qnn.tensors import APP_READ, APP_WRITE, OpConfig, QnnTensor
-from udogen.runtime.contexts.context import Context
+from udogen import GraphBuilder
 from udogen.runtime.contexts.runtime import Runtime
 
 SHAPE = (1, 4, 8)
@@ -30,18 +29,9 @@ def open_runtime(backend: str, kind: str) -> Runtime:
 @cache
 def binary(backend: str, kind: str, shape: tuple[int, ...] = SHAPE) -> bytes:
     """Return a context binary with both graphs."""
-    with open_runtime(backend, kind) as runtime, runtime.new_context() as context:
+    with open_runtime(backend, kind) as runtime, GraphBuilder(backend, runtime=runtime) as builder:
         for name, (inputs, output) in GRAPHS.items():
-            _compose(context, name, inputs, output, shape)
-        return context.binary()
-
-
-def _compose(context: Context, name: str, inputs: tuple[str, ...], output: str, shape: tuple[int, ...]) -> None:
-    graph = context.new_graph(name)
-    given = [
-        graph.add_tensor(QnnTensor(each, dtype="FLOAT_32", shape=shape, role=APP_WRITE))
-        for each in dict.fromkeys(inputs)
-    ]
-    made = graph.add_tensor(QnnTensor(output, dtype="FLOAT_32", shape=shape, role=APP_READ))
-    graph.add_node(OpConfig("add", package="qti.aisw", op_type="ElementWiseAdd", inputs=given, outputs=[made]))
-    graph.finalize()
+            with builder.graph(name, outputs=[output]) as graph:
+                given = [graph.input(each, "FLOAT_32", shape) for each in inputs]
+                graph.op("ElementWiseAdd", given, output, like=given[0])
+        return builder.context.binary()

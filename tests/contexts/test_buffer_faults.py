@@ -63,9 +63,6 @@ def world(htp: Runtime, stored: bytes, monkeypatch: pytest.MonkeyPatch) -> Itera
         assert not buffer_module._entries
 
 
-# --- descriptors ------------------------------------------------------------------------------------------------------
-
-
 # --- closing: twice, too early, too late ------------------------------------------------------------------------------
 
 

@@ -17,6 +17,7 @@ from tests.contexts.stepping import BACKENDS, SHAPE, array, binary, open_runtime
 from tests.making import KERNELS, LONG, ROOT, htp_package, need_runtime
 from udogen.errors import RunFailed
 from udogen.qnn.handles import ContextOptions
+from udogen.qnn.interface import QnnError
 from udogen.runtime.contexts import manifest
 from udogen.runtime.contexts.context import Context
 from udogen.runtime.contexts.runtime import Runtime
@@ -353,12 +354,15 @@ def test_deferred_graphs() -> None:
             context.finalize()
 
 
-def test_some_graphs_only() -> None:
+@pytest.mark.parametrize("backend", ["cpu", "htp"])
+def test_some_graphs_only(backend: str) -> None:
     with (
-        open_runtime("htp", "emulator") as opened,
-        opened.restore(binary("htp", "emulator"), options=ContextOptions(graphs=("look",))) as context,
+        open_runtime(backend, "emulator") as opened,
+        opened.restore(binary(backend, "emulator"), options=ContextOptions(graphs=("look",))) as context,
     ):
         assert np.array_equal(context.graph("look")(a=array(1), b=array(2))["seen"], array(3))
+        with pytest.raises(QnnError, match="6035"):
+            context.graph("step")(state=array(1), x=array(1))
 
 
 def test_measures(context: Context, runtime: Runtime) -> None:

@@ -171,12 +171,19 @@ def test_one_buffer_is_changed_for_another_before_finalize(deferred: Deferred, b
 
 
 @both
-def test_buffers_are_let_go_of_with_their_context(htp: Runtime, stored: bytes, buffer: Buffer, kind: str) -> None:
+def test_buffers_are_let_go_of_with_their_context_and_not_before(
+    htp: Runtime, stored: bytes, buffer: Buffer, refused: Refused, kind: str
+) -> None:
+    in_use = f"buffer `b` cannot be closed: it is in use by context m, as {NAMES[kind]}"
+    needed = f"the {NAMES[kind]} `b` cannot be deregistered: context m is finalized and uses it"
     for finalized in (False, True, True):
-        with htp.restore(stored, deferred=True) as context:
-            GIVE[kind](context, buffer)
+        with htp.restore(stored, name="m", deferred=True) as context:
+            given = GIVE[kind](context, buffer)
+            refused(buffer.close, in_use)
             if finalized:
                 context.finalize()
+                refused(buffer.close, in_use)
+                refused(given.close, needed)
                 np.testing.assert_array_equal(run(context, "two"), expected(X))
         assert not buffer.held_by and not buffer_module._entries and len(buffer.view) == buffer.size
 
@@ -385,20 +392,6 @@ def test_nobody_else_looks_into_them_or_writes(deferred: Deferred, buffer: Buffe
             context.finalize()
 
 
-@both
-def test_they_are_not_deallocated_while_they_are_registered(
-    deferred: Deferred, buffer: Buffer, refused: Refused, kind: str
-) -> None:
-    context = deferred()
-    GIVE[kind](context, buffer)
-    message = f"buffer `b` cannot be closed: it is in use by context m, as {NAMES[kind]}"
-    refused(buffer.close, message)
-    context.finalize()
-    refused(buffer.close, message)
-    context.close()
-    buffer.close()
-
-
 def test_spill_memory_is_shared_from_its_begin_or_not_at_all(
     deferred: Deferred, buffer: Buffer, refused: Refused
 ) -> None:
@@ -438,17 +431,6 @@ def test_a_descriptor_is_for_one_purpose(deferred: Deferred, buffer: Buffer, ref
                 lambda place=place: graph.bind({"x": place}),
                 f"buffer `again` is registered as an {NAMES[kind]} with context m: it cannot also be {what}",
             )
-
-
-@both
-def test_nothing_is_deregistered_after_finalize(
-    deferred: Deferred, buffer: Buffer, refused: Refused, kind: str
-) -> None:
-    context = deferred()
-    given = GIVE[kind](context, buffer)
-    context.finalize()
-    refused(given.close, f"the {NAMES[kind]} `b` cannot be deregistered: context m is finalized and uses it")
-    np.testing.assert_array_equal(run(context, "one"), expected(X))
 
 
 def group() -> dict[str, Any]:

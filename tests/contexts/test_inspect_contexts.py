@@ -73,7 +73,8 @@ def test_a_manifest_is_written_and_reported(path: Path) -> None:
     )
     assert answer(path)["context"]["manifest"]["recorded"]["build_id"] == "udogen's emulator"
     os.truncate(path, 1000)
-    assert answer(path, code=5)["error"]["message"].startswith(f"{path} is cut off")
+    error = answer(path, code=5)["error"]
+    assert error["message"].startswith(f"{path} is cut off") and error["kind"] == "no-context-binary"
 
 
 def test_a_binary_that_is_not_the_one_that_was_written(tmp_path: Path) -> None:
@@ -114,13 +115,8 @@ def test_the_json_is_written(path: Path, tmp_path: Path) -> None:
 
 
 def test_broken_ones(path: Path, tmp_path: Path) -> None:
-    os.truncate(path, 200)
-    assert f"error: {path} is cut off: it claims " in printed(path, code=5)
-    path.write_bytes(b"")
-    assert f"error: {path} is empty" in printed(path, code=5)
     path.write_bytes(b"\x7fELF" + bytes(60))
     assert f"{path} is a library or program (ELF), not a context binary" in printed(path, code=5)
-    assert answer(path, code=5)["error"]["kind"] == "no-context-binary"
     assert "does not exist" in printed(tmp_path / "none.bin", code=2)
 
 

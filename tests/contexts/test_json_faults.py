@@ -207,15 +207,6 @@ def test_a_fault_is_named_with_its_line(edit: Edit, sentence: str, whole: Data, 
     assert line > 1 or "description" in sentence
 
 
-def test_all_faults_are_reported_at_once(whole: Data, tmp_path: Path) -> None:
-    data = json.loads(json.dumps(whole))
-    for name in ("a zero", "wrong code", "text id", "rank"):
-        FAULTS[name][0](data)
-    path = tmp_path / "one.json"
-    path.write_text(json.dumps(data, indent=1))
-    assert len(refused(path)) >= 4
-
-
 def test_the_line_is_that_of_the_value(whole: Data, tmp_path: Path) -> None:
     data = json.loads(json.dumps(whole))
     tensor_of(data, graph=1, side="graphOutputs")["dataType"] = 4711

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -11,7 +10,6 @@ from tests.contexts import c_client
 from tests.contexts.large import GRAPH, MEGABYTES, made
 from tests.making import need_runtime
 from udogen.runtime import find_runtime
-from udogen.runtime.built import find_built
 
 
 @pytest.fixture(scope="module")
@@ -19,29 +17,6 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The context binary."""
     need_runtime("htp")
     return made(tmp_path_factory.mktemp("large") / "large.bin")
-
-
-@pytest.mark.parametrize("kind", ["real", "emulator"])
-def test_both_clients_run_a_shard_with_an_op_package(
-    sharded_llm: Callable[[str], Path], kind: str, tmp_path: Path
-) -> None:
-    """The client in C registers, restores and executes like udogen; other tests measure."""
-    folder = sharded_llm(kind)
-    package = find_built(folder / "package", backend="htp")
-    runtime, client = find_runtime("htp", kind=kind).path, c_client.build(tmp_path)
-    for argv in ([client], c_client.PYTHON):
-        measured = c_client.run(
-            argv,
-            folder / "forward_0.bin",
-            runtime=runtime,
-            graph="kv_forward",
-            loops=3,
-            room=tmp_path,
-            package=(package.library, package.provider),
-        )
-        assert 0 < measured.execute < 1 and 0 < measured.first < measured.start and measured.restore > 0
-        assert 0 < measured.peak_before < measured.peak
-        assert (measured.called > 0) == (argv is c_client.PYTHON)
 
 
 def test_restoring_a_gigabyte_takes_what_the_library_takes(large: Path, tmp_path: Path) -> None:

@@ -5,15 +5,16 @@ from __future__ import annotations
 import shlex
 import struct
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.contexts.conftest import refused
 from tests.contexts.stepping import open_runtime
 from tests.making import ROOT, compiler, make_packages
-from udogen.errors import RunFailed, UsageError
+from udogen.errors import RunFailed, UdogenError, UsageError
 from udogen.qnn.handles import DeviceInfo
 from udogen.qnn.interface import QnnError
 from udogen.runtime.built import adsp_library_path, op_libraries, register_package
@@ -85,57 +86,54 @@ def test_android_and_linux_have_different_arm_libraries(folder: Path, put: Put) 
         assert found.registrations[0].library == str(file)
 
 
-def test_a_version_that_is_not_built_is_reported_with_the_command_that_builds_it(folder: Path, put: Put) -> None:
-    put("aarch64-linux-gnu", "aarch64")
-    put("hexagon-v73", "hexagon", 0x73)
-    put("hexagon-v79", "hexagon", 0x79)
-    with refused(
+ARM, V73, V79 = ("aarch64-linux-gnu", "aarch64"), ("hexagon-v73", "hexagon", 0x73), ("hexagon-v79", "hexagon", 0x79)
+NO_VERSION = "the version of Hexagon is unknown: the device does not report it"
+VERSIONS = "v68, v69, v73, v75, v79, v81, v85"
+# The libraries that exist, the arguments, the error, and its hint or a part of it.
+REFUSED = [
+    (
+        (ARM, V73, V79),
+        {"machine": "aarch64", "arch": 75},
         "package LeakyReluPackage is not built for Hexagon v75 (it is for Hexagon v73, Hexagon v79)",
-        hint=f"udogen build htp_v75 -C '{folder}'",
-    ):
-        op_libraries(folder, machine="aarch64", arch=75)
+        "udogen build htp_v75 -C '{folder}'",
+    ),
+    (
+        (ARM, V73),
+        {"machine": "aarch64", "arch": 73, "android": True},
+        "package LeakyReluPackage is not built for aarch64 Android",
+        "udogen build htp_aarch64 -C '{folder}'",
+    ),
+    (
+        (),
+        {"machine": "x86_64"},
+        "package LeakyReluPackage is not built for this PC",
+        "udogen build htp_x86 -C '{folder}'",
+    ),
+    (
+        (ARM, ("hexagon-v75", "hexagon", 0x68)),
+        {"machine": "aarch64", "arch": 75},
+        "{folder}/build/hexagon-v75/libQnnLeakyReluPackage.so is built for hexagon v68, hexagon v75 is needed",
+        "",
+    ),
+    ((), {"machine": "riscv64"}, "HTP does not run on riscv64", ""),
+    ((), {"machine": "aarch64", "arch": ""}, NO_VERSION, VERSIONS),
+    ((), {"machine": "aarch64", "arch": 0}, NO_VERSION, VERSIONS),
+    ((), {"machine": "aarch64", "arch": "v66"}, "there is no HTP on Hexagon v66", VERSIONS),
+    ((), {"machine": "aarch64", "arch": 99}, "there is no HTP on Hexagon v99", VERSIONS),
+]
 
 
-def test_a_missing_arm_library(folder: Path, put: Put) -> None:
-    put("hexagon-v73", "hexagon", 0x73)
-    put("aarch64-linux-gnu", "aarch64")
-    with refused(
-        "package LeakyReluPackage is not built for aarch64 Android", hint=f"udogen build htp_aarch64 -C '{folder}'"
-    ):
-        op_libraries(folder, machine="aarch64", arch=73, android=True)
-
-
-def test_a_package_that_is_not_built_at_all(folder: Path) -> None:
-    with refused("package LeakyReluPackage is not built for this PC", hint=f"udogen build htp_x86 -C '{folder}'"):
-        op_libraries(folder, machine="x86_64")
-
-
-def test_a_library_in_the_folder_of_another(folder: Path, put: Put) -> None:
-    put("aarch64-linux-gnu", "aarch64")
-    file = put("hexagon-v75", "hexagon", 0x68)
-    with refused(f"{file} is built for hexagon v68, hexagon v75 is needed"):
-        op_libraries(folder, machine="aarch64", arch=75)
-
-
-@pytest.mark.parametrize(
-    ("arch", "message"),
-    [
-        ("", "the version of Hexagon is unknown: the device does not report it"),
-        (0, "the version of Hexagon is unknown: the device does not report it"),
-        ("v66", "there is no HTP on Hexagon v66"),
-        (99, "there is no HTP on Hexagon v99"),
-    ],
-)
-def test_versions_without_htp(folder: Path, arch: int | str, message: str) -> None:
-    with pytest.raises(UsageError) as caught:
-        op_libraries(folder, machine="aarch64", arch=arch)
-    assert caught.value.message == message
-    assert "v68, v69, v73, v75, v79, v81, v85" in caught.value.hint
-
-
-def test_other_machines(folder: Path) -> None:
-    with refused("HTP does not run on riscv64", error=UsageError):
-        op_libraries(folder, machine="riscv64")
+@pytest.mark.parametrize(("libraries", "wanted", "message", "hint"), REFUSED)
+def test_what_there_is_not_is_reported_with_the_remedy(
+    folder: Path, put: Put, libraries: Sequence[tuple[Any, ...]], wanted: dict[str, Any], message: str, hint: str
+) -> None:
+    for each in libraries:
+        put(*each)
+    with pytest.raises(UdogenError) as caught:
+        op_libraries(folder, **wanted)
+    assert caught.value.exit_code == (5 if libraries or "built" in message else 2)
+    assert caught.value.message == message.format(folder=folder)
+    assert hint.format(folder=folder) in caught.value.hint
 
 
 def test_what_the_hexagon_side_looks_through(folder: Path, put: Put, tmp_path: Path) -> None:

@@ -107,15 +107,6 @@ def test_a_package_that_is_missing_is_named(binary: Path) -> None:
         runtime.restore(binary)
 
 
-def test_graphs_of_built_in_ops_need_no_package(tmp_path: Path) -> None:
-    need_runtime("cpu")
-    with (
-        Runtime("cpu", kind="real") as runtime,
-        runtime.restore(store(tmp_path, backend="cpu", kind="real")) as context,
-    ):
-        assert set(context.names) == {"prefill_forward", "kv_forward"}
-
-
 def test_what_is_wrong_with_a_description(tmp_path: Path) -> None:
     """`2 errors in forward_0_json.json` alone does not help."""
     path = store(tmp_path)

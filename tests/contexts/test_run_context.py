@@ -70,7 +70,7 @@ def test_what_cannot_be_verified_is_reported_once(shards: Path) -> None:
     data[len(data) // 2] ^= 4
     (shards / "forward_2.bin").write_bytes(data)
     text = run(shards, *CPU, code=5)
-    assert "forward_2: failed" in text and "2 of 3 contexts fine" in text
+    assert "forward_2: failed\n  error: " in text and "2 of 3 contexts fine, 4 graphs executed on CPU_UDO" in text
 
 
 @pytest.mark.parametrize("kind", ["real", "emulator"])
@@ -165,20 +165,11 @@ def test_the_log_of_the_runtime(tmp_path: Path) -> None:
 # --- failures of one shard ------------------------------------------------------------------------------------------
 
 
-def test_the_others_go_on(shards: Path) -> None:
-    whole = (shards / "forward_2.bin").read_bytes()
-    (shards / "forward_2.bin").write_bytes(whole[:-8])
-    text = run(shards, *CPU, code=5)
-    assert "forward_2: failed\n  error: " in text
-    assert "is cut off" in text
-    assert "2 of 3 contexts fine, 4 graphs executed on CPU_UDOGEN_EMULATOR" in text
-
-
 def test_ops_that_end_the_process_or_fail(tmp_path: Path) -> None:
     """In libQnnHtp: the child dies, the message names context, graph and signal, and the next context runs."""
     need_runtime("htp")
     built = htp_package(ROOT / "tests/configs/Faults.xml", tmp_path, KERNELS / "faults")
-    argv = [sys.executable, "-m", "tests.contexts.crashing", built.library, built.provider, built.package, tmp_path]
+    argv = [sys.executable, "-m", "tests.contexts.crashing", built.library.parents[2], tmp_path]
     subprocess.run(argv, cwd=ROOT, check=True, capture_output=True, timeout=LONG)
     text = run(tmp_path, "--op-package", built.library, code=5)
     assert f"context {tmp_path / 'forward_0.bin'} crashed with SIG" in text

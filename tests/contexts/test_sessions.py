@@ -132,13 +132,6 @@ def test_threads_cannot_open_beyond_the_limit(runtime: Runtime, stored: bytes) -
         assert (session.free, len(refusals)) == (0, 3)
 
 
-def test_the_number_of_a_device_reaches_the_backend() -> None:
-    with open_runtime("htp", "emulator") as runtime:
-        runtime.new_context(device=0).close()
-        with pytest.raises(QnnError, match="HTP7 does not exist"):
-            runtime.new_context(device=7)
-
-
 @pytest.mark.parametrize(("backend", "kind"), BACKENDS)
 def test_sessions_take_turns_with_the_devices(backend: str, kind: str) -> None:
     with open_runtime(backend, kind) as runtime:

@@ -23,10 +23,7 @@ from udogen.runtime.built import find_built
 
 BYTE = 256  # 16-bit steps in one 8-bit step
 KINDS = ("real", "emulator")
-LIMITS = {  # for hidden states and logits: of one shard, and after all of them
-    "real": {"alone": BYTE, "chained": 4 * BYTE},
-    "emulator": {"alone": BYTE // 8, "chained": BYTE},
-}
+LIMITS = {"real": BYTE, "emulator": BYTE // 8}  # for hidden states and logits of one shard
 
 
 @pytest.fixture(scope="module")
@@ -48,23 +45,10 @@ def report(sharded_llm: Callable[[str], Path], tmp_path_factory: pytest.TempPath
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_each_shard_alone_computes_what_numpy_does(report: Callable[[str], Any], kind: str) -> None:
-    for steps in report(kind)["alone"]:
+    for steps in report(kind):
         assert len(steps) == 9 and len(steps[0]["hidden"]) == 1 and len(steps[0]["cache"]) == 2
-        assert max(apart for step in steps for apart in step["hidden"] + step["logits"]) <= LIMITS[kind]["alone"]
+        assert max(apart for step in steps for apart in step["hidden"] + step["logits"]) <= LIMITS[kind]
         assert max(apart for step in steps for apart in step["cache"]) <= 1
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_all_shards_make_the_tokens_of_the_numpy_model(report: Callable[[str], Any], kind: str) -> None:
-    texts = []
-    for steps in report(kind)["chained"]:
-        assert len(steps) == 9 and len(steps[0]["hidden"]) == 8 and len(steps[0]["cache"]) == 16
-        texts.append(tuple(step["tokens"] for step in steps))
-        assert texts[-1] == tuple(step["expected"] for step in steps)
-        assert max(apart for step in steps for apart in step["hidden"] + step["logits"]) <= LIMITS[kind]["chained"]
-        assert max(apart for step in steps for apart in step["cache"]) <= 2
-        assert min(step["gaps"] for step in steps) > LIMITS[kind]["chained"], "the next token would be right as well"
-    assert len(set(texts)) == len(texts) and max(len(set(text)) for text in texts) == 9
 
 
 RUNS = {  # libQnnHtp registers no memory on a PC, and has one device there

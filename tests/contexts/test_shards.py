@@ -21,22 +21,33 @@ def names(*paths: Path) -> list[tuple[str, str | None, int | None]]:
     return [(each.binary.name, each.json.name if each.json else None, each.index) for each in found.shards]
 
 
-def test_pairs_in_the_order_of_their_numbers(tmp_path: Path, tidy: None) -> None:
-    fill(tmp_path, *(f"forward_{index}.bin" for index in range(12)), *(f"forward_{i}_json.json" for i in range(12)))
-    assert names(tmp_path) == [(f"forward_{i}.bin", f"forward_{i}_json.json", i) for i in range(12)]
+ORDERS = {  # files of a folder -> in which order they are taken: binary, JSON, number
+    "pairs in the order of their numbers": (
+        [f"forward_{i}{end}" for i in range(12) for end in (".bin", "_json.json")],
+        [(f"forward_{i}.bin", f"forward_{i}_json.json", i) for i in range(12)],
+    ),
+    "one without a description": (
+        ["forward_0.bin", "forward_1.bin", "forward_1_json.json"],
+        [("forward_0.bin", None, 0), ("forward_1.bin", "forward_1_json.json", 1)],
+    ),
+    "other names in a natural order": (
+        ["part_10.bin", "part_2.bin", "part_2.json", "embed.bin", "part_2.bin.udogen.json"],
+        [("embed.bin", None, None), ("part_2.bin", "part_2.json", None), ("part_10.bin", None, None)],
+    ),
+}
+
+
+@pytest.mark.parametrize("what", ORDERS)
+def test_the_order_of_shards(what: str, tmp_path: Path, tidy: None) -> None:
+    files, expected = ORDERS[what]
+    assert names(fill(tmp_path, *files)) == expected
     assert find_shards([tmp_path]).notes == ()
-    assert find_shards([tmp_path]).shards[3].name == "forward_3"
-
-
-def test_pairs_without_a_description(tmp_path: Path) -> None:
-    fill(tmp_path, "forward_0.bin", "forward_1.bin", "forward_1_json.json")
-    assert names(tmp_path) == [("forward_0.bin", None, 0), ("forward_1.bin", "forward_1_json.json", 1)]
 
 
 def test_gaps_orphans_and_others_are_named(tmp_path: Path) -> None:
     fill(tmp_path, "forward_1.bin", "forward_4.bin", "forward_6_json.json", "model.bin", "notes.txt")
     found = find_shards([tmp_path])
-    assert [each.index for each in found.shards] == [1, 4]
+    assert [(each.name, each.index) for each in found.shards] == [("forward_1", 1), ("forward_4", 4)]
     assert found.notes == (
         f"{tmp_path}: forward_0.bin, forward_2.bin and forward_3.bin are missing before forward_4.bin",
         f"{tmp_path}/forward_6_json.json describes forward_6.bin, which is not there",
@@ -47,15 +58,6 @@ def test_gaps_orphans_and_others_are_named(tmp_path: Path) -> None:
 def test_one_gap(tmp_path: Path) -> None:
     fill(tmp_path, "forward_0.bin", "forward_2.bin")
     assert find_shards([tmp_path]).notes == (f"{tmp_path}: forward_1.bin is missing before forward_2.bin",)
-
-
-def test_other_names_in_a_natural_order(tmp_path: Path) -> None:
-    fill(tmp_path, "part_10.bin", "part_2.bin", "part_2.json", "embed.bin", "part_2.bin.udogen.json")
-    assert names(tmp_path) == [
-        ("embed.bin", None, None),
-        ("part_2.bin", "part_2.json", None),
-        ("part_10.bin", None, None),
-    ]
 
 
 def test_files_as_they_are_given(tmp_path: Path) -> None:

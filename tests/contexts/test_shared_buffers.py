@@ -15,10 +15,10 @@ import pytest
 from tests.contexts.adding import NBYTES, SHAPE, X, expected, run
 from tests.contexts.conftest import nothing_left, refuses
 from tests.making import need_runtime
+from udogen import GraphBuilder
 from udogen.errors import RunFailed, UsageError
 from udogen.qnn.handles import DMA_BUF, ION
 from udogen.qnn.interface import QnnError
-from udogen.qnn.tensors import APP_READ, APP_WRITE, OpConfig, QnnTensor
 from udogen.runtime.buffers import buffer as buffer_module
 from udogen.runtime.buffers.buffer import BufferPart
 from udogen.runtime.buffers.memory import allocate
@@ -430,13 +430,8 @@ def test_libraries_of_a_pc_register_nothing_and_report_it(real: Runtime) -> None
 
 
 def relu(runtime: Runtime) -> bytes:
-    with runtime.new_context() as context:
-        graph = context.new_graph("relu")
-        x, y = (
-            graph.add_tensor(QnnTensor(name, dtype="FLOAT_32", shape=SHAPE, role=role))
-            for name, role in (("x", APP_WRITE), ("y", APP_READ))
-        )
-        graph.add_node(OpConfig("relu", package="qti.aisw", op_type="Relu", inputs=[x], outputs=[y]))
-        graph.finalize()
-        stored: bytes = context.binary()
-        return stored
+    with GraphBuilder(runtime.backend, runtime=runtime) as builder:
+        with builder.graph("relu", outputs=["y"]) as graph:
+            x = graph.input("x", "FLOAT_32", SHAPE)
+            graph.op("Relu", [x], "y", like=x)
+        return builder.context.binary()

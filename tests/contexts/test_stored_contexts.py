@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import os
 import shutil
@@ -14,15 +13,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from storing import GRAPHS, QUANT, RUNTIMES, binary, describe, store, tensor_of, vouch
+from storing import GRAPHS, QUANT, RUNTIMES, binary, describe, store, vouch
 
-from tests import onnx_bytes
 from tests.command_line import udogen
-from tests.making import LONG, ROOT, htp_package, need_runtime
+from tests.making import LONG, ROOT, htp_package
+from udogen import GraphBuilder
 from udogen.errors import RunFailed, ToolMissing
 from udogen.qnn import heads, quantization, system
-from udogen.qnn.handles import BackendHandle
-from udogen.qnn.interface import Interface
 from udogen.qnn.quantization import (
     AxisScaleOffset,
     BlockEncoding,
@@ -34,7 +31,6 @@ from udogen.qnn.quantization import (
     ScaleOffset,
     VectorEncoding,
 )
-from udogen.qnn.tensors import APP_READ, APP_WRITE, OpConfig, QnnTensor
 from udogen.runtime import Runtime, find_runtime
 from udogen.runtime.contexts import binaries, context_json, manifest
 from udogen.runtime.contexts.binaries import BINARY, JSON, StoredContext
@@ -76,16 +72,11 @@ def test_what_the_real_htp_library_adds(tmp_path: Path) -> None:
 
 
 @ANY
-def test_the_worker_reads_the_same(backend: str, kind: str, tmp_path: Path, tidy: None) -> None:
-    path = store(tmp_path, backend=backend, kind=kind)
-    library = find_runtime(backend, kind=kind).system
-    assert binaries.file_info(library, path) == system.file_info(library, path)
-
-
-@ANY
 def test_what_is_written_as_json_is_read_back(backend: str, kind: str, tmp_path: Path) -> None:
     path = store(tmp_path, backend=backend, kind=kind)
-    info = system.file_info(find_runtime(backend, kind=kind).system, path)
+    library = find_runtime(backend, kind=kind).system
+    info = system.file_info(library, path)
+    assert binaries.file_info(library, path) == info, "the worker reads the same"
     made = tmp_path / "made.json"
     made.write_text(context_json.info_json(info))
     found = context_json.read(made)
@@ -190,32 +181,6 @@ def test_a_context_of_a_custom_op_saved_by_run_op(tmp_path: Path) -> None:
     done = udogen(*run, "--context", saved)
     assert done.returncode == 5
     assert "leaky.bin is not the file that leaky.bin.udogen.json describes: its xxh3_128 is" in done.stderr
-
-
-_ORT = """
-import sys, onnxruntime, onnxruntime_qnn
-onnxruntime.register_execution_provider_library("QNN", onnxruntime_qnn.get_library_path())
-device = next(each for each in onnxruntime.get_ep_devices() if each.ep_name == "QNN")
-options = onnxruntime.SessionOptions()
-for key, value in (("enable", "1"), ("embed_mode", "0"), ("file_path", sys.argv[2])):
-    options.add_session_config_entry(f"ep.context_{key}", value)
-options.add_provider_for_devices([device], {"backend_path": sys.argv[3]})
-onnxruntime.InferenceSession(sys.argv[1], options)
-"""
-
-
-@pytest.mark.skipif(not importlib.util.find_spec("onnxruntime"), reason="onnxruntime is not installed")
-def test_a_context_that_onnx_runtime_wrote(tmp_path: Path) -> None:
-    need_runtime("htp")
-    model = onnx_bytes.model([onnx_bytes.node("Relu", ["x"], ["y"])], inputs={"x": (2, 3)}, outputs={"y": (2, 3)})
-    (tmp_path / "model.onnx").write_bytes(model)
-    argv = [sys.executable, "-c", _ORT, tmp_path / "model.onnx", tmp_path / "ctx.onnx", find_runtime("htp").path]
-    done = subprocess.run(list(map(str, argv)), capture_output=True, text=True, timeout=LONG)
-    assert done.returncode == 0, done.stderr[-2000:]
-    [path] = tmp_path.glob("*.bin")
-    with StoredContext(path, warn=False) as stored:
-        [graph] = stored.info.graphs
-        assert [(each.name, each.shape) for each in graph.inputs] == [("x", (2, 3))]
 
 
 # --- the manifest -----------------------------------------------------------------------------------------------------
@@ -324,38 +289,6 @@ def test_a_file_that_is_vouched_for_is_not_read_in_a_child(tmp_path: Path, monke
     assert calls == [path]
 
 
-# --- binary and JSON --------------------------------------------------------------------------------------------------
-
-
-def test_differences_are_named_and_the_binary_counts(tmp_path: Path) -> None:
-    path = store(tmp_path)
-
-    def edit(data: dict) -> None:
-        tensor_of(data)["id"] = 77
-        tensor_of(data, side="graphOutputs")["quantizeParams"]["scaleOffset"]["scale"] = 0.5
-        tensor_of(data, graph=1)["dataType"] = 0x0416
-        data["info"]["buildId"] = "another"
-
-    describe(path, edit)
-    with StoredContext(path) as stored:
-        assert stored.info.graph("kv_forward").inputs[0].id == 1
-        assert [each.message for each in stored.differences] == [
-            "the context: buildId is another in the JSON, udogen's emulator in the binary",
-            "tensor `x` of graph `kv_forward`: id is 77 in the JSON, 1 in the binary",
-            "tensor `y` of graph `kv_forward`: quantization is SCALE_OFFSET (0.5, -128) in the JSON, "
-            "SCALE_OFFSET (0.125, -128) in the binary",
-            "tensor `x` of graph `prefill_forward`: dataType is UFIXED_POINT_16 in the JSON, "
-            "UFIXED_POINT_8 in the binary",
-        ]
-
-
-def test_scales_that_lost_digits_in_the_text_are_alike(tmp_path: Path) -> None:
-    path = store(tmp_path)
-    describe(path, lambda data: tensor_of(data)["quantizeParams"]["scaleOffset"].update(scale=0.1250001))
-    with StoredContext(path) as stored:
-        assert stored.differences == ()
-
-
 # --- encodings --------------------------------------------------------------------------------------------------------
 
 PAIRS = tuple(ScaleOffset(2.0**-n, n) for n in range(8))
@@ -397,14 +330,9 @@ def test_an_encoding_as_json_and_back(quant: Quantization, tmp_path: Path) -> No
     ],
 )
 def test_an_encoding_in_a_binary(kind: str, quant: Quantization) -> None:
-    runtime = find_runtime("htp", kind=kind)
-    with BackendHandle(Interface.load(runtime.path)) as backend, backend.context() as context:
-        graph = context.graph("g")
-        x, y = (
-            graph.add_tensor(QnnTensor(name, dtype="SFIXED_POINT_8", shape=(1, 1, 1, 8), role=role, quant=quant))
-            for name, role in (("x", APP_WRITE), ("y", APP_READ))
-        )
-        graph.add_node(OpConfig("n", package="qti.aisw", op_type="Relu", inputs=[x], outputs=[y]))
-        graph.finalize()
-        made = context.binary()
-    assert system.binary_info(runtime.system, made).graph("g").inputs[0].quant == quant
+    with GraphBuilder("htp", runtime=kind) as builder:
+        with builder.graph("g", outputs=["y"]) as graph:
+            x = graph.input("x", "SFIXED_POINT_8", (1, 1, 1, 8), quant)
+            graph.op("Relu", [x], "y", like=x)
+        made = builder.context.binary()
+    assert system.binary_info(find_runtime("htp", kind=kind).system, made).graph("g").inputs[0].quant == quant

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +12,7 @@ from composing import SHAPE, X, mixed, mixed_in_numpy, register, run
 from tests.command_line import succeeds, udogen
 from udogen.errors import ToolMissing
 from udogen.qnn import abi
-from udogen.qnn.handles import BackendHandle, ContextHandle, LogHandle, ProfileHandle
+from udogen.qnn.handles import BackendHandle, LogHandle, ProfileHandle
 from udogen.qnn.interface import ERROR, INFO, Interface, QnnError
 from udogen.qnn.system import binary_info
 from udogen.qnn.tensors import (
@@ -80,28 +81,6 @@ def test_a_binary_needs_its_packages(
     assert any(f"no op package `{cpu_leaky.package}` is registered" in line for line in log_lines)
 
 
-def test_only_enabled_graphs_are_made_ready(cpu: BackendHandle, cpu_leaky: Built) -> None:
-    register(cpu, cpu_leaky)
-    binary = two_graphs(cpu, cpu_leaky.package)
-    names = FFI.new("char const *[]", [(kept := FFI.new("char[]", b"two")), NULL])
-    config = FFI.new("QnnContext_Config_t *", {"option": 5, "enableGraphs": names})
-    made = FFI.new("void **")
-    configs = FFI.new("QnnContext_Config_t const *[]", [config, NULL])
-    table = cpu.interface._table
-    assert kept and table.contextCreateFromBinary(cpu.raw, NULL, configs, binary, len(binary), made, NULL) == 0
-    with ContextHandle(cpu.interface, made[0]) as context:
-        for name, code in (("two", 0), ("one", 6035)):
-            x, y = edges()
-            graph = context.retrieve(name)
-            info = binary_info(find_runtime("cpu", kind="emulator").system, binary).graphs[0]
-            x.struct.v1.id, y.struct.v1.id = info.inputs[0].id, info.outputs[0].id
-            if code == 0:
-                run(graph, {x: X}, y)
-                continue
-            with pytest.raises(QnnError, match=str(code)):
-                run(graph, {x: X}, y)
-
-
 def test_a_profile_has_the_nodes(cpu: BackendHandle, cpu_leaky: Built) -> None:
     register(cpu, cpu_leaky)
     with cpu.context() as context, ProfileHandle(cpu, detailed=True) as profile:
@@ -145,8 +124,10 @@ def test_the_command_line_names_it(cpu_leaky: Built, tmp_path: Path) -> None:
     done = succeeds(*given, "--runtime", "emulator", "--output", f"output={tmp_path / 'y.npy'}")
     assert "ran on CPU_UDOGEN_EMULATOR (udogen's emulator on this machine's processor)" in done.stdout
     assert np.allclose(np.load(tmp_path / "y.npy"), np.where(X > 0, X, 0.01 * X))
-    done = udogen(*given, "--runtime", "emulator", "--json")
+    done = udogen(*given, "--runtime", "emulator", "--json", "--save-context", tmp_path / "c.bin")
     assert '"emulator": true' in done.stdout
+    again = udogen(*given, "--runtime", "emulator", "--json", "--context", tmp_path / "c.bin")
+    assert json.loads(again.stdout)["outputs"] == json.loads(done.stdout)["outputs"], again.stdout
     done = udogen(*given)  # not requested: the real runtime is used, or none
     assert "EMULATOR" not in done.stdout
 

@@ -127,22 +127,6 @@ def test_memory_of_a_closed_descriptor_stays(cpu: BackendHandle, buffers: Callab
                 assert np.array_equal(other.get(), RELU)
 
 
-def test_a_pipeline_of_two_graphs_copies_nothing(cpu: BackendHandle, buffers: Callable[..., Buffer]) -> None:
-    with cpu.context() as context:
-        first, x1, y1 = relu(context, "first")
-        second, x2, y2 = relu(context, "second")
-        buffer = buffers()
-        with MemoryHandle(context, buffer.fd, dtype="FLOAT_32", shape=SHAPE) as between:
-            y1.bind_memory(between.handle)
-            x2.bind_memory(between.handle)
-            x1.bind(bytearray(X.tobytes()))
-            room = bytearray(24)
-            y2.bind(room)
-            first.execute([x1], [y1])
-            second.execute([x2], [y2])
-            assert np.array_equal(np.frombuffer(room, np.float32).reshape(SHAPE), RELU)
-
-
 def test_the_capabilities_say_so(cpu: BackendHandle) -> None:
     ask = cpu.interface._table.propertyHasCapability
     for name in ("MEMORY_SUPPORT_MEM_TYPE_ION", "MEMORY_SUPPORT_MEM_TYPE_DMA_BUF", "MEMORY_SUPPORT_MEM_TYPE_CUSTOM",

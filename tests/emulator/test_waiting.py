@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import threading
-from contextlib import ExitStack
 from typing import Any
 
 import numpy as np
@@ -118,23 +117,3 @@ def test_memory_cannot_be_let_go_of_while_it_is_used(cpu: BackendHandle, log_lin
             assert waiting.wait(1) == [(1, 0)]
         os.close(fd)
     assert any("is in use" in line for line in log_lines)
-
-
-def test_two_graphs_run_at_the_same_time(cpu: BackendHandle) -> None:
-    with ExitStack() as stack:
-        made = [slow(stack.enter_context(cpu.context()), nodes=5) for _ in range(2)]
-        faults: list[BaseException] = []
-
-        def work(graph: GraphHandle, x: QnnTensor, y: QnnTensor) -> None:
-            try:
-                for _ in range(5):
-                    graph.execute([x], [y])
-            except BaseException as fault:  # reported below
-                faults.append(fault)
-
-        threads = [threading.Thread(target=work, args=each) for each in made]
-        for each in threads:
-            each.start()
-        for each in threads:
-            each.join()
-        assert not faults

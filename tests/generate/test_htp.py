@@ -12,10 +12,8 @@ import pytest
 
 from tests.command_line import udogen
 from tests.hexagon.running import need_tools
-from tests.making import CONFIGS, ONE_OP, ROOT, make_packages, make_well, need_runtime, op_session, refused
-from udogen.configs.load import load
+from tests.making import CONFIGS, ONE_OP, make_packages, make_well, need_runtime, op_session, refused
 from udogen.errors import RunFailed, UsageError
-from udogen.findings import ConfigError
 from udogen.generate.pipeline import Generated
 from udogen.runtime import OpSession
 from udogen.runtime.built import Built, find_built, find_source
@@ -78,17 +76,16 @@ def test_a_foreign_folder_of_the_name_is_left_alone(tmp_path: Path) -> None:
     assert made.folder.name == "BothPackage"
 
 
-def test_both_backends_see_the_same_defaults(out: Path, backend: str) -> None:
-    assert seen(out, backend) == [1.5, 2.5, 1, 1, 0, 0, 3]
-
-
-def test_both_backends_see_what_is_given(out: Path, backend: str) -> None:
-    weights = np.array([4, 5, 6], np.float32)
-    assert seen(out, backend, weights=weights, mode="FLOOR", flag="0", shift="-3") == [4, 6, 0, 0, 1, -3, 3]
-
-
-def test_parameters_before_the_last_one_given_take_their_defaults(out: Path, backend: str) -> None:
-    assert seen(out, backend, flag=False) == [1.5, 2.5, 1, 0, 0, 0, 3]
+@pytest.mark.parametrize(
+    ("params", "expected"),
+    [
+        ({}, [1.5, 2.5, 1, 1, 0, 0, 3]),
+        ({"weights": np.float32([4, 5, 6]), "mode": "FLOOR", "flag": "0", "shift": "-3"}, [4, 6, 0, 0, 1, -3, 3]),
+        ({"flag": False}, [1.5, 2.5, 1, 0, 0, 0, 3]),  # those before the last one given take their defaults
+    ],
+)
+def test_both_backends_see_the_same(out: Path, backend: str, params: dict[str, object], expected: list[float]) -> None:
+    assert seen(out, backend, **params) == expected
 
 
 @pytest.mark.parametrize(
@@ -361,14 +358,3 @@ def test_what_no_type_tells_must_be_given(bias: str, kind: str, warned: bool, tm
     config.write_text(re.sub(r"(<Name>bias.*<Datatype>)FLOAT_32", rf"\g<1>{bias}", text))
     done = udogen("generate", config, "-o", tmp_path)
     assert done.returncode == 0 and ("`bias` of `Shift` is optional, which HTP" in done.stderr) == warned
-
-
-def test_the_config_of_the_udo_pages_is_fixed_point_on_htp() -> None:
-    from udogen.configs import resolve
-    from udogen.findings import Findings
-
-    [package], _ = load([ROOT / "examples" / "softmax" / "Softmax_Htp.json"])
-    [op] = resolve.for_backend(package, "htp", Findings()).ops
-    assert [row.name for row in op.inputs[0].datatypes] == ["UFIXED_POINT_8", "UINT_8"]
-    with pytest.raises(ConfigError):
-        load([ROOT / "README.md"])

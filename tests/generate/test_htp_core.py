@@ -289,17 +289,6 @@ def test_the_two_interfaces_never_share_a_folder(tmp_path: Path) -> None:
     assert {change.action for change in again.changes} == {"unchanged"}
 
 
-def test_the_interface_is_that_of_the_part_for_htp(tmp_path: Path) -> None:
-    """In a folder whose first part is for another backend."""
-    chosen = ["cpu", "htp"]
-    [made] = make_packages([CONFIGS / "both.xml"], tmp_path, htp_api="core", chosen=chosen, layout="snpe")
-    assert [(part.backend, part.api) for part in made.plan.parts][:2] == [("cpu", ""), ("htp", "core")]
-    [again] = make_packages([CONFIGS / "both.xml"], tmp_path, chosen=chosen, layout="snpe")
-    assert {change.action for change in again.changes} == {"unchanged"}
-    with pytest.raises(UsageError, match="interface `core`, not `qhpi`"):
-        make_packages([CONFIGS / "both.xml"], tmp_path, htp_api="qhpi", chosen=chosen, layout="snpe")
-
-
 def test_a_folder_of_an_older_udogen_is_of_qhpi(tmp_path: Path) -> None:
     [made] = make_packages([CONFIGS / "both.xml"], tmp_path, chosen=["htp"])
     path = made.folder / ".udogen" / "manifest.json"

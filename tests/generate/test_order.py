@@ -9,6 +9,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -48,66 +49,75 @@ def answers(request: pytest.FixtureRequest, built: Built) -> dict[str, Any]:
     return run(find_runtime("htp", kind=str(request.param)).path, built)
 
 
-def test_a_client_that_never_validates_gives_the_order_of_the_config(answers: dict[str, Any]) -> None:
-    assert [found[0] for found in answers["never validated"]] == [1243, 1243]
-    assert answers["warned"] == [
-        f"op Poly: no node was validated, so parameters are taken in the order of the config: {NAMES}"
-    ]
+def sentences(replies: list[Any]) -> list[str]:
+    """Return the parameter that each message names, if it is about the type or size of one."""
+    about = "has another type or number of elements than in the config"
+    return [text.split("`")[1] for text in replies if about in text]
 
 
-def test_a_client_that_never_validates_gives_types_of_the_config(answers: dict[str, Any]) -> None:
-    names = [text.split("`")[1] for text in answers["of other types"]]
-    assert names == ["a", "c", "f"]
-    assert all(
-        "has another type or number of elements than in the config" in text for text in answers["of other types"]
-    )
+def first_seven(replies: list[Any]) -> list[Any]:
+    """The values after the 7 numbers of Defaults are left over from other graphs."""
+    return [found[0][:7] for found in replies]
 
 
-def test_every_order_in_one_graph(answers: dict[str, Any]) -> None:
-    """24 orders of four parameters, and six nodes that omit some."""
-    assert answers["orders"] == [0] * 30
+def first(replies: list[Any]) -> list[Any]:
+    return [found[0] for found in replies]
 
 
-def test_parameters_of_every_type_are_found(answers: dict[str, Any]) -> None:
-    right = [1.5, -3, 250, -300, 65000, -70000, 4e9, 1, -2, 254, -1000, -70000, 0.5]
-    assert answers["kinds"] == [right] * 4
+def is_not_validated(reply: dict[str, Any]) -> bool:
+    return reply["logged"].startswith(NOT_VALIDATED) and f"({NAMES})" in reply["logged"]
 
 
-def test_what_is_left_out_before_others_takes_its_default(answers: dict[str, Any]) -> None:
-    assert [found[0][:7] for found in answers["defaults"]] == [
-        [0.5, -3, 4e9, 1, 1, -2, 7],
-        [2.5, -3, 4e9, 1, 1, -2, 7],
-        [0.5, -3, 4e9, 1, 5, -6, 7],
-        [0.5, -100, 3, 0, 1, -2, 9],
-        [0.5, -3, 4e9, 1, 1, -2, 9],
-    ]
+def is_forgotten(reply: dict[str, Any]) -> bool:
+    """4,096 nodes are remembered: one that was validated before them is refused, never confused with another."""
+    return reply["kilobytes"] < 4096 and is_not_validated(reply["forgotten"])
 
 
-def test_two_meanings_of_one_node_are_refused(answers: dict[str, Any]) -> None:
-    assert "error" in answers["two meanings"]
-    assert answers["two meanings"]["logged"] == (
-        "op Poly: two nodes have the same values for parameters in two orders, so which is which is not known; "
-        f"give the parameters in the order of the config: {NAMES}"
-    )
-    assert [found[0] for found in answers["one meaning"]] == [34212, 34212]
+TWO_MEANINGS = (
+    "op Poly: two nodes have the same values for parameters in two orders, so which is which is not known; "
+    f"give the parameters in the order of the config: {NAMES}"
+)
+NO_NODE = f"op Poly: no node was validated, so parameters are taken in the order of the config: {NAMES}"
+KINDS = [1.5, -3, 250, -300, 65000, -70000, 4e9, 1, -2, 254, -1000, -70000, 0.5]
+# What a case of the child returns, how to read it, and what it must be.
+EXPECTED: Sequence[tuple[str, Callable[[Any], Any], Any]] = (
+    ("never validated", first, [1243, 1243]),  # the order of the config
+    ("warned", list, [NO_NODE]),
+    ("of other types", sentences, ["a", "c", "f"]),
+    ("orders", list, [0] * 30),  # 24 orders of four parameters, and six nodes that omit some
+    ("kinds", list, [KINDS] * 4),
+    ("integers", list, [*KINDS[:6], 5, 1]),  # ONNX Runtime passes every integer as an INT_32
+    (
+        "defaults",
+        first_seven,
+        [
+            [0.5, -3, 4e9, 1, 1, -2, 7],
+            [2.5, -3, 4e9, 1, 1, -2, 7],
+            [0.5, -3, 4e9, 1, 5, -6, 7],
+            [0.5, -100, 3, 0, 1, -2, 9],
+            [0.5, -3, 4e9, 1, 1, -2, 9],
+        ],
+    ),
+    ("two meanings", lambda reply: ("error" in reply, reply["logged"]), (True, TWO_MEANINGS)),
+    ("one meaning", first, [34212, 34212]),
+    ("one after the other", lambda replies: [found[0][0] for found in replies], [45312, 46212]),
+    ("not validated", is_not_validated, True),
+    ("tiled", list, [[11], [29], [35]]),  # prepared kernels and tiles
+    ("threads", list, [0] * 4),
+    ("memory", is_forgotten, True),
+)
 
 
-def test_a_later_session_may_have_another_order(answers: dict[str, Any]) -> None:
-    assert [found[0][0] for found in answers["one after the other"]] == [45312, 46212]
-
-
-def test_a_node_that_was_not_validated_is_refused_where_others_were(answers: dict[str, Any]) -> None:
-    assert answers["not validated"]["logged"].startswith(NOT_VALIDATED)
-    assert f"({NAMES})" in answers["not validated"]["logged"]
+@pytest.mark.parametrize(("case", "read", "expected"), EXPECTED, ids=[row[0] for row in EXPECTED])
+def test_parameters_are_those_that_the_client_named(
+    answers: dict[str, Any], case: str, read: Callable[[Any], Any], expected: Any
+) -> None:
+    assert read(answers[case]) == expected
 
 
 @pytest.mark.parametrize("answers", ["real"], indirect=True)  # the emulator rewrites nothing
 def test_rewrites_of_the_package_see_the_order_of_the_config(answers: dict[str, Any]) -> None:
     assert [found[0][0] for found in answers["rewritten"]] == [58, 214, 27, 15.25]
-
-
-def test_prepared_kernels_and_tiles_get_them_too(answers: dict[str, Any]) -> None:
-    assert answers["tiled"] == [[11], [29], [35]]
 
 
 @pytest.mark.parametrize(
@@ -126,21 +136,6 @@ def test_prepared_kernels_and_tiles_get_them_too(answers: dict[str, Any]) -> Non
 )
 def test_validation_reports_what_is_wrong(answers: dict[str, Any], case: str, logged: str) -> None:
     assert answers["refused"][case] == {"code": 3110, "logged": logged}
-
-
-def test_an_integer_of_another_type_is_taken_where_it_fits(answers: dict[str, Any]) -> None:
-    """ONNX Runtime passes every integer as an INT_32."""
-    assert answers["integers"] == [1.5, -3, 250, -300, 65000, -70000, 5, 1]
-
-
-def test_threads(answers: dict[str, Any]) -> None:
-    assert answers["threads"] == [0] * 4
-
-
-def test_what_is_remembered_is_bounded(answers: dict[str, Any]) -> None:
-    """4,096 nodes: one that was validated before them is refused, never confused with another."""
-    assert answers["memory"]["kilobytes"] < 4096
-    assert answers["memory"]["forgotten"]["logged"].startswith(NOT_VALIDATED)
 
 
 # --- udogen's own command line ----------------------------------------------------------------------------------

@@ -5,7 +5,6 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-import random
 import shutil
 import subprocess
 import sys
@@ -182,22 +181,6 @@ def test_one_that_waited_for_a_folder_that_was_moved_aside_takes_the_new_one(wor
     assert (work.package / KERNEL).is_file()
 
 
-def test_two_at_once_leave_whole_trees(tmp_path: Path) -> None:
-    """Two configs of one package, six times; the tree is that of the second config."""
-    small, large = Work(tmp_path), Work(tmp_path / "large" if (tmp_path / "large").mkdir() is None else tmp_path)
-    large.grow()
-    right = []
-    for each in (small, large):
-        make_packages([each.config], each.config.parent / "right")
-        right.append(tree(each.config.parent / "right"))
-    for _ in range(6):
-        shutil.rmtree(small.out, ignore_errors=True)
-        both = [started("generate", each.config, "-o", small.out) for each in (small, large)]
-        output = [child.communicate(timeout=120)[1] for child in both]
-        assert [child.returncode for child in both] == [0, 0], output
-        assert tree(small.out) in right
-
-
 def test_folders_that_were_created_for_nothing_go(tmp_path: Path) -> None:
     softmax = ROOT / "examples/softmax/SoftmaxAxis.xml"
     succeeds("generate", ONE_OP, "-o", tmp_path / "a/b", "--dry-run")
@@ -305,7 +288,3 @@ def test_a_copy_that_is_not_what_was_generated_last_is_not_merged_with(work: Wor
     assert done.returncode == 2 and "1 file changed on both sides" in done.stderr, done.stderr
     assert "// mine" in work.text(HEADER) and "limit" in work.text(f"{HEADER}.udogen-new")
     assert "// mine" not in work.text(f".udogen/last/{HEADER}")
-
-
-def test_a_few_kills(tmp_path: Path) -> None:
-    assert kill_generate.kill(tmp_path, kills=2, chance=random.Random(7)).keys().isdisjoint({"WRONG", "LOST"})

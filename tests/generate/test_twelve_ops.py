@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from tests.making import KERNELS, ROOT, htp_package
-from udogen.runtime import OpSession
+from tests.making import KERNELS, ROOT, htp_package, op_session
 from udogen.runtime.built import Built
 from udogen.runtime.op.request import CallOptions, make_call
 
@@ -94,15 +92,12 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Built:
     return made
 
 
-@pytest.fixture(scope="module")
-def session(built: Built) -> Iterator[OpSession]:
-    with OpSession(built.library, built.provider, backend="htp", timeout=60) as opened:
-        yield opened
-
-
 @pytest.mark.parametrize("number", range(len(CASES)), ids=lambda number: f"{CASES[number][0]}-{number}")
-def test_every_op_with_its_types(number: int, built: Built, session: OpSession) -> None:
+@pytest.mark.parametrize("kind", ["real", "emulator"])
+def test_every_op_with_its_types(number: int, built: Built, kind: str) -> None:
+    """The bytes in both runtimes are equal for random calls, too: tests/emulator/test_equality.py."""
     op, options, expected, tolerance = CASES[number]
+    session = op_session(built, "htp", kind)
     shapes = {name: tuple(array.shape) for name, array in expected.items()}
     call = make_call(built.op(op, "htp"), built, op, replace(options, shapes=shapes))
     outputs = session.run(call).outputs
@@ -112,7 +107,12 @@ def test_every_op_with_its_types(number: int, built: Built, session: OpSession) 
         # the tolerance is relative for floats; a fixed-point step is constant
         scale = max(1.0, float(np.abs(array).max())) if array.dtype.kind == "f" else 1.0
         assert difference <= tolerance * scale, name
-    if op == "FiveThree":
+    if kind == "emulator":
+        real = op_session(built, "htp", "real").run(call).outputs
+        assert {name: each.tobytes() for name, each in real.items()} == {
+            name: each.tobytes() for name, each in outputs.items()
+        }
+    if op == "FiveThree" or kind == "emulator":
         binary = session.run(replace(call, save_context=True)).context
         restored = session.run(replace(call, context=binary)).outputs
         for name in expected:

@@ -68,18 +68,12 @@ udo::Status execute(const Args& args) {
 """
 
 
-@pytest.mark.parametrize(
-    ("kernel", "code", "shown"), [(_SWISH, 0, "1 passed"), (_SWISH.replace("1.0f +", "1.1f +"), 6, "WRONG")]
-)
-def test_a_kernel_is_compared_with_the_function_of_the_model(
-    kernel: str, code: int, shown: str, tmp_path: Path
-) -> None:
+def test_a_kernel_is_compared_with_the_function_of_the_model(tmp_path: Path) -> None:
     """From a model with a function to `udogen test`: only the kernel is written by hand."""
     need_runtime("cpu")
     folder = tmp_path / "project"
     made = udogen("new", folder, "--from-onnx", models.save("function_style", tmp_path))
     assert made.stderr.endswith(f"next: write kernels/Swish.cpp; then `cd {folder} && make test`\n"), made.stderr
-    (folder / "kernels" / "Swish.cpp").write_text(kernel)
+    (folder / "kernels" / "Swish.cpp").write_text(_SWISH)
     done = udogen("test", folder, "--backend", "cpu")
-    assert done.returncode == code, done.stdout + done.stderr
-    assert shown in done.stdout + done.stderr
+    assert done.returncode == 0 and "1 passed" in done.stdout, done.stdout + done.stderr

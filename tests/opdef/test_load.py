@@ -51,8 +51,10 @@ def test_files_of_one_package_become_one(tmp_path: Path) -> None:
 def test_files_that_disagree(tmp_path: Path) -> None:
     [warning] = warnings(tmp_path, collection(), collection(op(name="B")).replace("1.0", "2"))
     assert "has another Domain or Version" in warning
-    [error] = errors(tmp_path, collection(), collection(op(tensor("Input", "z") + tensor("Output", "y"))))
-    assert "in another file too, and differently" in error
+    other = collection(op(tensor("Input", "z") + tensor("Output", "y")))
+    [error] = [each for each in problems_of(tmp_path, collection(), other) if each.is_error]
+    assert "in another file too, and differently" in error.message
+    assert str(error.location).endswith("config1.xml:3") and "config0.xml:3" in error.message + error.hint
 
 
 def test_several_packages_in_one_json(tmp_path: Path) -> None:

@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from tests.opdef.texts import X, Y, collection, op, param, problems_of, supplement, tensor, udo
-from udogen.findings import Finding, Location, render
 
 CPU_X = "<Input><Name>x</Name><Datatype>FLOAT_32</Datatype></Input>"
 
@@ -150,12 +149,3 @@ def test_hints_name_what_was_meant(tmp_path: Path) -> None:
     assert finding.hint == "did you mean `Scale`?"
     (finding,) = problems_of(tmp_path, collection(op(backends="CPU CPUU")))
     assert finding.hint == "did you mean CPU?"
-
-
-@pytest.mark.parametrize("width", [0, 60])
-def test_the_line_of_a_problem_fits_into_the_terminal(width: int) -> None:
-    line = f"<Input>{'<!-- -->' * 9}<Datatype>FLOAT_23</Datatype></Input>"
-    finding = Finding("`FLOAT_23` is not a data type", "did you mean FLOAT_32?", Location("a.xml", 1))
-    _, shown, mark, _ = render(finding, [line], width=width).splitlines()
-    assert not width or len(shown) <= width
-    assert shown[mark.index("^") : mark.rindex("^") + 1] == "FLOAT_23"

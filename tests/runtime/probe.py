@@ -43,3 +43,11 @@ def call(
         params=params,
         loops=loops,
     )
+
+
+def alive(pid: int) -> bool:
+    """Return whether a process still runs (a zombie does not)."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] not in "ZX"
+    except (FileNotFoundError, ProcessLookupError):  # before it is opened, or after
+        return False

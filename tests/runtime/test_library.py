@@ -52,14 +52,6 @@ def test_a_backend_without_runtime() -> None:
         find_runtime("dsp")
 
 
-def test_a_missing_file_and_a_file_that_is_no_library(tmp_path: Path) -> None:
-    with pytest.raises(RunFailed, match="no op package at"):
-        library.check_loadable(tmp_path / "libP.so", "op package")
-    (tmp_path / "libP.so").write_text("not a library")
-    with pytest.raises(RunFailed, match="is not a shared library"):
-        library.check_loadable(tmp_path / "libP.so", "op package")
-
-
 def test_a_library_for_another_machine(probe: Path, tmp_path: Path) -> None:
     foreign = bytearray(probe.read_bytes())
     foreign[18:20] = (164).to_bytes(2, "little")  # e_machine: Hexagon

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from probe import PROVIDER, Build, X, call, result, tensor
+from probe import PROVIDER, Build, X, alive, call, result, tensor
 
 from udogen.errors import RunFailed
 from udogen.runtime import OpCall, OpCrashed, OpFailed, OpRefused, OpSession, OpTimedOut, ParamArg, RegistrationFailed
@@ -24,14 +24,6 @@ from udogen.verify import runner
 def children() -> set[int]:
     """Return the process ids of the children of this process, including dead ones."""
     return {int(pid) for pid in Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()}
-
-
-def alive(pid: int) -> bool:
-    """Return whether a process still runs (a zombie does not)."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] not in "ZX"
-    except (FileNotFoundError, ProcessLookupError):  # before it is opened, or after
-        return False
 
 
 # ---- packages that cannot be used ---------------------------------------------------------------------

@@ -13,20 +13,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from probe import PROVIDER, call
+from probe import PROVIDER, alive, call
 
 from udogen import process
 from udogen.runtime import OpCrashed, OpSession, ParamArg
 
 # Leaves its session, is an orphan, and writes its process id.
 DAEMON = '(setsid sh -c "sleep 600 & echo \\$! > {file}; wait" >/dev/null 2>&1 &) ; while [ ! -s {file} ]; do :; done;'
-
-
-def alive(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] not in "ZX"
-    except FileNotFoundError:
-        return False
 
 
 def ends(pid: int, seconds: float = 10) -> bool:
