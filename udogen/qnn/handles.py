@@ -102,17 +102,17 @@ class ProfileHandle(Handle):
         self.interface.call(function, parent, ids, count)
         events = []
         for index in range(count[0]):
-            data, value = self._data(ids[0][index])
             below = tuple(self._events("profileGetSubEvents", ids[0][index]))
-            events.append(ProfileEvent(text_of(data.identifier), data.type, value, data.unit, below))
+            events.append(ProfileEvent(*self._data(ids[0][index]), below))
         return events
 
-    def _data(self, event: int) -> tuple[Any, int]:
+    def _data(self, event: int) -> tuple[str, int, int, int]:
+        """Name, kind, value and unit of an event."""
         ffi = abi.ffi()
         data = ffi.new("QnnProfile_EventData_t *")
         try:
             self.interface.call("profileGetEventData", event, data)
-            return data, data.value
+            return text_of(data.identifier), data.type, data.value, data.unit
         except QnnError as error:
             if error.row.name != "QNN_PROFILE_ERROR_INCOMPATIBLE_EVENT":
                 raise
@@ -120,8 +120,9 @@ class ProfileHandle(Handle):
         extended = ffi.new("QnnProfile_ExtendedEventData_t *")
         extended.version = ffi.integer_const("QNN_PROFILE_DATA_VERSION_1")
         self.interface.call("profileGetExtendedEventData", event, extended)
-        number = extended.v1.value.dataType == ffi.integer_const("QNN_DATATYPE_UINT_64")
-        return extended.v1, extended.v1.value.uint64Value if number else 0
+        found = extended.v1
+        number = found.value.dataType == ffi.integer_const("QNN_DATATYPE_UINT_64")
+        return text_of(found.identifier), found.type, found.value.uint64Value if number else 0, found.unit
 
 
 @dataclass(frozen=True)
