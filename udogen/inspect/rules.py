@@ -5,6 +5,7 @@ A new rule is a function and its row in STATIC; in LIVE if the library must have
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,7 +18,7 @@ from udogen.build.dwarf import demangled
 from udogen.build.elf import version_key
 from udogen.build.package import PackageLibrary
 from udogen.build.sdks import QHPI_SINCE
-from udogen.errors import RunFailed
+from udogen.errors import LimitReached, RunFailed
 from udogen.findings import Finding
 from udogen.inspect.kinds import LibraryFacts
 from udogen.inspect.symbols import ComparedRuntime, Resolution
@@ -31,6 +32,7 @@ from udogen.tables import many
 
 NO_REFERENCE = "reference"  # the kind of the finding that no verdict is possible
 SHOWN = 12
+_NO_MEMORY = re.compile("failed to map segment|Cannot allocate memory|out of memory")  # of the loader, under ulimit -v
 
 
 def _stops(kind: str, message: str, hint: str = "", details: Sequence[str] = ()) -> Finding:
@@ -41,6 +43,12 @@ def _stops(kind: str, message: str, hint: str = "", details: Sequence[str] = ())
 def _warns(kind: str, message: str, hint: str = "", details: Sequence[str] = ()) -> Finding:
     """What is probably a mistake in a library that registers."""
     return _stops(kind, message, hint, details)._replace(severity="warning")
+
+
+def _failure_kind(failure: RunFailed, usual: str) -> str:
+    """The kind of the finding that a failure is: a limit of this machine says nothing about the library."""
+    text = "\n".join((failure.message, *failure.details))
+    return NO_REFERENCE if isinstance(failure, LimitReached) or _NO_MEMORY.search(text) else usual
 
 
 def verdict_of(findings: Sequence[Finding], *, seen: bool) -> str:
@@ -276,7 +284,7 @@ def _registering(evidence: LibraryEvidence) -> Iterator[Finding]:
         details = (*fault.details, *((seen.message, *seen.details) if seen else ()))
         yield _stops("records", fault.message, fault.hint, details)
     elif evidence.failure is not None:
-        yield _stops("registering", *_texts(evidence.failure))
+        yield _stops(_failure_kind(evidence.failure, "registering"), *_texts(evidence.failure))
 
 
 def _names(evidence: LibraryEvidence) -> Iterator[Finding]:
@@ -343,7 +351,7 @@ def _functions(evidence: LibraryEvidence) -> Iterator[Finding]:
 
 def _registration(evidence: LibraryEvidence) -> Iterator[Finding]:
     if evidence.failure is not None:
-        yield _stops("udo", *_texts(evidence.failure))
+        yield _stops(_failure_kind(evidence.failure, "udo"), *_texts(evidence.failure))
     if evidence.registration is None:
         return
     found = evidence.registration
