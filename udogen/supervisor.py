@@ -16,7 +16,7 @@ import sys
 import time
 
 PID = struct.Struct("=i")  # its first message over the tie: the process id of the program
-_PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
+PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
 _SECONDS = 4.0  # to end the remaining processes; the parent waits a little longer
 
 
@@ -26,12 +26,12 @@ def supervise() -> None:
     The standard input is the tie, a socket: when its other end closes, all processes are ended.
     """
     libc = ctypes.CDLL(None)
-    libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     supervisor = os.getpid()
     program = os.fork()
     if program:
         _wait(program)
-    libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     if os.getppid() != supervisor:
         os._exit(1)
     os.setpgid(0, 0)
@@ -78,8 +78,8 @@ def _wait(program: int) -> None:
             if tie in ready:
                 break
             os.read(woken, 4096)
-    how = _end_all(program, how)
-    _exit_as(signal.SIGKILL if how is None else how)
+    how = end_all(program, how)
+    exit_as(signal.SIGKILL if how is None else how)
 
 
 def _reap(program: int) -> tuple[bool, int | None]:
@@ -96,7 +96,7 @@ def _reap(program: int) -> tuple[bool, int | None]:
         return False, how
 
 
-def _end_all(program: int, how: int | None) -> int | None:
+def end_all(program: int, how: int | None) -> int | None:
     """End the program, if it is running, and all children of this process; returns the program's wait status."""
     until = time.monotonic() + _SECONDS
     if how is None:
@@ -139,7 +139,7 @@ def _read(path: str) -> bytes:
         return file.read()
 
 
-def _exit_as(how: int) -> None:
+def exit_as(how: int) -> None:
     """End as the program did, by the same signal or with the same code."""
     if os.WIFSIGNALED(how):
         number = os.WTERMSIG(how)
