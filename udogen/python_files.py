@@ -20,7 +20,7 @@ from typing import NoReturn
 
 from udogen.errors import RunFailed, UdogenError, UsageError, read_plain, reading
 from udogen.resources import content_key
-from udogen.supervisor import PR_SET_CHILD_SUBREAPER, PR_SET_PDEATHSIG, end_all, exit_as
+from udogen.supervisor import ENDS, continue_apart, end_all
 
 
 class UserExit(Exception):
@@ -95,7 +95,6 @@ class _Running:
 
 
 _running = _Running()
-_ENDS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 @cache
@@ -105,40 +104,21 @@ def _begin_apart() -> None:
     Such ends are `_exit` of the C library, `abort` and SIGKILL.
     """
     mains = [sys.modules.get(name) for name in ("__main__", "udogen.__main__")]
-    if not any(getattr(main, "commands", ()) for main in mains) or threading.active_count() > 1:
-        return
-    sys.stdout.flush()
-    sys.stderr.flush()
-    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {*_ENDS, signal.SIGCHLD})
-    if child := os.fork():
-        _report_end(child, mask)
-    signal.pthread_sigmask(signal.SIG_SETMASK, mask)
-    libc = ctypes.CDLL(None)
-    libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-    libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)  # as its parent, see `process.leaving_none`
+    if any(getattr(main, "commands", ()) for main in mains) and threading.active_count() == 1:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        continue_apart(_report_end)
 
 
-def _report_end(child: int, mask: Iterable[int]) -> NoReturn:
-    """Wait for the child and end as it did, or with an error if it ended inside code of the user."""
-    how = None
-    while how is None:
-        got = signal.sigwaitinfo({*_ENDS, signal.SIGCHLD})
-        if got.si_signo != signal.SIGCHLD:
-            if got.si_code <= 0:  # not by the terminal, which signals to the child too
-                os.kill(child, got.si_signo)
-        elif os.waitid(os.P_PID, child, os.WEXITED | os.WNOHANG | os.WNOWAIT):
-            how = os.waitpid(child, 0)[1]
-    signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+def _report_end(child: int, how: int) -> None:
     file, code = _running.name, os.waitstatus_to_exitcode(how)
-    if file and -code not in _ENDS:
+    if file and -code not in ENDS:
         end_all(child, how)
         fault = RunFailed(f"{file}: it ended udogen with {end_of(code)}", hint="raise an exception instead")
         on_exit[-1](file, fault)
         sys.stdout.flush()
         sys.stderr.flush()
         _end(fault.exit_code)
-    exit_as(how)
-    raise AssertionError("unreachable")
 
 
 def end_of(code: int) -> str:

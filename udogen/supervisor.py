@@ -14,9 +14,11 @@ import signal
 import struct
 import sys
 import time
+from collections.abc import Callable
 
 PID = struct.Struct("=i")  # its first message over the tie: the process id of the program
-PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
+_PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
+ENDS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)  # what ends a command from outside
 _SECONDS = 4.0  # to end the remaining processes; the parent waits a little longer
 
 
@@ -26,18 +28,43 @@ def supervise() -> None:
     The standard input is the tie, a socket: when its other end closes, all processes are ended.
     """
     libc = ctypes.CDLL(None)
-    libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     supervisor = os.getpid()
     program = os.fork()
     if program:
         _wait(program)
-    libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     if os.getppid() != supervisor:
         os._exit(1)
     os.setpgid(0, 0)
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)
     os.close(nothing)
+
+
+def continue_apart(ended: Callable[[int, int], None]) -> None:
+    """Return in a child process, which continues; this one waits for it, calls `ended`, and exits as the child did.
+
+    `ended` is called with the process id of the child and its wait status.
+    """
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {*ENDS, signal.SIGCHLD})
+    child, how = os.fork(), None
+    if not child:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        libc = ctypes.CDLL(None)
+        libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+        libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)  # as its parent, see `process.leaving_none`
+        return
+    while how is None:
+        got = signal.sigwaitinfo({*ENDS, signal.SIGCHLD})
+        if got.si_signo != signal.SIGCHLD:
+            if got.si_code <= 0:  # not by the terminal, which signals to the child too
+                os.kill(child, got.si_signo)
+        elif os.waitid(os.P_PID, child, os.WEXITED | os.WNOHANG | os.WNOWAIT):
+            how = os.waitpid(child, 0)[1]
+    signal.pthread_sigmask(signal.SIG_SETMASK, before)
+    ended(child, how)
+    _exit_as(how)
 
 
 def main() -> None:
@@ -79,7 +106,7 @@ def _wait(program: int) -> None:
                 break
             os.read(woken, 4096)
     how = end_all(program, how)
-    exit_as(signal.SIGKILL if how is None else how)
+    _exit_as(signal.SIGKILL if how is None else how)
 
 
 def _reap(program: int) -> tuple[bool, int | None]:
@@ -139,7 +166,7 @@ def _read(path: str) -> bytes:
         return file.read()
 
 
-def exit_as(how: int) -> None:
+def _exit_as(how: int) -> None:
     """End as the program did, by the same signal or with the same code."""
     if os.WIFSIGNALED(how):
         number = os.WTERMSIG(how)

@@ -46,7 +46,7 @@ def _warns(kind: str, message: str, hint: str = "", details: Sequence[str] = ())
 
 
 def _failure_kind(failure: RunFailed, usual: str) -> str:
-    """The kind of the finding that a failure is: a limit of this machine says nothing about the library."""
+    """The kind of the finding about a failure; a library is not judged by a limit of this machine."""
     text = "\n".join((failure.message, *failure.details))
     return NO_REFERENCE if isinstance(failure, LimitReached) or _NO_MEMORY.search(text) else usual
 

@@ -59,10 +59,10 @@ class Built:
 
     def op(self, name: str, backend: str) -> Op | None:
         """The op with the rules of this backend; None without a config, or if the config lacks the op."""
-        if backend not in backends.ALL:
-            raise UsageError(f"there is no backend `{backend}`", hint=f"one of: {', '.join(backends.ALL)}")
         if self.folder is None or self.config is None:
             return None
+        if backend not in backends.ALL:
+            raise UsageError(f"there is no backend `{backend}`", hint=f"one of: {', '.join(backends.ALL)}")
         alone = self.config.with_ops(tuple(op for op in self.config.ops if op.name == name))
         resolved = resolve.for_backend(alone, backend, Findings(), forced=True, layout=self.folder.layout)
         return next(iter(resolved.ops), None)
