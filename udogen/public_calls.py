@@ -26,7 +26,7 @@ _CHECKED = "_has_checked_arguments"
 _UNCHECKED = {"Verdict"}  # its rows have texts of any letters
 _RESULTS = {"Outcome", "PackageLibrary"}  # udogen makes them
 # They have checks of their own.
-_IN_EACH_STEP = {"Model.step", "Graph.__call__", "Graph.bind", "Graph.execute", "Buffer.part"} | {
+_IN_EACH_STEP = {"Model.step", "Graph.__call__", "Graph.bind", "Graph.binding", "Graph.execute", "Buffer.part"} | {
     f"{kind}.{copy}" for kind in ("ManagedBuffer", "BufferPair") for copy in ("copy_to", "copy_from")
 }
 _OF_FILES = "udogen.qnn.quantization"  # its classes are read from binaries too, and checked with their tensors
