@@ -24,6 +24,8 @@ import hypothesis
 import pytest
 from hypothesis import HealthCheck
 
+import udogen
+import udogen.runtime
 from tests import worker_forks
 from udogen import resources
 
@@ -151,10 +153,15 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """Exclude the collected tests from garbage collections, which tests of resources call often.
+    """Load all public names, which from then on check their arguments: in each test, in any order.
+
+    Exclude the collected tests from garbage collections, which tests of resources call often.
 
     Open the HTP emulator before libQnnHtp: op packages use QHPI's functions of the library that was opened first.
     """
+    for package in (udogen, udogen.runtime):
+        for name in package.__all__:
+            getattr(package, name)
     gc.collect()
     gc.freeze()
     worker_forks.install()

@@ -78,6 +78,13 @@ class RunFailed(UdogenError):
     kind = "run-failed"
 
 
+class LimitReached(RunFailed):
+    """A limit of this shell or machine was reached, so nothing can be said about what was to be run."""
+
+    exit_code = 3
+    kind = "limit-reached"
+
+
 class VerificationFailed(UdogenError):
     """The op ran, but its results are wrong: `except VerificationFailed as error: print(error)`."""
 
@@ -116,16 +123,16 @@ def _system_hint(handled: BaseException | None) -> str:
     return _RAISE if number in (errno.EMFILE, errno.ENFILE, errno.ENOMEM) else ""
 
 
-def of_limit(fault: BaseException) -> RunFailed | None:
+def of_limit(fault: BaseException) -> LimitReached | None:
     """The error to raise if this process has reached a limit of the system; None for any other exception."""
     if isinstance(fault, MemoryError):
-        return RunFailed("out of memory", hint=f"{_RAISE}; or use smaller tensors")
+        return LimitReached("out of memory", hint=f"{_RAISE}; or use smaller tensors")
     if isinstance(fault, OSError) and fault.errno in _LIMITS:
-        return RunFailed(f"a limit of the system was reached: {fault.strerror}", hint=_RAISE)
+        return LimitReached(f"a limit of the system was reached: {fault.strerror}", hint=_RAISE)
     if isinstance(fault, ImportError) and memory_limit() is not None:  # the loader's message varies
-        return RunFailed(f"a library cannot be loaded with so little memory: {fault}", hint=_RAISE)
+        return LimitReached(f"a library cannot be loaded with so little memory: {fault}", hint=_RAISE)
     if isinstance(fault, RuntimeError) and _from_threading(fault):
-        return RunFailed(f"the system allows no more threads: {fault}", hint=_RAISE)
+        return LimitReached(f"the system allows no more threads: {fault}", hint=_RAISE)
     return None
 
 

@@ -8,10 +8,11 @@ import sys
 import zlib
 from collections.abc import Mapping
 from functools import cache, partial
+from pathlib import Path
 from typing import Any
 
 from udogen import __version__, resources
-from udogen.errors import UsageError
+from udogen.errors import UsageError, replace_file
 
 # Mako imports Pygments for HTML error pages, and importlib.metadata for plug-ins.  udogen uses neither, and both take a
 # third of the start-up time of `generate`.  None turns the first import into an ImportError, which Mako handles; the
@@ -50,7 +51,7 @@ def _lookup() -> TemplateLookup:
         kept = resources.cache_dir("templates") / __version__
         kept.mkdir(parents=True, exist_ok=True)
         if os.access(kept, os.W_OK):
-            return _templates(modulename_callable=partial(_kept_as, str(kept)))
+            return _templates(modulename_callable=partial(_kept_as, str(kept)), module_writer=_keep)
     except (OSError, UsageError):
         pass
     return _templates()
@@ -59,6 +60,11 @@ def _lookup() -> TemplateLookup:
 def _templates(**more: Any) -> TemplateLookup:
     folder = str(resources.templates())
     return TemplateLookup(directories=[folder], strict_undefined=True, input_encoding="utf-8", **more)
+
+
+def _keep(source: bytes, place: str) -> None:
+    """Write a compiled template, whole or not at all; Mako's own writer keeps what fits on a full disk."""
+    replace_file(Path(place), source)
 
 
 def _kept_as(folder: str, filename: str, _uri: str) -> str:

@@ -12,27 +12,30 @@ import os
 import sys
 import types
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from functools import wraps
-from inspect import unwrap
+from functools import cache, partial, wraps
+from inspect import CO_VARARGS, unwrap
 from numbers import Real
 from operator import index
 from pathlib import Path
+from threading import TIMEOUT_MAX
 from typing import Any, Literal, Union, cast, get_args, get_origin
 
 from udogen.errors import UsageError, kind_of
 
 _CHECKED = "_has_checked_arguments"
-# Their methods have checks of their own, with better hints; `Graph` and `Buffer` are called in each step; the rows of a
-# `Verdict` have texts of any letters.
-_UNCHECKED = {"Runtime", "Context", "Graph", "Buffer", "StoredContext", "Verdict"}
+_UNCHECKED = {"Verdict"}  # its rows have texts of any letters
 _RESULTS = {"Outcome", "PackageLibrary"}  # udogen makes them
-_IN_EACH_STEP = {"step", "copy_to", "copy_from"}
+# They have checks of their own.
+_IN_EACH_STEP = {"Model.step", "Graph.__call__", "Graph.bind", "Graph.binding", "Graph.execute", "Buffer.part"} | {
+    f"{kind}.{copy}" for kind in ("ManagedBuffer", "BufferPair") for copy in ("copy_to", "copy_from")
+}
 _OF_FILES = "udogen.qnn.quantization"  # its classes are read from binaries too, and checked with their tensors
 _REFUSED = object()
 _COUNT, _SECONDS = (0, 2**32 - 1), (0, math.inf)
 # Limits of numbers with these names.
 _LIMITS = {
     **dict.fromkeys(("timeout", "seconds"), _SECONDS),
+    "within": (0, TIMEOUT_MAX),
     **dict.fromkeys(("jobs", "loops", "soc", "sessions", "left_out", "queue_depth", "executions"), _COUNT),
     **dict.fromkeys(("planned", "passed", "failed", "error", "skipped", "ran", "absent", "unbuilt"), _COUNT),
     **dict.fromkeys(("width", "height", "pixel_format", "pixel_bytes", "shard"), _COUNT),
@@ -52,13 +55,24 @@ def checked(public: Any, name: str = "") -> Any:
     return public
 
 
+def check_classes(module: types.ModuleType) -> None:
+    """Let the public methods of the classes of a module check their arguments."""
+    if _CHECKED in vars(module):
+        return
+    setattr(module, _CHECKED, True)
+    for kind in list(vars(module).values()):
+        if isinstance(kind, type) and kind.__module__ == module.__name__ and not kind.__name__.startswith("_"):
+            check_methods(kind)
+
+
 def check_methods(kind: type) -> None:
     """Let the public methods of a class check their arguments: objects of it are what public functions return."""
     if kind.__name__ in _UNCHECKED or _CHECKED in vars(kind):
         return
     setattr(kind, _CHECKED, True)
     for name, member in list(vars(kind).items()):
-        if name == "__call__" or not (name.startswith("_") or name in _IN_EACH_STEP):
+        is_public = name == "__call__" or not name.startswith("_")
+        if is_public and f"{kind.__name__}.{name}" not in _IN_EACH_STEP:
             _replace(kind, name, member)
 
 
@@ -73,20 +87,25 @@ def _replace(owner: type, name: str, member: object) -> None:
 
 
 def _function(function: types.FunctionType, what: str, module: str, *, is_method: bool = False) -> Callable[..., Any]:
-    if not _parameters(function)[is_method:]:
+    names, code = _parameters(function), unwrap(function).__code__
+    if not names[is_method:]:
         return function
-    names_there, hints = vars(sys.modules[module]), dict[str, Any]()
+    names_there, checks = vars(sys.modules[module]), dict[str, Callable[[Any], Any]]()
+    by_name, in_place = frozenset(names[code.co_posonlyargcount :]), names[: code.co_argcount]
+    rest = names[-1] if code.co_flags & CO_VARARGS else ""
 
     @wraps(function)
     def call(*args: Any, **named: Any) -> Any:
-        if not hints:
-            hints.update(_hints(function, names_there))
+        if not checks:
+            hints = _hints(function, names_there)
+            checks.update({name: partial(_checked, hint, _fit(hint), name, what) for name, hint in hints.items()})
         places = list(args)
-        for place, name in enumerate(list(hints)[: len(args)]):
-            if place >= is_method:
-                places[place] = _checked(args[place], hints[name], name, what)
-        for name in named.keys() & hints.keys():
-            named[name] = _checked(named[name], hints[name], name, what)
+        for place in range(is_method, len(args)):
+            name = in_place[place] if place < len(in_place) else rest
+            if name:
+                places[place] = checks[name](args[place])
+        for name in named.keys() & by_name:
+            named[name] = checks[name](named[name])
         return function(*places, **named)
 
     setattr(call, _CHECKED, True)
@@ -103,11 +122,12 @@ class _ByName(type):
 class _AsArray(type):
     """What numpy makes an array of numbers of."""
 
-    def __instancecheck__(cls, value: object) -> bool:
-        if isinstance(value, (str, bytes, Mapping, type)) or "numpy" not in sys.modules:
+    def __instancecheck__(cls, value: Any) -> bool:
+        numpy = sys.modules.get("numpy")
+        if numpy is None or isinstance(value, (str, bytes, type)):
             return False
         try:
-            return sys.modules["numpy"].asarray(value).dtype.kind not in "OSUcmM"
+            return numpy.asarray(value).dtype.kind not in "OSUcmM"  # a mapping is an object there
         except (TypeError, ValueError):  # rows of several lengths
             return False
 
@@ -124,9 +144,9 @@ class _Names(dict[str, Any]):
 
 
 def _parameters(function: Callable[..., Any]) -> Sequence[str]:
-    """The parameters that may be given by position or name, in their order."""
+    """The parameters by position or name, in their order; then the one that takes all other places."""
     code: types.CodeType = unwrap(function).__code__
-    return code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+    return code.co_varnames[: code.co_argcount + code.co_kwonlyargcount + bool(code.co_flags & CO_VARARGS)]
 
 
 def _hints(function: Callable[..., Any], known: Mapping[str, Any]) -> dict[str, Any]:
@@ -142,12 +162,13 @@ def _hints(function: Callable[..., Any], known: Mapping[str, Any]) -> dict[str, 
     return found
 
 
-def _checked(value: Any, hint: Any, name: str, what: str) -> Any:
+def _checked(hint: Any, fit: Callable[[Any], Any], name: str, what: str, value: Any) -> Any:
     """The value as the hint has it; raises if it is of another type."""
-    found = _fit(value, hint)
-    least, most = _LIMITS.get(name, (-math.inf, math.inf))
-    if isinstance(found, (int, float)) and not least <= found <= most and found == found:
-        raise UsageError(f"{what}: `{name}` is {value}", hint=f"give a number from {least} to {most}")
+    found = fit(value)
+    if isinstance(found, (int, float)) and name in _LIMITS:
+        least, most = _LIMITS[name]
+        if not least <= found <= most and found == found:
+            raise UsageError(f"{what}: `{name}` is {value}", hint=f"give a number from {least} to {most}")
     if found is _REFUSED:
         raise UsageError(
             f"{what}: `{name}` is {_shown(value)}", hint=f"give {_words(hint)}" + " without NUL" * ("\0" in str(value))
@@ -164,58 +185,79 @@ def _shown(value: Any) -> str:
     return kind_of(value)
 
 
-def _fit(value: Any, hint: Any) -> Any:
-    """The value as the hint has it, or _REFUSED."""
+@cache
+def _fit(hint: Any) -> Callable[[Any], Any]:
+    """The function that returns a value as the hint has it, or _REFUSED."""
     origin, parts = get_origin(hint), get_args(hint)
-    if origin in (Union, types.UnionType):
-        return _fit_one_of(value, parts)
-    if origin is Literal:
-        return value if isinstance(value, str) and value in parts else _REFUSED
-    if hint in _PLAIN:
-        return _PLAIN[hint](value)
     kind = origin or hint
+    if origin in (Union, types.UnionType):
+        return _fit_one_of(parts)
+    if origin is Literal:
+        return lambda value: value if isinstance(value, str) and value in parts else _REFUSED
+    if hint in _PLAIN:
+        return _PLAIN[hint]
     if kind is Callable:
-        return value if callable(value) else _REFUSED
+        return lambda value: value if callable(value) else _REFUSED
     if not isinstance(kind, type) or kind in (Any, object):
-        return value
+        return _anything
     if issubclass(kind, os.PathLike):
-        return _path(value)
+        return _path
     if issubclass(kind, Mapping):
-        return _fit_mapping(value, parts or (Any, Any))
-    if kind is Iterable and not isinstance(value, Collection):
-        return value if hasattr(value, "__iter__") else _REFUSED
+        return _fit_mapping(*map(_fit, parts or (Any, Any)))
     if issubclass(kind, Iterable) and parts and kind.__module__ in ("builtins", "collections.abc"):
-        return _fit_elements(value, kind, parts)
+        return partial(
+            _fit_elements, kind, tuple(_fit(part) for part in parts if part is not ...), parts[-1] is not ...
+        )
+    return partial(_fit_instance, kind)
+
+
+def _anything(value: Any) -> Any:
+    return value
+
+
+def _fit_instance(kind: type, value: Any) -> Any:
     try:
         return value if isinstance(value, kind) else _REFUSED
     except TypeError:  # a protocol
         return value
 
 
-def _fit_one_of(value: Any, parts: Sequence[Any]) -> Any:
-    if any(get_origin(part) is os.PathLike for part in parts) and isinstance(value, (str, os.PathLike)):
-        return value if _path(value) is not _REFUSED else _REFUSED
-    if isinstance(value, float) and float in parts and int in parts:
-        return value  # a parameter of an op: nan is one of its values
-    return next((fit for part in parts if (fit := _fit(value, part)) is not _REFUSED), _REFUSED)
+def _fit_one_of(parts: Sequence[Any]) -> Callable[[Any], Any]:
+    fits = [_fit(part) for part in parts]
+    has_path = any(get_origin(part) is os.PathLike for part in parts)
+    has_number = float in parts and int in parts
+
+    def fit(value: Any) -> Any:
+        if has_path and isinstance(value, (str, os.PathLike)):
+            return value if _path(value) is not _REFUSED else _REFUSED
+        if has_number and isinstance(value, float):
+            return value  # a parameter of an op: nan is one of its values
+        return next((found for each in fits if (found := each(value)) is not _REFUSED), _REFUSED)
+
+    return fit
 
 
-def _fit_mapping(value: Any, parts: Sequence[Any]) -> Any:
-    if not isinstance(value, Mapping):
-        return _REFUSED
-    found = {_fit(key, parts[0]): _fit(each, parts[1]) for key, each in value.items()}
-    return _REFUSED if _has_refused([*found, *found.values()]) else found
+def _fit_mapping(of_key: Callable[[Any], Any], of_value: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    def fit(value: Any) -> Any:
+        if not isinstance(value, Mapping):
+            return _REFUSED
+        found = {of_key(key): of_value(each) for key, each in value.items()}
+        return _REFUSED if _has_refused([*found, *found.values()]) else found
+
+    return fit
 
 
-def _fit_elements(value: Any, kind: type, parts: Sequence[Any]) -> Any:
+def _fit_elements(kind: type, fits: Sequence[Callable[[Any], Any]], fixed: bool, value: Any) -> Any:
+    if kind is Iterable and not isinstance(value, Collection):
+        return value if hasattr(value, "__iter__") else _REFUSED
     is_sequence = hasattr(value, "__len__") and hasattr(value, "__getitem__") and not isinstance(value, Mapping)
     allowed = is_sequence if issubclass(kind, Sequence) else isinstance(value, Collection)
     if not allowed or isinstance(value, (str, bytes, bytearray, type, Mapping)):
         return _REFUSED
-    fixed = issubclass(kind, tuple) and parts[-1] is not ...
-    if fixed and len(value) != len(parts):
+    fixed = fixed and issubclass(kind, tuple)
+    if fixed and len(value) != len(fits):
         return _REFUSED
-    found = [_fit(each, parts[place if fixed else 0]) for place, each in enumerate(value)]
+    found = [fits[place if fixed else 0](each) for place, each in enumerate(value)]
     if _has_refused(found):
         return _REFUSED
     return found if isinstance(value, list) and not issubclass(kind, tuple) else tuple(found)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Mapping
 from functools import cache
 from importlib import import_module
@@ -29,11 +30,11 @@ def load(package: str, init: str, name: str) -> object:
         return sorted(rows)
     if name not in rows:
         raise AttributeError(f"module {package!r} has no attribute {name!r}")
-    from udogen.public_calls import check_methods, checked  # here, because importing a package loads nothing else
+    from udogen.public_calls import check_classes, checked  # here, because importing a package loads nothing else
 
     module, own = rows[name]
     loaded = import_module(module)
-    for value in list(vars(loaded).values()):  # also the classes of what public functions return
-        if isinstance(value, type) and value.__module__ == module and not value.__name__.startswith("_"):
-            check_methods(value)
+    # Also the classes of what public functions return, which may be those of modules that this one has imported.
+    for each in {each for each, _ in rows.values()} & sys.modules.keys():
+        check_classes(sys.modules[each])
     return checked(getattr(loaded, own), name)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import ctypes
 import os
 import signal
 import sys
@@ -12,12 +13,14 @@ import traceback
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import cache
+from mmap import mmap
 from pathlib import Path
 from types import FrameType, ModuleType
 from typing import NoReturn
 
 from udogen.errors import RunFailed, UdogenError, UsageError, read_plain, reading
 from udogen.resources import content_key
+from udogen.supervisor import ENDS, continue_apart, end_all
 
 
 class UserExit(Exception):
@@ -33,13 +36,16 @@ def _interrupt(_number: int, _frame: FrameType | None) -> NoReturn:
 
 
 @contextmanager
-def user_code() -> Iterator[None]:
+def user_code(file: Path | str) -> Iterator[None]:
     """Run code of the user, which cannot end this program: an exit becomes a `UserExit`; Ctrl-C remains an interrupt.
 
-    `with user_code(): function()`
+    `with user_code("reference.py"): function()`
     """
+    _begin_apart()
     process, is_main = os.getpid(), threading.current_thread() is threading.main_thread()
     _watch_exit()
+    outer = _running.name
+    _running.name = str(file)
     before = signal.getsignal(signal.SIGINT) if is_main else None
     is_foreign = callable(before) and before not in (signal.default_int_handler, _interrupt)
     end = os._exit
@@ -64,10 +70,60 @@ def user_code() -> Iterator[None]:
             raise  # it may come from a handler of the program that uses udogen
         raise UserExit(words_of(fault)).with_traceback(fault.__traceback__) from fault
     finally:
+        _running.name = outer
         os._exit = end
         _inside.pop()
         if before is signal.default_int_handler:
             signal.signal(signal.SIGINT, before)
+
+
+class _Running:
+    """The file of the user's code that is running, in memory that the parent of this process reads."""
+
+    def __init__(self) -> None:
+        self._memory = mmap(-1, 4096)
+
+    @property
+    def name(self) -> str:
+        """Empty if it is udogen's own code."""
+        return self._memory[:].rstrip(b"\0").decode("utf-8", "ignore")
+
+    @name.setter
+    def name(self, name: str) -> None:
+        size = len(self._memory)
+        self._memory[:] = name.encode("utf-8", "replace")[:size].ljust(size, b"\0")
+
+
+_running = _Running()
+
+
+@cache
+def _begin_apart() -> None:
+    """Continue the command in a child process; this one reports an end inside the user's code that nothing can catch.
+
+    Such ends are `_exit` of the C library, `abort` and SIGKILL.
+    """
+    mains = [sys.modules.get(name) for name in ("__main__", "udogen.__main__")]
+    if any(getattr(main, "commands", ()) for main in mains) and threading.active_count() == 1:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        continue_apart(_report_end)
+
+
+def _report_end(child: int, how: int) -> None:
+    file, code = _running.name, os.waitstatus_to_exitcode(how)
+    if file and -code not in ENDS:
+        end_all(child, how)
+        fault = RunFailed(f"{file}: it ended udogen with {end_of(code)}", hint="raise an exception instead")
+        on_exit[-1](file, fault)
+        sys.stdout.flush()
+        sys.stderr.flush()
+        _end(fault.exit_code)
+
+
+def end_of(code: int) -> str:
+    """How a process with this return code ended: `exit code 0`, `SIGKILL`."""
+    return f"exit code {code}" if code >= 0 else signal.Signals(-code).name
 
 
 _inside: list[int] = []  # the process of each `user_code` that is running
@@ -87,8 +143,6 @@ on_exit: list[Callable[[str, RunFailed], bool]] = [print_exit]
 @cache
 def _watch_exit() -> None:
     """End the process with a bad exit code if code of the user calls `exit` of the C library, in C or by ctypes."""
-    import ctypes
-
     libc = ctypes.CDLL(None)
     if not hasattr(libc, "__cxa_atexit"):
         return
@@ -106,6 +160,7 @@ def _watch_exit() -> None:
             if is_users:
                 for stream in (sys.stdout, sys.stderr):
                     stream.flush()
+                _running.name = ""  # it is reported
                 _end(fault.exit_code)
 
     called = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(ended)
@@ -141,7 +196,7 @@ def _load(file: Path, _changed: int) -> ModuleType:
     sys.path.insert(0, str(file.parent))
     try:
         code = compile(read_plain(file), str(file), "exec")
-        with user_code():
+        with user_code(file):
             exec(code, vars(module))
     except SyntaxError as fault:
         raise UsageError(f"{fault.filename or file}:{fault.lineno or 0}: {fault.msg}", hint="fix the file") from fault

@@ -14,9 +14,11 @@ import signal
 import struct
 import sys
 import time
+from collections.abc import Callable
 
 PID = struct.Struct("=i")  # its first message over the tie: the process id of the program
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
+ENDS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)  # what ends a command from outside
 _SECONDS = 4.0  # to end the remaining processes; the parent waits a little longer
 
 
@@ -38,6 +40,31 @@ def supervise() -> None:
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)
     os.close(nothing)
+
+
+def continue_apart(ended: Callable[[int, int], None]) -> None:
+    """Return in a child process, which continues; this one waits for it, calls `ended`, and exits as the child did.
+
+    `ended` is called with the process id of the child and its wait status.
+    """
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {*ENDS, signal.SIGCHLD})
+    child, how = os.fork(), None
+    if not child:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        libc = ctypes.CDLL(None)
+        libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+        libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)  # as its parent, see `process.leaving_none`
+        return
+    while how is None:
+        got = signal.sigwaitinfo({*ENDS, signal.SIGCHLD})
+        if got.si_signo != signal.SIGCHLD:
+            if got.si_code <= 0:  # not by the terminal, which signals to the child too
+                os.kill(child, got.si_signo)
+        elif os.waitid(os.P_PID, child, os.WEXITED | os.WNOHANG | os.WNOWAIT):
+            how = os.waitpid(child, 0)[1]
+    signal.pthread_sigmask(signal.SIG_SETMASK, before)
+    ended(child, how)
+    _exit_as(how)
 
 
 def main() -> None:
@@ -78,7 +105,7 @@ def _wait(program: int) -> None:
             if tie in ready:
                 break
             os.read(woken, 4096)
-    how = _end_all(program, how)
+    how = end_all(program, how)
     _exit_as(signal.SIGKILL if how is None else how)
 
 
@@ -96,7 +123,7 @@ def _reap(program: int) -> tuple[bool, int | None]:
         return False, how
 
 
-def _end_all(program: int, how: int | None) -> int | None:
+def end_all(program: int, how: int | None) -> int | None:
     """End the program, if it is running, and all children of this process; returns the program's wait status."""
     until = time.monotonic() + _SECONDS
     if how is None:

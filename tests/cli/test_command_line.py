@@ -21,7 +21,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.command_line import udogen
-from tests.making import ONE_KERNEL, ONE_OP, ROOT, make_packages, need_runtime, on_terminal
+from tests.making import ONE_KERNEL, ONE_OP, ROOT, cpu_package, make_packages, need_runtime, on_terminal
 from udogen import __version__
 from udogen.cli.main import SECTIONS, VERBS
 from udogen.errors import UsageError, writing
@@ -464,9 +464,13 @@ def test_new_on_a_full_disk_leaves_nothing(tmp_path: Path) -> None:
         full = in_shell(f"trap '' XFSZ; ulimit -f 1; {command}", **env)
         assert (full.returncode, ": File too large" in full.stderr) == (2, True), full.stderr
         assert not (tmp_path / "deep/scale").exists()
-        again = in_shell(command)
+        again = in_shell(command, **env)
         assert again.returncode == 0, again.stderr
         shutil.rmtree(tmp_path / "deep")
+    out, env = tmp_path / "out", {**env, "XDG_CACHE_HOME": str(tmp_path / "other")}
+    for limit, code in (("ulimit -f 2", 2), ("true", 0)):  # what was cached then is right, too
+        done = in_shell(f"trap '' XFSZ; {limit}; udogen generate {CONFIG} -o {out}", **env)
+        assert done.returncode == code, done.stderr
 
 
 def test_hints_name_the_limit_that_was_reached(tmp_path: Path) -> None:
@@ -476,6 +480,11 @@ def test_hints_name_the_limit_that_was_reached(tmp_path: Path) -> None:
         with pytest.raises(UsageError) as caught, writing("x", hint="as it was"):
             raise OSError(number, os.strerror(number))
         assert hint in caught.value.hint
+    library = cpu_package(CONFIG, tmp_path / "built", ONE_KERNEL).library
+    judged = in_shell(f"ulimit -n 12; udogen inspect {library}")
+    text = " ".join(judged.stdout.split())
+    assert judged.returncode == 3 and "cannot be judged" in text, judged.stdout
+    assert "Too many open files" in text and "ulimit -n" in text
     deleted = in_shell(f"mkdir {tmp_path}/gone && cd {tmp_path}/gone && rmdir {tmp_path}/gone && udogen new scale")
     assert (deleted.returncode, "the current folder was deleted" in deleted.stderr) == (2, True), deleted.stderr
 

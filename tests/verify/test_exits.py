@@ -106,6 +106,26 @@ def test_exits_of_user_code_are_failures(folder: Path, surface: str, kind: str) 
     assert "internal" not in done.stdout
 
 
+ENDS = {  # that nothing in the process can catch, and how the process ends
+    "_exit": ("import ctypes; ctypes.CDLL(None)._exit(0)", "exit code 0"),
+    "kill": ("import os; os.kill(os.getpid(), 9)", "SIGKILL"),
+    "abort": ("import os; os.abort()", "SIGABRT"),
+}
+
+
+@pytest.mark.parametrize("surface", SURFACES)
+@pytest.mark.parametrize("kind", ENDS)
+def test_an_end_that_cannot_be_caught_is_a_failure(folder: Path, surface: str, kind: str) -> None:
+    statement, end = ENDS[kind]
+    place, junit = written(folder, surface, statement), folder / "junit.xml"
+    junit.unlink(missing_ok=True)
+    done = started("test", folder, "--backend", place, "--junit", junit, "--json")
+    assert (done.returncode, json.loads(done.stdout)["ok"]) == (4 if "kernel" in surface else 5, False), done.stdout
+    for report in (done.stdout, junit.read_text()):
+        assert Path(SURFACES[surface][0]).name in report and end in report, report
+    assert "internal" not in done.stdout
+
+
 LIBC = "import ctypes; ctypes.CDLL(None).exit(0)"
 
 

@@ -35,7 +35,8 @@ from tests.verify.report_sample import (
     tensor_result,
     waves,
 )
-from udogen.verify.report import page, terminal, text
+from udogen.errors import RunFailed
+from udogen.verify.report import machine, page, terminal, text
 from udogen.verify.report.machine import as_json
 from udogen.verify.report.problems import ErrorBin, error_bins
 from udogen.verify.results import BackendState, CaseError, Finding, Outcome, Spread, TestRun
@@ -224,6 +225,7 @@ def test_text_and_sentences() -> None:
     assert text.escape("<a href='x'>&\x07") == "&lt;a href=&#x27;x&#x27;&gt;&amp;\ufffd"
     assert text.rich("run `a < b` and <i>") == "run <code>a &lt; b</code> and &lt;i&gt;"
     assert text.escape("a\u202eb\u200bc") == "a\\u202eb\\u200bc"
+    assert 'message="a\\u202eb\\u200bc\ufffd"' in machine.junit_of_error(RunFailed("a\u202eb\u200bc\x07"))
     assert text.escape(text.rich("`x`")) == "<code>x</code>"
 
 

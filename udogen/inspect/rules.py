@@ -5,6 +5,7 @@ A new rule is a function and its row in STATIC; in LIVE if the library must have
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +16,7 @@ from udogen.build.dwarf import demangled
 from udogen.build.elf import version_key
 from udogen.build.package import PackageLibrary
 from udogen.build.sdks import QHPI_SINCE
-from udogen.errors import RunFailed
+from udogen.errors import LimitReached, RunFailed
 from udogen.findings import Finding
 from udogen.inspect.kinds import LibraryFacts
 from udogen.inspect.symbols import ComparedRuntime, Resolution
@@ -27,6 +28,7 @@ from udogen.tables import many
 
 NO_REFERENCE = "reference"  # the kind of the finding that no verdict is possible
 SHOWN = 12
+_NO_MEMORY = re.compile("failed to map segment|Cannot allocate memory|out of memory")  # of the loader, under ulimit -v
 
 
 def _stops(kind: str, message: str, hint: str = "", details: Sequence[str] = ()) -> Finding:
@@ -37,6 +39,12 @@ def _stops(kind: str, message: str, hint: str = "", details: Sequence[str] = ())
 def _warns(kind: str, message: str, hint: str = "", details: Sequence[str] = ()) -> Finding:
     """What is probably a mistake in a library that registers."""
     return _stops(kind, message, hint, details)._replace(severity="warning")
+
+
+def _failure_kind(failure: RunFailed, usual: str) -> str:
+    """The kind of the finding about a failure; a library is not judged by a limit of this machine."""
+    text = "\n".join((failure.message, *failure.details))
+    return NO_REFERENCE if isinstance(failure, LimitReached) or _NO_MEMORY.search(text) else usual
 
 
 def verdict_of(findings: Sequence[Finding], *, seen: bool) -> str:
@@ -246,7 +254,7 @@ STATIC: tuple[VerdictRule, ...] = (
 
 def _registering(evidence: LibraryEvidence) -> Iterator[Finding]:
     if evidence.failure is not None:
-        yield _stops("registering", *_texts(evidence.failure))
+        yield _stops(_failure_kind(evidence.failure, "registering"), *_texts(evidence.failure))
 
 
 def _names(evidence: LibraryEvidence) -> Iterator[Finding]:
@@ -282,7 +290,7 @@ def _functions(evidence: LibraryEvidence) -> Iterator[Finding]:
 
 def _registration(evidence: LibraryEvidence) -> Iterator[Finding]:
     if evidence.failure is not None:
-        yield _stops("udo", *_texts(evidence.failure))
+        yield _stops(_failure_kind(evidence.failure, "udo"), *_texts(evidence.failure))
     if evidence.registration is None:
         return
     found = evidence.registration

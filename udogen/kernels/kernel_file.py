@@ -20,6 +20,8 @@ from udogen.errors import UsageError
 from udogen.kernels import Autoschedule, Flat, Rows, View, Whole, hvx
 from udogen.kernels.algorithm import TYPES, KernelTensor, RowLayout, as_expr
 from udogen.kernels.request import (
+    RAN,
+    RUNNING,
     KernelVariant,
     Request,
     TensorPort,
@@ -44,7 +46,9 @@ class Kernel:
         self.lines: dict[str, int] = {}  # where each Halide function was made
         self.uses: dict[str, dict[int, bool]] = {}  # the lines that use a tensor, and whether they compute the index
         _remember_lines(request.file, self.lines, self.use)
+        print(RUNNING, flush=True)
         module = load_module(file)
+        print(RAN, flush=True)
         found, self.own_schedule = getattr(module, request.op, None), getattr(module, "schedule", None)
         self.autoschedule: Autoschedule | None = None
         if isinstance(self.own_schedule, Autoschedule):
@@ -167,7 +171,9 @@ class Kernel:
 
     def call(self, tensors: dict[str, Any], scalars: dict[str, Any]) -> None:
         """Let the function define the outputs; an absent optional tensor is None."""
+        print(RUNNING, flush=True)
         self.function(**{name: tensors.get(name, scalars.get(name)) for name in self.names})
+        print(RAN, flush=True)
 
     def has_scheduled(self, place: RowLayout, tensors: dict[str, Any]) -> bool:
         """Run the file's own `schedule(machine, …)`; returns whether it made the vectors of all outputs."""

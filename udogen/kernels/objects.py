@@ -26,10 +26,21 @@ from udogen.configs.load import load
 from udogen.errors import BuildFailed, ToolMissing
 from udogen.findings import Findings
 from udogen.kernels import glue
-from udogen.kernels.request import COMPILING, MOST_SECONDS, Report, Request, TargetMachine, TensorPort, machines_of
+from udogen.kernels.request import (
+    COMPILING,
+    MOST_SECONDS,
+    RAN,
+    RUNNING,
+    Report,
+    Request,
+    TargetMachine,
+    TensorPort,
+    machines_of,
+)
 from udogen.opdef.datatypes import DataType
 from udogen.opdef.model import Op, Tensor
 from udogen.opdef.names import identifier
+from udogen.python_files import end_of
 from udogen.resources import pip_install
 
 _KEY = "key"
@@ -264,9 +275,11 @@ def _compile(request: Request, into: Path) -> None:
         lines = done.stderr.strip().splitlines()
         if lines and lines[-1].startswith("{"):
             raise errors.of_json(json.loads(lines[-1]))
-        if done.returncode == 0:
+        marks = [line for line in done.stdout.splitlines() if line in (RUNNING, RAN)]
+        if done.returncode == 0 or (marks[-1:] == [RUNNING] and done.returncode != -signal.SIGXCPU):
             raise BuildFailed(
-                f"{request.file}: it ended the process that compiles it", hint="raise an exception instead"
+                f"{request.file}: it ended the process that compiles it with {end_of(done.returncode)}",
+                hint="raise an exception instead",
             )
         if not begun or request.deaths.count(begun[-1]) > 2:
             is_slow = done.returncode == -signal.SIGXCPU

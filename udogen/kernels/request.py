@@ -14,6 +14,7 @@ FUNCTIONS = "functions.json"
 NO_FLOATS = "QEMU does not emulate HVX floating point"
 SCALAR_UNDER_QEMU = "QEMU has no HVX floating point: what runs there is scalar code, and not what a device gets"
 
+RUNNING, RAN = "running the kernel", "the kernel ran"  # the lines around code of the user
 COMPILING = "compiling "  # the beginning of the line that the worker prints before each function
 
 MOST_SECONDS = 300  # of processor time for a function with vectors of one length: LLVM may never end

@@ -354,7 +354,7 @@ def _main(request: Request, folder: Path) -> int:
     # Without a place in the kernel it is LLVM, which ends the process if it cannot select instructions.
     on_exit.append(lambda place, fault: bool(place and report(BuildFailed(fault.message, hint=fault.hint))))
     try:
-        with user_code():
+        with user_code(request.file):
             _run(request, folder, _limit_time)
     except Exception as fault:
         where = line_of_fault(fault, request.file)

@@ -124,7 +124,7 @@ class ShapeRules:
         if name not in self.functions:
             return {}
         try:
-            with user_code():
+            with user_code(self.file):
                 returned = self.functions[name](view)
         except Exception as fault:  # a user's function may raise anything
             text = str(fault) if isinstance(fault, ValueError) else words_of(fault)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Mapping, Sequence
+from operator import index
 from pathlib import Path
 from typing import Any
 
@@ -49,12 +50,15 @@ def mapping(value: object, what: str, *, hint: str = "") -> Mapping[str, Any]:
 
 def whole(value: object, what: str, *, least: int = 0, most: int = MOST, hint: str = "") -> int:
     """Return the value as an int; raise unless it is an integer from `least` to `most`."""
-    if not hasattr(value, "__index__") or isinstance(value, bool):
+    try:
+        number = index(value)  # type: ignore[arg-type]
+    except TypeError:
+        number = None
+    if number is None or isinstance(value, bool):
         raise UsageError(f"{what} is {kind_of(value)}", hint=hint or "give an integer")
-    number = value.__index__()
     if not least <= number <= most:
         raise UsageError(f"{what} is {number}", hint=hint or f"give an integer from {least} to {most}")
-    return int(number)
+    return number
 
 
 def wholes(value: object, what: str) -> tuple[int, ...]:

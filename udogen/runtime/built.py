@@ -61,6 +61,8 @@ class Built:
         """The op with the rules of this backend; None without a config, or if the config lacks the op."""
         if self.folder is None or self.config is None:
             return None
+        if backend not in backends.ALL:
+            raise UsageError(f"there is no backend `{backend}`", hint=f"one of: {', '.join(backends.ALL)}")
         alone = self.config.with_ops(tuple(op for op in self.config.ops if op.name == name))
         resolved = resolve.for_backend(alone, backend, Findings(), forced=True, layout=self.folder.layout)
         return next(iter(resolved.ops), None)

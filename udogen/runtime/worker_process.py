@@ -15,7 +15,7 @@ from dataclasses import replace
 from typing import IO, Any, TypeVar
 
 from udogen import process
-from udogen.errors import RunFailed, UdogenError, memory_limit, of_limit
+from udogen.errors import LimitReached, RunFailed, UdogenError, memory_limit, of_limit
 from udogen.runtime import failures
 from udogen.runtime.channel import Channel, Done, Failed, Garbled, LogLine, Phase, Quit, Region
 from udogen.runtime.failures import Situation
@@ -33,7 +33,7 @@ def check_memory() -> None:
     """Raise if `ulimit -v` is too low to run ops; call it before numpy is imported."""
     limit = memory_limit()
     if limit is not None and limit < _LEAST_MEMORY:
-        raise RunFailed(
+        raise LimitReached(
             f"`ulimit -v` is {limit >> 10}: ops cannot be run with so little memory",
             hint=f"raise it to {_LEAST_MEMORY >> 10} at least; a runtime may need more",
         )
@@ -52,8 +52,9 @@ class WorkerProcess:
                     argv = [sys.executable, "-c", program, str(far.fileno())]
                     self._process = process.Supervised(argv, env=env, pass_fds=(far.fileno(),))
             except OSError as fault:
-                why, hint = fault.strerror, getattr(of_limit(fault), "hint", "")
-                raise RunFailed(f"the worker in which ops run cannot be started: {why}", hint=hint) from fault
+                limit = of_limit(fault)
+                kind, hint = (LimitReached, limit.hint) if limit else (RunFailed, "")
+                raise kind(f"the worker in which ops run cannot be started: {fault.strerror}", hint=hint) from fault
             on_failure.pop_all()
         self._channel, self.used = Channel(near.detach()), False
         try:

@@ -113,8 +113,10 @@ class OpTestPlace(pytest.Collector):
 
     def collect(self) -> Iterator[pytest.Item]:
         """An item for each case."""
+        from udogen.findings import visible
+
         for case in self._batch.cases:
-            yield OpTestCase.from_parent(self, name=f"{case.op}: {case.name} [{case.output_types}]", case=case)
+            yield OpTestCase.from_parent(self, name=visible(f"{case.op}: {case.name} [{case.output_types}]"), case=case)
 
     def run(self, case: Case) -> Outcome:
         """Run one case; the first one builds the package and opens the session."""

@@ -299,7 +299,10 @@ def _measure(outcome: Outcome, session: Session, call: OpCall) -> Cost:
     """The cost from enough executions, with numpy and the vendor's own op (if one is named) in the same process."""
     cost, case = outcome.cost, outcome.case
     if case.origin is not None:
-        with suppress(Exception), user_code():  # a user's function, called with float32: if it fails, it has no time
+        with (
+            suppress(Exception),
+            user_code(case.op),
+        ):  # a user's function, called with float32: if it fails, it has no time
             cost = replace(cost, numpy=_spread(_time_function(case.origin.baseline)))
     if not isinstance(session, OpSession):
         return cost

@@ -296,7 +296,11 @@ class RepackBuffer:
 
     def set(self, blocks: Any, offset: int = 0) -> None:
         """Store blocks at a byte offset in the ggml layout of the tensor; whole rows are not read first."""
-        given = np.frombuffer(memoryview(blocks).tobytes() if not memoryview(blocks).contiguous else blocks, np.uint8)
+        try:
+            view = memoryview(blocks)
+        except TypeError as fault:
+            raise UsageError(f"the blocks are {kind_of(blocks)}", hint="give bytes, or an array of them") from fault
+        given = np.frombuffer(blocks if view.contiguous else view.tobytes(), np.uint8)
         rows, before = self._range(offset, len(given))
         if not len(given):
             return

@@ -245,6 +245,7 @@ class Buffer:
         descriptor is registered as part of a shared buffer.
         """
         arguments.expect(nbytes, (int, type(None)), "the number of bytes", "an integer, or None")
+        arguments.expect(how, str, "how memory is bound", "RAW, ION, DMA_BUF or SHARED_BUFFER")
         begin = arguments.whole(offset, f"the offset in buffer `{self.name}`", least=-ANY, most=ANY)
         length = self.size - begin if nbytes is None else nbytes
         return BufferPart(self, begin, length, how or (SHARED_BUFFER if self.fd is not None else RAW))

@@ -128,6 +128,8 @@ class Graph:
         `shapes` are those of inputs with dynamic dimensions in this call: `graph.execute({"x": (1, 4)})`.  Other inputs
         have their largest shape.  The elements of a smaller shape are at the beginning of the bound memory.
         """
+        if shapes is not None:
+            arguments.mapping(shapes, f"the shapes of graph `{self.name}`", hint='give a dict: {"x": (1, 4)}')
         with self._lock:
             if not self._ready:
                 self._refuse()
@@ -213,7 +215,7 @@ class Graph:
                 if not self._ready and len(borrowed) < len(self._bindings):
                     self._refuse(borrowed)
                 if len(results) > len(self._outs):
-                    self.binding(next(name for name in results if name not in self._bindings))
+                    self._refuse_results(results)
                 began = monotonic()
                 code = self._call(*self._args) if not self._guarded else self._call_guarded(borrowed)
             finally:
@@ -225,6 +227,11 @@ class Graph:
             self._check_sizes()
             return {name: self._bindings[name].written(array) for name, array in results.items()}
         return results
+
+    def _refuse_results(self, results: Mapping[str, Array]) -> None:
+        for name in results.keys() - {binding.info.name for binding in self._outs}:
+            self.binding(name)
+            raise RunFailed(f"`{name}` is an input of graph `{self.name}`", hint="give its array without out={…}")
 
     def _check_names(self, arrays: Mapping[str, Array] | None) -> None:
         """Raise if this is not a mapping with names as keys; unknown names are reported when they are bound."""

@@ -118,6 +118,9 @@ class Model(Closing):
         """
         if inputs is not None:
             arguments.mapping(inputs, "what a model is given", hint='give arrays in a dict: {"tensor": …}')
+        if out is not None:
+            arguments.mapping(out, "the outputs of a step", hint='give arrays in a dict: {"tensor": …}')
+        arguments.expect(graph, str, "the graph of a step", "its name")
         given = {name: np.asarray(value) for name, value in {**(inputs or {}), **named}.items()}
         with self._lock:
             self.check_open()
@@ -139,7 +142,6 @@ class Model(Closing):
 
     def _chain_of(self, given: Mapping[str, Array], graph: str) -> Chain:
         if graph:
-            arguments.expect(graph, str, "the graph of a step", "its name")
             if graph not in self._chains:
                 raise UsageError(
                     f"the model has no graph `{graph}`",
@@ -204,6 +206,8 @@ class Model(Closing):
     def origin(self, graph: str, output: str) -> str:
         """The name of an output with its context: forward_7.logits."""
         chain = self._one(graph).wired
+        if output not in self.outputs(graph):
+            raise UsageError(f"the model has no output `{output}`", hint=f"it has: {', '.join(self.outputs(graph))}")
         [(stage, tensor)] = next(outer.ends for outer in chain.outputs if outer.name == output)
         return f"{self.names[chain.contexts[stage]]}.{tensor}"
 
@@ -213,8 +217,9 @@ class Model(Closing):
         For a model opened with `profile=True`: `model.profile_of("step")[0].events`.
         """
         self.check_open()
-        chain = self._one(graph)
-        profiles = []
+        chain, profiles = self._one(graph), []
+        if not chain.seconds:
+            raise UsageError(f"no step has executed graph `{chain.name}`", hint="call `step` first")
         for context, bound, seconds in zip(chain.wired.contexts, chain.graphs, chain.seconds, strict=True):
             measured = bound.context.profile.events() if bound.context.profile else []
             profiles.append(GraphProfile(self.names[context], bound.name, seconds, tuple(map(profile_row, measured))))

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from udogen.errors import UdogenError
 from udogen.verify.baseline import CostChange
 from udogen.verify.report import terminal
+from udogen.verify.report.text import written
 from udogen.verify.results import ABSENT, BackendState, Cost, NetworkOutcome, Outcome, TensorResult, TestRun
 
 
@@ -183,15 +184,16 @@ def _of_network(result: Mapping[str, Any]) -> _JUnitRow:
 def _add_suite(tree: Any, root: Any, name: str, rows: Sequence[_JUnitRow]) -> None:
     if not rows:
         return
-    suite = tree.SubElement(root, "testsuite", name=_clean(name))
+    suite = tree.SubElement(root, "testsuite", name=written(name))
     for row in rows:
         case = tree.SubElement(
-            suite, "testcase", classname=_clean(row.classname), name=_clean(row.name), time=f"{row.seconds:.6f}"
+            suite, "testcase", classname=written(row.classname), name=written(row.name), time=f"{row.seconds:.6f}"
         )
         if row.tag:
             attributes = {"type": row.kind, "message": row.message}
-            element = tree.SubElement(case, row.tag, {key: _clean(value) for key, value in attributes.items() if value})
-            element.text = _clean(row.text) or None
+            given = {key: written(value) for key, value in attributes.items() if value}
+            element = tree.SubElement(case, row.tag, given)
+            element.text = written(row.text) or None
     for count, tag in (("failures", "failure"), ("errors", "error"), ("skipped", "skipped")):
         suite.set(count, str(sum(row.tag == tag for row in rows)))
     suite.set("tests", str(len(rows)))
@@ -209,8 +211,3 @@ def _message(outcome: Outcome) -> str:
         return outcome.findings[0].message
     worst = outcome.worst
     return f"{worst.wrong} of {worst.expected.size} numbers of {worst.name} are wrong" if worst else "wrong"
-
-
-def _clean(text: str) -> str:
-    """Replace control characters, which XML 1.0 does not allow."""
-    return "".join(character if character in "\n\t" or character.isprintable() else "?" for character in text)

@@ -25,13 +25,13 @@ class Html(str):
 
 
 def escape(raw: object) -> str:
-    """Escape anything for elements and attributes of HTML and SVG.
+    """Escape anything for elements and attributes of HTML and SVG (see `written`)."""
+    return raw if isinstance(raw, Html) else html.escape(written(str(raw)), quote=True)
 
-    Characters that are not allowed there become U+FFFD; those that a browser obeys or hides are spelled.
-    """
-    if isinstance(raw, Html):
-        return raw
-    return html.escape(visible(_UNWRITABLE.sub("\ufffd", str(raw))), quote=True)
+
+def written(raw: str) -> str:
+    """Text for XML and HTML: what is not allowed there becomes U+FFFD; what readers obey or hide is spelled."""
+    return visible(_UNWRITABLE.sub("\ufffd", raw))
 
 
 def table(

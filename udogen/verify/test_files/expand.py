@@ -277,7 +277,7 @@ def load_examples(folder: Path) -> list[Example]:
     function = getattr(load_module(script), "examples", None)
     if not callable(function):
         raise UsageError(f"{script} defines no function examples()", hint="return a list of Example")
-    with user_code():
+    with user_code(script):
         return list(function())
 
 

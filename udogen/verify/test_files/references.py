@@ -44,7 +44,7 @@ class ReferenceFunction:
     def __call__(self, inputs: Sequence[Any], params: Mapping[str, object], outputs: Sequence[str]) -> dict[str, Any]:
         """Call the function; return the outputs by name, as real numbers."""
         try:
-            with np.errstate(all="ignore"), user_code():
+            with np.errstate(all="ignore"), user_code(self.text):
                 outcome = self.function(*inputs, **params)
         except NotImplementedError as error:
             where = last_line(error).partition(": ")[0]
