@@ -291,5 +291,5 @@ def test_other_verbs_leave_it_alone(tmp_path: Path) -> None:
     succeeds("generate", ONE_OP, "-cop", "--kernels", ONE_KERNEL, "-o", tmp_path)
     done = udogen("build", "-C", tmp_path)
     assert done.returncode == 0 and done.stdout.count("compiled)") == 2, done.stdout + done.stderr
-    done = succeeds("inspect", tmp_path, "--no-register")
+    done = succeeds("inspect", tmp_path)
     assert f"{LIBRARY}: a converter op package" in done.stdout

@@ -85,6 +85,8 @@ def inspect(
     if facts.is_package and loadable and not errors:
         evidence = _register(evidence, backend)
         findings += run(LIVE, evidence)
+    if evidence.native and not options.register and not errors:
+        findings.append(Finding("it was not registered here (--no-register)", kind=NO_REFERENCE))
     if facts.is_registration:
         evidence = _read(evidence) if loadable else evidence
         findings += run(UDO, evidence)
