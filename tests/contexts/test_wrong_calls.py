@@ -197,7 +197,6 @@ class World:
             "ManagedBuffer.copy_to": {},
             "MemoryDomain.allocate": {"roles": [self.role]},
             "MemoryDomain.pair": {"roles": [self.role]},
-            "MemoryDomain.use": {"token": managed.token},
             "Model.inputs": {},
             "Model.origin": {"graph": "step", "output": "next"},
             "Model.outputs": {},
