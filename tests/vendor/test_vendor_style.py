@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 
 from tests.command_line import udogen
-from tests.making import ROOT, cpu_package, htp_package, make, make_packages
+from tests.making import ROOT, compiler, cpu_package, htp_package, make, make_packages
 from udogen.backends import vendor
 from udogen.errors import UsageError
 
@@ -167,6 +167,29 @@ def test_an_htp_kernel_that_registers_itself_runs(tmp_path: Path, backend: str, 
     done = udogen("run", "op", built_in, *call, "--backend", backend, "--output", f"y={tmp_path / 'y.npy'}")
     assert done.returncode == 0, done.stderr
     np.testing.assert_allclose(np.load(tmp_path / "y.npy"), [[1, 1.5, -9, 1.5]])
+
+
+def test_halves_on_a_pc_and_a_symbol_that_nothing_has(tmp_path: Path) -> None:
+    """Clang 14 converts them with functions that its own library has, and libgcc has not, or in another convention."""
+    compiler("clang++")
+    kernel = (EXAMPLE / "kernels" / "htp" / "ScaleClamp.cpp").read_text()
+    product = "std::min(x[i] * gain[i % channels], limit)"
+    assert product in kernel
+    halves = f"static_cast<__fp16>(static_cast<double>({product})) + static_cast<__fp16>({product})"
+    kernels = kernels_of(tmp_path / "kernels", kernel.replace(product, halves))
+    [made] = make_packages([CONFIG], tmp_path / "out", chosen=["htp"], kernels=kernels, layout="qnn")
+    done = udogen("build", "htp_x86", "-C", made.folder)
+    assert (done.returncode, "usable with SDK 2.47 and later" in done.stderr) == (0, True), done.stderr
+    np.save(tmp_path / "x.npy", np.array([[1, 2, -3, 4]], np.float32))
+    call = ("ScaleClamp", "--input", f"x={tmp_path / 'x.npy'}", "--param", "limit=1.5", "--param", "gain=[1, 2, 3, 4]")
+    done = udogen("run", "op", made.folder, *call, "--backend", "htp", "--output", f"y={tmp_path / 'y.npy'}")
+    assert done.returncode == 0, done.stderr
+    np.testing.assert_allclose(np.load(tmp_path / "y.npy"), [[2, 3, -18, 3]])
+    (made.folder / "user.mk").write_text("EXTRA_SOURCES := more.cpp\n")
+    (made.folder / "more.cpp").write_text('extern "C" int absent(); int more() { return absent(); }\n')
+    done = udogen("build", "htp_x86", "-C", made.folder)
+    assert (done.returncode, "usable with" in done.stderr) == (0, False), done.stderr
+    assert "libQnnScaleClampPackage.so: 1 undefined symbol found neither in" in done.stderr and "absent" in done.stderr
 
 
 def test_functions_alone_are_completed(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 import click
 
 from udogen.backends.targets import ALL, GROUPS, UDO, expand
-from udogen.build import make, sdks, tools, variants
+from udogen.build import elf, make, sdks, tools, variants
 from udogen.build.make import Artifact, Step
 from udogen.build.package import PackageLibrary, open_packages
 from udogen.build.tools import Environment
@@ -21,6 +21,7 @@ from udogen.cli import output
 from udogen.cli.options import JOBS, argument, json_option, option, verb
 from udogen.configs.load import load
 from udogen.errors import UdogenError, UsageError
+from udogen.findings import Finding
 from udogen.generate.kernel_files import in_kernel_sources, kernels_not_used
 
 
@@ -92,13 +93,18 @@ def command(options: BuildOptions) -> None:
             except UdogenError as fault:
                 raise in_kernel_sources(fault, package) from fault
     took = time.perf_counter() - begun
+    unloadable = {id(each): found for each in built if (found := _missing_symbols(each, env))}
+    for each in built:
+        for finding in unloadable.get(id(each), ()):
+            warnings.append(f"{each.step.artifact.name}: {finding.message} ({finding.hint})")
+            output.warn(warnings[-1])
     _print_built(built, took, warnings, as_json=options.as_json)
     if not built and not options.as_json:
         packages = open_packages(options.folder)
         have = dict.fromkeys(each.backend for each in packages if not each.kind.registration)
         folder = shlex.quote(str(options.folder))
         output.print_next(f"`udogen build {' '.join(have)} -C {folder}`, as no target here runs on this machine")
-    _print_releases(built, env.qnn_sdk_root)
+    _print_releases([each for each in built if id(each) not in unloadable], env.qnn_sdk_root)
     here = [each.package for each in built if each.step.target.id.endswith("_x86") and each.package.ops]
     if here and not options.as_json:
         print_run(here[0])
@@ -173,6 +179,20 @@ def _print_releases(built: Sequence[Artifact], root: str) -> None:
         release = sdks.QNN.version(Path(root)) if root else ""
         old = f", and not with QNN_SDK_ROOT, which is SDK {release}" if sdks.has_no_qhpi(root) and api != "core" else ""
         output.print_note(f"  usable with SDK {sdks.usable_with(api, release if api == 'core' else '')}{old}")
+
+
+def _missing_symbols(built: Artifact, env: Environment) -> list[Finding]:
+    """The undefined symbols of a library for HTP on this PC, if neither its libraries nor the runtime have them."""
+    from udogen.inspect.inspection import InspectOptions, inspect
+    from udogen.inspect.symbols import NO_RUNTIME, resolve
+
+    if built.package.api != "qhpi" or not built.step.target.id.endswith("_x86"):
+        return []
+    missing = resolve(elf.read(built.step.artifact), NO_RUNTIME, native=True).missing
+    if all(name.startswith("qhpi_") for name in missing):  # no need to read the runtime, which is large
+        return []
+    found = inspect(built.step.artifact, InspectOptions((), env, register=False), folder=built.package)
+    return [each for each in found.findings if each.kind == "symbols"]
 
 
 def _targets(

@@ -5,6 +5,7 @@ A new rule is a function and its row in STATIC; in LIVE if the library must have
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -220,6 +221,8 @@ def _remedy_of(evidence: LibraryEvidence, missing: tuple[str, ...]) -> str:
         return "use a runtime of a newer SDK, or do without these functions"
     if any("4hnnx" in name for name in missing):
         return "build it with the headers of the runtime's own SDK release"
+    if any(re.fullmatch(r"__gnu_(f2h|h2f)_ieee", name) for name in missing):
+        return "install Clang's own library (Debian: libclang-rt-14-dev) and build again, or build with zig"
     if evidence.native:
         return "link the library that has them (-l…), or define them"
     if evidence.resolution.wrapped:
