@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from tests.command_line import udogen
-from tests.making import ROOT, cpu_package
+from tests.making import ROOT, cpu_package, make_well
 from udogen.adopt import project
 from udogen.adopt.sources import AdoptedKernel
 from udogen.backends import vendor
@@ -210,6 +210,47 @@ def test_kernels_that_register_themselves_with_qhpi_stay_as_they_are(tmp_path: P
     package = out / "ScaleClampPackage"
     assert (package / "src" / "ops" / "ScaleClamp.cpp").read_bytes() == (old / "any_name.cpp").read_bytes()
     assert (package / "include" / "HTP" / "core" / "qhpi.h").is_file()
+
+
+RECORD = """QHPI_OpInfo_v1 lowerOpInfo = {
+    .name = THIS_PKG_NAME_STR "::" "Lower",
+    .num_kernels = 1,
+    .kernels = lowerKernels,
+};
+"""
+
+
+def test_records_of_a_sibling_and_ops_that_a_config_lacks(tmp_path: Path) -> None:
+    """One source registers the record of another, in which a function registers it alone; the config knows one op."""
+    old, out = tmp_path / "old", tmp_path / "new"
+    old.mkdir()
+    text = (EXAMPLE / "kernels" / "htp" / "ScaleClamp.cpp").read_text()
+    head, register = text.split('extern "C" void register_scaleclamp_ops() {')
+    lower = head.replace("scaleclamp", "lower").replace("x[i] * gain[i % channels]", "x[i]").replace(
+        "const float* gain = static_cast<const float*>(qhpi_tensor_raw_data(inputs[2]));", ""
+    ).replace("min_inputs = 3", "min_inputs = 2")  # fmt: skip
+    lower += "static QHPI_Kernel_v1 lowerKernels[] = {kernel()};\n" + RECORD
+    lower += 'extern "C" void register_lower_ops() { qhpi_register_ops_v1(1, &lowerOpInfo, THIS_PKG_NAME_STR); }\n'
+    (old / "Lower.cpp").write_text(lower)
+    both = register.replace(
+        "qhpi_register_ops_v1(1, &op,", "QHPI_OpInfo_v1 ops[] = {op, lowerOpInfo};\n  qhpi_register_ops_v1(2, ops,"
+    )
+    (old / "any_name.cpp").write_text(
+        head + 'extern QHPI_OpInfo_v1 lowerOpInfo;\nextern "C" void register_scaleclamp_ops() {' + both
+    )
+    shutil.copyfile(EXAMPLE / "ScaleClamp.xml", old / "ScaleClamp.xml")
+    done = udogen("new", out, "--from-package", old)
+    assert done.returncode == 0, done.stderr
+    assert "HTP kernels that register themselves with QHPI: Lower (Lower.cpp), ScaleClamp (any_name.cpp)" in done.stdout
+    assert "ScaleClamp.xml lacks Lower: see ScaleClamp_more_ops.xml" in done.stdout
+    assert (out / "ScaleClamp.xml").read_bytes() == (EXAMPLE / "ScaleClamp.xml").read_bytes()
+    assert "TODO: check this op: Lower was derived from Lower.cpp" in (out / "ScaleClamp_more_ops.xml").read_text()
+    assert "generate ScaleClamp.xml ScaleClamp_more_ops.xml --kernels kernels" in (out / "Makefile").read_text()
+    interface = (out / "ScaleClampPackage" / "src" / "ScaleClampPackageInterface.cpp").read_text()
+    assert "register_scaleclamp_ops();" in interface and "register_lower_ops" not in interface
+    make_well(out / "ScaleClampPackage", "htp_x86")
+    done = udogen("inspect", out)
+    assert done.returncode == 0, done.stdout
 
 
 def test_every_member_of_the_table_is_found() -> None:

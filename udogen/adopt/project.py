@@ -6,7 +6,7 @@ import re
 import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -54,22 +54,23 @@ class AdoptReport:
 def adopt(folder: Path, out: Path, *, to_qhpi: bool = False, log: Say = no_say) -> AdoptReport:
     """Write the project; the adopted folder is only read."""
     found = _read(folder, out)
-    chosen, undecided = _config(found)
-    report = AdoptReport(out / chosen.name, _recognized(found), [*_undecided(found), *undecided])
+    configs, undecided = _configs(found)
+    report = AdoptReport(out / configs[0].name, _recognized(found), [*_undecided(found), *undecided])
     in_core = [kernel for kernel in found.kernels if kernel.is_core]
     generating = _generate_options(out, to_qhpi, found)
     with TemporaryDirectory() as scratch:  # report errors in the config before any file is written
-        first = Path(scratch, chosen.name)
-        first.write_bytes(chosen.content)
-        checked, findings = load([first])
+        for each in configs:
+            Path(scratch, each.name).write_bytes(each.content)
+        checked, findings = load([Path(scratch, each.name) for each in configs])
         generate(checked, generating._replace(dry_run=True), findings)
     with _whole(out):
-        report.save(report.config, chosen.content)
+        for each in configs:
+            report.save(out / each.name, each.content)
         for path, content in _kernel_files(found, report.decide).items():
             report.save(out / KERNELS / path, content)
-        for each in found.others:
-            report.save(out / EXTRA / each.relative_to(found.folder), each.read_bytes())
-        loaded, findings = load([report.config])
+        for other in found.others:
+            report.save(out / EXTRA / other.relative_to(found.folder), other.read_bytes())
+        loaded, findings = load([out / each.name for each in configs])
         report.decide += [*_unmatched(found, loaded), *_lost_types(found)]
         if to_qhpi:
             for kernel in in_core:
@@ -80,7 +81,9 @@ def adopt(folder: Path, out: Path, *, to_qhpi: bool = False, log: Say = no_say) 
             report.port += port_changes(in_core)
         report.packages += generate(loaded, generating._replace(kernels=out / KERNELS), findings, log=log)
         report.decide += [finding.message for finding in findings.warnings]
-        known = {op.name: op_tests.KnownTests(config=chosen.name) for package in loaded for op in package.ops}
+        known = {
+            op.name: op_tests.KnownTests(config=Path(op.location.file).name) for package in loaded for op in package.ops
+        }
         report.written += op_tests.write(loaded, out, known, log=log)
         _write_commands(out, generating, loaded, report)
         if found.flags or found.others:
@@ -156,15 +159,23 @@ class _Config(NamedTuple):
     content: bytes
 
 
-def _config(adopted: AdoptedFolder) -> tuple[_Config, list[str]]:
-    """The adopted config, or one derived from the sources; and what the user must decide."""
+def _configs(adopted: AdoptedFolder) -> tuple[list[_Config], list[str]]:
+    """The adopted config, and one derived from the sources for ops that it lacks; and what the user must decide."""
     if not adopted.configs:
         package, comments, doubts = derived(adopted)
-        return _Config(f"{package.name}.xml", xml_write.write(package, Findings(), comments).encode()), doubts
+        return [_Config(f"{package.name}.xml", xml_write.write(package, Findings(), comments).encode())], doubts
     best = _best(adopted)
     others = ", ".join(str(each.relative_to(adopted.folder)) for each in adopted.configs if each != best)
     doubts = [f"{best.name} is used, as it names most ops of the kernels; not used: {others}"] if others else []
-    return _Config(best.name, best.read_bytes()), doubts
+    configs = [_Config(best.name, best.read_bytes())]
+    packages, _ = load([best])
+    ops = {op.name for package in packages for op in package.ops}
+    if lacking := [kernel for kernel in adopted.kernels if kernel.op not in ops]:
+        package, comments, derivations = derived(replace(adopted, kernels=lacking), packages[0])
+        name = f"{best.stem}_more_ops.xml"
+        configs.append(_Config(name, xml_write.write(package, Findings(), comments).encode()))
+        doubts += [f"{best.name} lacks {', '.join(op.name for op in package.ops)}: see {name}", *derivations]
+    return configs, doubts
 
 
 def _unmatched(adopted: AdoptedFolder, packages: Sequence[OpPackage]) -> list[str]:
@@ -264,6 +275,8 @@ def _kernel_files(adopted: AdoptedFolder, decide: list[str]) -> dict[str, bytes]
         if kernel.backend == "cpu":  # marks it as a vendor-style source
             beside += '#include "CustomOpPackage.hpp"\n'
             beside += f"extern qnn::custom::OpRegistrationReceiver {kernel.op}_receiver;\n"
+        if kernel.backend == "htp" and not kernel.is_core:
+            beside += f'#include "HTP/core/qhpi.h"\nextern QHPI_OpInfo_v1 {kernel.op}_record;\n'
         files[path] = kernel.text if home == kernel.op else beside.encode()
     return files
 
@@ -303,15 +316,20 @@ def _core_of(path: Path) -> str:
 # --- a config from sources --------------------------------------------------------------------------------------
 
 
-def derived(found: AdoptedFolder) -> tuple[OpPackage, Mapping[tuple[str, ...], Sequence[str]], list[str]]:
-    """The package that the sources describe, comments for its config, and what the user must decide."""
+def derived(
+    found: AdoptedFolder, known: OpPackage | None = None
+) -> tuple[OpPackage, Mapping[tuple[str, ...], Sequence[str]], list[str]]:
+    """The package that the sources describe, comments for its config, and what the user must decide.
+
+    `known`: the package whose config lacks the ops of these sources.
+    """
     by_op: dict[str, list[AdoptedKernel]] = {}
     for kernel in found.kernels:
         by_op.setdefault(kernel.op, []).append(kernel)
     package = next(iter(found.packages), "")
     name = names.suggestion(package or found.folder.name)
     comments: dict[tuple[str, ...], Sequence[str]] = {}
-    decide = [] if package else [f"the package is called {name}: the sources do not name it"]
+    decide = [] if package or known else [f"the package is called {name}: the sources do not name it"]
     ops = []
     for op, kernels in by_op.items():
         inputs, outputs = _counts(kernels)
@@ -332,7 +350,8 @@ def derived(found: AdoptedFolder) -> tuple[OpPackage, Mapping[tuple[str, ...], S
         )
         comments[(op,)] = [f"TODO: check this op: {sentence}."]
         decide.append(sentence)
-    return OpPackage(name, tuple(ops), domain="adopted", version="1.0"), comments, decide
+    bare = replace(known, supplements=()) if known else OpPackage(name, (), domain="adopted", version="1.0")
+    return replace(bare, ops=tuple(ops)), comments, decide
 
 
 def _tensor(name: str, role: str, datatype: DataType) -> Tensor:

@@ -150,12 +150,8 @@ def _kernels(path: Path, text: bytes) -> list[AdoptedKernel]:
         if vendor.style(backend, text):
             return [AdoptedKernel(backend, op, path, text) for op in dict.fromkeys(_OPS[backend].findall(plain))]
     found = dict.fromkeys(_OPS["htp"].findall(plain))
-    if functions := vendor.registrations(text):
-        named = re.findall(r'"::(?:"\s*")?(\w+)"', plain)  # ops and kernels
-        for function in functions:
-            lower = re.sub(r"^register_|_ops?$", "", function.name).replace("_", "")
-            names = [name for name in named if name.lower().replace("_", "") == lower]
-            found |= dict.fromkeys(sorted(names, key=str.islower)[:1])
+    if vendor.style("htp", text) == "qhpi":
+        found |= dict.fromkeys(vendor.qhpi_ops(text))
     return [AdoptedKernel("htp", op, path, text) for op in found]
 
 

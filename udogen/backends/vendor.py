@@ -18,6 +18,8 @@ APIS = ("args", "vendor")  # the styles of kernels, the usual one first
 
 # The head of a function that registers ops with QHPI.
 _REGISTERS = r"\bvoid\s+(register_\w+)\s*\(\s*(?:void)?\s*\)\s*\{"
+# An op's record for QHPI that other sources can register: the line begins with its type, or with `extern`.
+_RECORD = r"^[ \t]*(?:extern\s+)?QHPI_OpInfo_v1\s+(\w+)"
 # Backend -> style -> what only sources in this style contain.  HTP has two: registration by the SDK's macros, and by
 # QHPI as the generator of newer releases writes it.
 _MARKS = {
@@ -26,7 +28,7 @@ _MARKS = {
     "dsp": {"vendor": re.compile(rb"\bUdoDspShared\b")},
     "htp": {
         "core": re.compile(rb"\bBEGIN_PKG_OP_DEFINITION\s*\("),
-        "qhpi": re.compile(rf"(?=.*\bqhpi_register_ops_v1\s*\().*{_REGISTERS}".encode(), re.DOTALL),
+        "qhpi": re.compile(rf"(?=.*\bqhpi_register_ops_v1\s*\().*{_REGISTERS}|(?m:{_RECORD})".encode(), re.DOTALL),
     },
 }
 BACKENDS = ("cpu", "gpu", "dsp")  # with a choice of style (--cpu-api …)
@@ -63,27 +65,54 @@ def has_no_code(style: str, source: bytes) -> bool:
     text = code(source).decode("utf-8", "replace")
     bodies = []
     for head in re.finditer(rf"\b{_COMPUTES.get(style, 'execute')}\s*\([^;{{}}]*\)\s*\{{", text):
-        end = head.end()
-        depth = 1
-        while depth and end < len(text):
-            depth += {"{": 1, "}": -1}.get(text[end], 0)
-            end += 1
-        bodies.append(text[head.end() : end - 1])
+        bodies.append(_block(text, head.end()))
     return bool(bodies) and not any(_SAYS_NOTHING.sub("", body).strip() for body in bodies)
 
 
 _REGISTRATION = re.compile(rf'(\bextern\s*"C"\s*)?{_REGISTERS}')
 
 
-def registrations(source: bytes) -> tuple[RegisterFunction, ...]:
-    """The functions with which a kernel for HTP registers its ops with QHPI."""
-    if style("htp", source) != "qhpi":
-        return ()
-    text = without_comments(source).decode("utf-8", "replace")
+def registrations(sources: Iterable[bytes]) -> tuple[RegisterFunction, ...]:
+    """The functions with which kernels for HTP register their ops with QHPI.
+
+    A source whose records another one registers (`extern QHPI_OpInfo_v1 …`) needs no function of its own.
+    """
+    plain = [without_comments(each).decode("utf-8", "replace") for each in sources if style("htp", each) == "qhpi"]
+    borrowed = {name for text in plain for name in _records(text, borrowed=True)}
     return tuple(
         RegisterFunction(match[2], bool(match[1]) or _in_c_block(text[: match.start()]))
+        for text in plain
+        if not borrowed & _records(text, borrowed=False)
         for match in _REGISTRATION.finditer(text)
     )
+
+
+def _records(text: str, *, borrowed: bool) -> set[str]:
+    """The names of the records that a source has; `borrowed`: those that it only declares."""
+    return {
+        match[1]
+        for match in re.finditer(rf"{_RECORD}(?=\s*(?:\[[^\]]*\]\s*)?([;={{,]))", text, re.MULTILINE)
+        if (match[2] in ";,") == borrowed
+    }
+
+
+def qhpi_ops(source: bytes) -> list[str]:
+    """The ops in a source's records for QHPI: names in initializers, and names that are assigned."""
+    text = without_comments(source).decode("utf-8", "replace")
+    name = r'"\w*::(?:"\s*")?(\w+)"'
+    found = re.findall(rf"\.name\s*=[^;,]*?{name}", text)
+    for record in re.finditer(r"\bQHPI_OpInfo_v1\s+\w+\s*(?:\[[^\]]*\]\s*)?=?\s*\{", text):
+        found += re.findall(name, _block(text, record.end()))
+    return list(dict.fromkeys(found))
+
+
+def _block(text: str, begin: int) -> str:
+    """The text from behind an opening brace to its closing one."""
+    depth, end = 1, begin
+    while depth and end < len(text):
+        depth += {"{": 1, "}": -1}.get(text[end], 0)
+        end += 1
+    return text[begin : end - 1]
 
 
 def _in_c_block(before: str) -> bool:

@@ -81,8 +81,8 @@ def styled(
             meant = "core" if "core" in known.values() and not htp_api else "qhpi"
             api = meant if meant == "core" else api
         chosen[backend] = tuple(op for op, style in known.items() if style == meant)
-        for op in chosen[backend] if meant == "qhpi" else ():
-            registrations += vendor.registrations(given.get(op, existing.get(op, b"")))
+        if meant == "qhpi":
+            registrations += vendor.registrations(given.get(op, existing.get(op, b"")) for op in chosen[backend])
         restyled[backend] = _restyled(backend, package, given, existing)
         kept = [text for op, text in existing.items() if op not in restyled[backend]]
         headers[backend] = vendor.hexagon_headers([*given.values(), *kept])
