@@ -253,6 +253,30 @@ def test_records_of_a_sibling_and_ops_that_a_config_lacks(tmp_path: Path) -> Non
     assert done.returncode == 0, done.stdout
 
 
+SNPE_1 = """#include "SnpeUdo/UdoImplDsp.h"
+char ScaleClampOpType[] = "ScaleClamp";
+UdoDspShared* new_ScaleClamp(SnpeUdo_HexNNv2GlobalInfra_t* infra) { return 0; }
+"""
+
+
+def test_sources_for_snpe_1_are_named(tmp_path: Path) -> None:
+    """They look like kernels for V65 and V66; sources of other cores are not compiled into the DSP's library."""
+    old = tmp_path / "old"
+    (old / "src" / "DSP").mkdir(parents=True)
+    (old / "src" / "DSP" / "ScaleClamp.c").write_text(SNPE_1)
+    done = udogen("new", tmp_path / "new", "--from-package", old)
+    assert done.returncode == 2
+    assert "is for the UDO interface of SNPE 1.x (SnpeUdo_…)" in done.stderr and "src/DSP/ScaleClamp.c" in done.stderr
+    shutil.copyfile(EXAMPLE / "kernels" / "dsp" / "ScaleClamp.cpp", old / "src" / "DSP" / "ScaleClamp.cpp")
+    for core in ("CPU", "GPU", "reg"):
+        (old / "src" / core).mkdir()
+        (old / "src" / core / "helper.cpp").write_text("int helper() { return 1; }\n")
+    done = udogen("new", tmp_path / "new", "--from-package", old)
+    assert "src/DSP/ScaleClamp.c uses the UDO interface of SNPE 1.x" in done.stdout, done.stderr
+    [makefile] = (tmp_path / "new").rglob("user.mk")
+    assert "helper" not in makefile.read_text() and "ScaleClamp.c" not in makefile.read_text()
+
+
 def test_every_member_of_the_table_is_found() -> None:
     for member in project.members():
         kernel = AdoptedKernel("htp", "Op", Path("Op.cpp"), f"x.{member.name}();".encode())

@@ -129,6 +129,12 @@ def _read(folder: Path, out: Path) -> AdoptedFolder:
             hint="build it with its own Makefile, then `udogen inspect LIBRARY`; "
             "or `udogen new NAME --input … --output …` and move its computation into the kernel: docs/port.md",
         )
+    if not found.kernels and found.snpe_1:
+        raise UsageError(
+            f"{folder} is for the UDO interface of SNPE 1.x (SnpeUdo_…), which SNPE 2 and QNN do not have: "
+            + ", ".join(str(each.relative_to(folder)) for each in found.snpe_1),
+            hint="`udogen new NAME --from-config` with its config, and move the computation into the kernels",
+        )
     if not found.kernels:
         more = f"; {len(found.qhpi)} sources use QHPI directly: docs/port.md" if found.qhpi else ""
         raise UsageError(
@@ -247,6 +253,10 @@ def _undecided(adopted: AdoptedFolder) -> list[str]:
             f"{path.relative_to(adopted.folder)} uses QHPI directly: write its computation as execute(const Args&)"
             for path in adopted.qhpi
         ),
+        *(
+            f"{path.relative_to(adopted.folder)} uses the UDO interface of SNPE 1.x, which SNPE 2 and QNN do not have: not copied"
+            for path in adopted.snpe_1
+        ),
     ]
 
 
@@ -306,8 +316,8 @@ def _write_flags(found: AdoptedFolder, report: AdoptReport) -> None:
 
 
 def _core_of(path: Path) -> str:
-    """The backend in whose folder of a UDO package a source is; empty if it is in none."""
-    core = re.match(r"jni/src/(CPU|GPU|DSP)(?:_V(\d+))?/", path.as_posix())
+    """The backend in whose folder of a UDO package a source is, or `reg`; empty if it is in none."""
+    core = re.match(r"(?:jni/)?src/(CPU|GPU|DSP|reg)(?:_V(\d+))?/", path.as_posix())
     if not core:
         return ""
     return "htp" if core[2] and int(core[2]) >= 68 else core[1].lower()

@@ -36,6 +36,11 @@ _OPS = {
 }
 _QHPI = re.compile(r"\bqhpi_(?:init|register_ops\w*)\b|\bQHPI_\w+")
 
+# SNPE 1.x: its UDO headers, or the generated header that includes them.  2.x has other names for all that kernels use.
+_SNPE_1 = re.compile(
+    rb'#\s*include\s*[<"](?:SnpeUdo/UdoImpl(?:Cpu|Gpu|Dsp)?\.h|[\w/]*ImplLib(?:Cpu|Gpu|Dsp)\.hpp?)[>"]'
+)
+
 _PROVIDER = f"[{PROVIDER[0]}{PROVIDER[0].lower()}]{PROVIDER[1:]}"  # its first letter is sometimes lowercase
 
 # Flags that packages of udogen already have, or that belong to Qualcomm's own build.
@@ -68,6 +73,7 @@ class AdoptedFolder:
     configs: list[Path] = field(default_factory=list)
     kernels: list[AdoptedKernel] = field(default_factory=list)
     qhpi: list[Path] = field(default_factory=list)  # use QHPI, but not in the generators' style
+    snpe_1: list[Path] = field(default_factory=list)  # use the UDO interface of SNPE 1.x
     support: list[Path] = field(default_factory=list)  # replaced by udogen's own
     interfaces: list[Path] = field(default_factory=list)  # sources that implement QNN's interface
     others: list[Path] = field(default_factory=list)  # sources and headers that kernels may need
@@ -94,6 +100,8 @@ class AdoptedFolder:
             self.packages |= dict.fromkeys(providers)
         elif _SUPPORT.fullmatch(path.name):
             self.support.append(path)
+        elif _SNPE_1.search(text):
+            self.snpe_1.append(path)
         elif kernels := _kernels(path, text):
             self.kernels += kernels
         elif path.suffix in _CODE and _QHPI.search(text.decode("utf-8", "replace")):
