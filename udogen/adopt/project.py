@@ -254,7 +254,7 @@ def _undecided(adopted: AdoptedFolder) -> list[str]:
             for path in adopted.qhpi
         ),
         *(
-            f"{path.relative_to(adopted.folder)} uses the UDO interface of SNPE 1.x, which SNPE 2 and QNN do not have: not copied"
+            f"{path.relative_to(adopted.folder)} uses the UDO interface of SNPE 1.x, which later ones lack: not copied"
             for path in adopted.snpe_1
         ),
     ]
