@@ -216,8 +216,15 @@ def test_halves_on_a_pc_and_a_symbol_that_nothing_has(tmp_path: Path) -> None:
     assert "libQnnScaleClampPackage.so: 1 undefined symbol found neither in" in done.stderr and "absent" in done.stderr
 
 
-def test_functions_alone_are_completed(tmp_path: Path) -> None:
-    built = cpu_package(CONFIG, tmp_path / "out", kernels_of(tmp_path / "kernels", BLOCK))
+@pytest.mark.parametrize("in_place", [False, True])
+def test_functions_alone_are_completed(tmp_path: Path, in_place: bool) -> None:
+    if in_place:
+        [made] = make_packages([CONFIG], tmp_path / "out", chosen=["cpu"], layout="qnn")
+        (made.folder / "src" / "ops" / "ScaleClamp.cpp").write_text(BLOCK)
+    built = cpu_package(
+        CONFIG, tmp_path / "out", None if in_place else kernels_of(tmp_path / "kernels", BLOCK), layout="qnn"
+    )
+    assert [path.read_text() for path in (tmp_path / "out").rglob("*.udogen-old")] == [BLOCK] * in_place
     [written] = (tmp_path / "out").rglob("src/ops/ScaleClamp.cpp")
     assert BLOCK in written.read_text()
     np.save(tmp_path / "x.npy", np.array([[1, 2]], np.float32))

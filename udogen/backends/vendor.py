@@ -154,6 +154,16 @@ def completed(package: OpPackage, source: Source) -> Source:
     return replace(source, kernels={**source.kernels, "cpu": kernels})
 
 
+def pasted(backend: str, kernels: Mapping[str, bytes]) -> dict[str, bytes]:
+    """The kernels of a package that are only functions, pasted in place of the generated file."""
+    functions = {op: code(text) for op, text in kernels.items() if backend == "cpu"}
+    return {
+        op: kernels[op]
+        for op, text in functions.items()
+        if b"REGISTER_OP" not in text and re.search(rb"\bexecute\s*\(", text)
+    }
+
+
 def _complete(kernel: bytes, op: Op, package: OpPackage) -> bytes:
     plain = code(kernel)
     if b"REGISTER_OP" in plain:

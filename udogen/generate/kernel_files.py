@@ -69,6 +69,7 @@ def styled(
 ) -> Source:
     """The source with the styles of the given kernels, else of the kernels that the folder already has (`old`)."""
     chosen: dict[str, tuple[str, ...]] = {}
+    kernels = dict(source.kernels)
     restyled: dict[str, tuple[str, ...]] = {}
     headers: dict[str, tuple[str, ...]] = {}
     registrations: list[RegisterFunction] = []
@@ -83,11 +84,14 @@ def styled(
         chosen[backend] = tuple(op for op, style in known.items() if style == meant)
         if meant == "qhpi":
             registrations += vendor.registrations(given.get(op, existing.get(op, b"")) for op in chosen[backend])
-        restyled[backend] = _restyled(backend, package, given, existing)
+        pasted = vendor.pasted(backend, {op: existing[op] for op in chosen[backend] if op in existing.keys() - given})
+        kernels |= {backend: {**given, **pasted}} if pasted else {}
+        restyled[backend] = (*_restyled(backend, package, given, existing), *pasted)
         kept = [text for op, text in existing.items() if op not in restyled[backend]]
         headers[backend] = vendor.hexagon_headers([*given.values(), *kept])
     return replace(
         source,
+        kernels=kernels,
         vendor={backend: ops for backend, ops in chosen.items() if ops},
         registrations=tuple(registrations),
         restyled={backend: ops for backend, ops in restyled.items() if ops},
