@@ -152,7 +152,8 @@ NEWER = {
     "QHPI_Success": "QHPI_SUCCESS",
 }
 INTRINSICS = """
-static_assert(QHPI_ELEMENT_TYPE_ANY == 240 && QHPI_FLOAT16 == 8 && QHPI_ERROR_FATAL == 2 && QHPI_MEM_LOC_DDR_OR_TCM == 2);
+static_assert(QHPI_ELEMENT_TYPE_ANY == 240 && QHPI_FLOAT16 == 8);
+static_assert(QHPI_ERROR_FATAL == 2 && QHPI_MEM_LOC_DDR_OR_TCM == 2);
 #if defined(__hexagon__)
 using namespace hnnx;
 [[maybe_unused]] static void fill(float* to, const float* from) {
