@@ -277,6 +277,21 @@ def test_sources_for_snpe_1_are_named(tmp_path: Path) -> None:
     assert "helper" not in makefile.read_text() and "ScaleClamp.c" not in makefile.read_text()
 
 
+def test_a_build_without_the_sdk_of_one_backend_builds_the_others(tmp_path: Path) -> None:
+    old, out = tmp_path / "old", tmp_path / "new"
+    for backend, text in (("cpu", (EXAMPLE / "kernels" / "cpu" / "ScaleClamp.cpp").read_text()), ("htp", CORE)):
+        (old / backend).mkdir(parents=True)
+        (old / backend / "ScaleClamp.cpp").write_text(text)
+    shutil.copyfile(EXAMPLE / "ScaleClamp.xml", old / "ScaleClamp.xml")
+    assert udogen("new", out, "--from-package", old).returncode == 0
+    done = udogen("build", "-C", out, env={"QNN_SDK_ROOT": ""})
+    assert done.returncode == 0, done.stderr
+    assert "ScaleClampPackageHtp is not built: htp_x86 of a package generated with --htp-api core" in done.stderr
+    assert "libScaleClampPackage.so" in done.stdout
+    assert udogen("build", "htp_x86", "-C", out, env={"QNN_SDK_ROOT": ""}).returncode == 3, "it was named"
+    assert udogen("build", "-C", out / "ScaleClampPackageHtp", env={"QNN_SDK_ROOT": ""}).returncode == 3
+
+
 def test_every_member_of_the_table_is_found() -> None:
     for member in project.members():
         kernel = AdoptedKernel("htp", "Op", Path("Op.cpp"), f"x.{member.name}();".encode())

@@ -20,7 +20,7 @@ from udogen.build.vectors import NO_QEMU, not_executed
 from udogen.cli import output
 from udogen.cli.options import JOBS, argument, json_option, option, verb
 from udogen.configs.load import load
-from udogen.errors import UdogenError, UsageError
+from udogen.errors import ToolMissing, UdogenError, UsageError
 from udogen.findings import Finding
 from udogen.generate.kernel_files import in_kernel_sources, kernels_not_used
 
@@ -78,8 +78,10 @@ class BuildOptions:
 def command(options: BuildOptions) -> None:
     """Build targets of a package."""
     env = tools.environment(launcher=options.launcher)
-    planned = _planned(options, env)
-    warnings = _unused_kernels(package for package, _ in planned)
+    planned, left = _planned(options, env)
+    warnings = [*_unused_kernels(package for package, _ in planned), *left]
+    for line in left:
+        output.warn(line)
     begun = time.perf_counter()
     built = []
     for package, steps in planned:
@@ -121,15 +123,29 @@ def print_run(package: PackageLibrary) -> None:
     output.print_next(f"`{run}` runs an op" if run else f"`udogen inspect {shlex.quote(str(package.path))}`")
 
 
-def _planned(options: BuildOptions, env: Environment) -> list[tuple[PackageLibrary, Sequence[Step]]]:
-    """The steps for each package, and for each variant of it."""
+def _planned(
+    options: BuildOptions, env: Environment
+) -> tuple[list[tuple[PackageLibrary, Sequence[Step]]], list[str]]:
+    """The steps for each package, and for each variant of it; and the packages that lack an SDK.
+
+    A lack is an error if targets were named, or if nothing else can be built.
+    """
     chosen = [*([variants.Variant()] if options.lines else []), *(variants.parse(each) for each in options.sanitize)]
     planned: list[tuple[PackageLibrary, Sequence[Step]]] = []
+    left: dict[PackageLibrary, ToolMissing] = {}
     for package, targets in _targets(options.names, open_packages(options.folder), ndk=bool(env.android_ndk_root)):
-        found = [variants.plan(package, targets, each, toolchain=options.toolchain, env=env) for each in chosen]
-        found = found or [make.plan(package, targets, toolchain=options.toolchain, env=env)]
+        try:
+            found = [variants.plan(package, targets, each, toolchain=options.toolchain, env=env) for each in chosen]
+            found = found or [make.plan(package, targets, toolchain=options.toolchain, env=env)]
+        except ToolMissing as missing:
+            if options.names:
+                raise
+            left[package] = missing
+            continue
         planned += [(package, [step.proving() for step in steps] if options.prove else steps) for steps in found]
-    return planned
+    if left and not any(steps for _, steps in planned):
+        raise next(iter(left.values()))
+    return planned, [f"{each.path.name} is not built: {why.message} ({why.hint})" for each, why in left.items()]
 
 
 def _unused_kernels(packages: Iterable[PackageLibrary]) -> list[str]:
