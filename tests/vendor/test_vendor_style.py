@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 
 from tests.command_line import udogen
-from tests.making import ROOT, compiler, cpu_package, htp_package, make, make_packages
+from tests.making import ROOT, compiler, cpu_package, gpu_package, htp_package, make, make_packages
 from udogen.backends import vendor
 from udogen.errors import UsageError
 
@@ -269,6 +269,18 @@ def test_one_package_of_the_gpu_has_one_style(tmp_path: Path) -> None:
     (kernels / "gpu" / "Other.cpp").write_text('#include "ops/Other.hpp"\n')
     with pytest.raises(UsageError, match="a package for gpu has kernels of one style"):
         make_packages([config], tmp_path / "out", chosen=["gpu"], kernels=kernels)
+
+
+def test_groups_that_do_not_divide_the_work_are_explained(tmp_path: Path) -> None:
+    kernel = (EXAMPLE / "kernels" / "gpu" / "ScaleClamp.cpp").read_text().replace('"-cl-std=CL2.0"', '""')
+    folder = tmp_path / "kernels" / "gpu"
+    folder.mkdir(parents=True)
+    (folder / "ScaleClamp.cpp").write_text(kernel)
+    built = gpu_package(CONFIG, tmp_path / "out", folder.parent, layout="qnn")
+    call = ("ScaleClamp", "--input", "x=1x3x4x8", "--param", "limit=3", "--param", "gain=[1, 1, 1, 1, 1, 1, 1, 1]")
+    done = udogen("run", "op", built.library, *call, "--backend", "gpu")
+    assert done.returncode == 5
+    assert "local size 64 does not divide global size 96 in dimension 0, which OpenCL takes only with" in done.stderr
 
 
 # --- genuine sources ----------------------------------------------------------------------------------------------
