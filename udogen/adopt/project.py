@@ -34,12 +34,12 @@ _CORE = "htp_core"  # where kernels in HTP's C++ interface are
 
 @dataclass
 class AdoptReport:
-    """The result: what was recognized, what the user must decide, what a port to QHPI changes."""
+    """The result: what was recognized, what the user must decide, members that SDK releases lack."""
 
     config: Path
     recognized: list[str]
     decide: list[str]
-    port: list[str] = field(default_factory=list)
+    members: list[str] = field(default_factory=list)
     written: list[Path] = field(default_factory=list)
     packages: list[Generated] = field(default_factory=list)
 
@@ -51,13 +51,12 @@ class AdoptReport:
         self.written.append(path)
 
 
-def adopt(folder: Path, out: Path, *, to_qhpi: bool = False, log: Say = no_say) -> AdoptReport:
+def adopt(folder: Path, out: Path, *, log: Say = no_say) -> AdoptReport:
     """Write the project; the adopted folder is only read."""
     found = _read(folder, out)
     configs, undecided = _configs(found)
     report = AdoptReport(out / configs[0].name, _recognized(found), [*_undecided(found), *undecided])
-    in_core = [kernel for kernel in found.kernels if kernel.is_core]
-    generating = _generate_options(out, to_qhpi, found)
+    generating = _generate_options(out, found)
     with TemporaryDirectory() as scratch:  # report errors in the config before any file is written
         for each in configs:
             Path(scratch, each.name).write_bytes(each.content)
@@ -72,13 +71,7 @@ def adopt(folder: Path, out: Path, *, to_qhpi: bool = False, log: Say = no_say) 
             report.save(out / EXTRA / other.relative_to(found.folder), other.read_bytes())
         loaded, findings = load([out / each.name for each in configs])
         report.decide += [*_unmatched(found, loaded), *_lost_types(found)]
-        if to_qhpi:
-            for kernel in in_core:
-                text, line = to_args(kernel, next(iter(loaded)))
-                report.save(out / KERNELS / "htp" / f"{kernel.op}.cpp", text)
-                report.port.append(line)
-        else:
-            report.port += port_changes(in_core)
+        report.members += lacking_members(kernel for kernel in found.kernels if kernel.is_core)
         report.packages += generate(loaded, generating._replace(kernels=out / KERNELS), findings, log=log)
         report.decide += [finding.message for finding in findings.warnings]
         known = {
@@ -149,9 +142,9 @@ def _read(folder: Path, out: Path) -> AdoptedFolder:
     return found
 
 
-def _generate_options(out: Path, to_qhpi: bool, adopted: AdoptedFolder) -> GenerateOptions:
+def _generate_options(out: Path, adopted: AdoptedFolder) -> GenerateOptions:
     backends = tuple(dict.fromkeys(kernel.backend for kernel in adopted.kernels))
-    core = any(kernel.is_core for kernel in adopted.kernels) and not to_qhpi
+    core = any(kernel.is_core for kernel in adopted.kernels)
     return GenerateOptions(
         out,
         backends=backends,
@@ -425,9 +418,7 @@ def _params(kernels: Sequence[AdoptedKernel]) -> list[Tensor]:
     return list(found.values())
 
 
-# --- a port of HTP's C++ interface to `execute(const Args&)` ----------------------------------------------------
-
-MARK = "// PORT: "
+# --- members of HTP's C++ interface --------------------------------------------------------------------------------
 
 
 class Member(NamedTuple):
@@ -438,112 +429,19 @@ class Member(NamedTuple):
     remedy: str
 
 
-class PortRule(NamedTuple):
-    """The replacement for a piece of C++ in a kernel with Args; empty if it must be written by hand."""
-
-    pattern: re.Pattern[str]
-    replacement: str
-    remedy: str
-
-
 @cache
 def members() -> tuple[Member, ...]:
-    """The rows of [[rename]] in core_members.toml."""
+    """The rows of core_members.toml."""
     return tuple(
         Member(row["member"], row["absent"], row["remedy"]) for row in resources.facts("core_members")["rename"]
     )
 
 
-@cache
-def rules() -> tuple[PortRule, ...]:
-    """The rows of [[port]], in the order in which they are applied."""
-    rows = resources.facts("core_members")["port"]
-    return tuple(PortRule(re.compile(row["pattern"]), row.get("replacement", ""), row["remedy"]) for row in rows)
-
-
-def port_changes(kernels: Iterable[AdoptedKernel]) -> list[str]:
-    """What a port to QHPI changes in these sources, and members that other SDK releases lack."""
-    lines = []
-    for kernel in kernels:
-        text = vendor.without_comments(kernel.text).decode("utf-8", "replace")
-        for member in members():
-            if re.search(rf"\b{member.name}\b", text):
-                lines.append(f"{kernel.op}: `{member.name}` is not in SDK {member.absent}: {member.remedy}")
-        used = [rule for rule in rules() if any(rule.pattern.search(line) for line in text.splitlines())]
-        mechanical = sum(1 for rule in used if rule.replacement)
-        lines.append(
-            f"{kernel.op}: --to qhpi replaces {mechanical} kinds of expressions and marks {len(used) - mechanical}"
-        )
-    return lines
-
-
-# Registration of ops and optimizations, which udogen generates.
-_REGISTRATION = re.compile(
-    r"^\s*(BEGIN_PKG_OP_DEFINITION|END_PKG_OP_DEFINITION|DEF_PACKAGE_OP\w*|DEF_PACKAGE_PARAM_ORDER|DEF_PACKAGE_OPTIMIZATION\w*"
-    r"|DEF_TENSOR_PROPERTIES|DEF_AUTOSPLIT)\b"
-)
-
-
-def to_args(kernel: AdoptedKernel, package: OpPackage) -> tuple[bytes, str]:
-    """The source with all mechanical replacements, in the op's namespace; and a line about the remaining work."""
-    op = next((each for each in package.ops if each.name == kernel.op), None)
-    source = kernel.text.decode("utf-8", "replace").replace("\r\n", "\n")
-    includes: list[str] = []
-    made: list[str] = []
-    marked = dropped = 0
-    open_parens = 0  # of a registration over several lines
-    in_comment = False
-    for line in source.splitlines():
-        plain = line.split("//", maxsplit=1)[0]
-        if in_comment or line.lstrip().startswith("/*"):
-            in_comment = "*/" not in line
-            made.append(line)
-        elif open_parens > 0 or _REGISTRATION.match(line):
-            open_parens += plain.count("(") - plain.count(")")
-            dropped += 1
-        elif re.match(r"\s*#\s*include\b", line):
-            includes += [] if re.search(r'[<"](HTP/core/|QnnOpPackage\.h)', line) else [line.strip()]
-        else:
-            ported, remedies = _ported(line)
-            marked += bool(remedies)
-            made.append(ported + "".join(f"  {MARK}{each}" for each in remedies))
-    body = re.sub(r"\n{3,}", "\n\n", "\n".join(made)).strip("\n")
-    space = f"ops::{package.name}::{kernel.op}"
-    given = [f"//   args.{names.identifier(tensor.name)}" for tensor in (op.tensors if op else ())]
-    head = [
-        f"// {kernel.op}, ported by `udogen new --from-package --to qhpi` from {kernel.path.name}.",
-        f"// Finish the lines with {MARK.strip('/ ')} behind them, and execute() at the end, which is given:",
-        *given,
-        f'#include "ops/{kernel.op}.hpp"',
-        "",
-        *includes,
-        "",
-        f"namespace {space} {{",
-        "",
+def lacking_members(kernels: Iterable[AdoptedKernel]) -> list[str]:
+    """The members in these sources that other SDK releases lack."""
+    return [
+        f"{kernel.op}: `{member.name}` is not in SDK {member.absent}: {member.remedy}"
+        for kernel in kernels
+        for member in members()
+        if re.search(rf"\b{member.name}\b", _code(kernel))
     ]
-    old = re.search(r"\b(\w+Impl)\s*\(", body)
-    called = old[1] if old else "the op's old function"
-    tail = [
-        "",
-        "udo::Status execute([[maybe_unused]] const Args& args) {",
-        f"  {MARK}call {called} with the tensors and parameters of args",
-        f'  return udo::notImplemented("{kernel.op}", "kernels/htp/{kernel.op}.cpp");',
-        "}",
-        "",
-        f"}}  // namespace {space}",
-        "",
-    ]
-    line = f"{kernel.op}: {dropped} lines of registration removed, {marked} lines marked with {MARK.strip()}"
-    return "\n".join([*head, body, *tail]).encode(), line
-
-
-def _ported(line: str) -> tuple[str, list[str]]:
-    remedies = []
-    for rule in rules():
-        if not rule.pattern.search(line.split("//", maxsplit=1)[0]):
-            continue
-        if rule.replacement:
-            line = rule.pattern.sub(rule.replacement, line)
-        else:
-            remedies.append(rule.remedy)
-    return line, remedies

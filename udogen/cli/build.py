@@ -123,9 +123,7 @@ def print_run(package: PackageLibrary) -> None:
     output.print_next(f"`{run}` runs an op" if run else f"`udogen inspect {shlex.quote(str(package.path))}`")
 
 
-def _planned(
-    options: BuildOptions, env: Environment
-) -> tuple[list[tuple[PackageLibrary, Sequence[Step]]], list[str]]:
+def _planned(options: BuildOptions, env: Environment) -> tuple[list[tuple[PackageLibrary, Sequence[Step]]], list[str]]:
     """The steps for each package, and for each variant of it; and the packages that lack an SDK.
 
     A lack is an error if targets were named, or if nothing else can be built.
