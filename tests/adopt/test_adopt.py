@@ -265,6 +265,23 @@ def test_sources_for_snpe_1_are_named(tmp_path: Path) -> None:
     assert "helper" not in makefile.read_text() and "ScaleClamp.c" not in makefile.read_text()
 
 
+def test_sources_of_programs_are_not_compiled(tmp_path: Path) -> None:
+    old, out = old_package(tmp_path), tmp_path / "new"
+    for name, text in (
+        ("src/ops/try.cpp", "int main() { return 0; }\n"),
+        ("app/main.cpp", "int main(int argc, char** argv) { return 0; }\n"),
+        ("app/part.cpp", "int part() { return 1; }\n"),
+        ("src/ops/helper.cpp", "int helper() { return 1; }\n"),
+    ):
+        (old / name).parent.mkdir(exist_ok=True)
+        (old / name).write_text(text)
+    done = udogen("new", out, "--from-package", old)
+    named = "app/main.cpp, app/part.cpp, src/ops/try.cpp"
+    assert f"sources of programs are not compiled; EXTRA_SOURCES of user.mk would do that: {named}" in done.stdout
+    flags = (out / "ScaleClampPackage" / "user.mk").read_text()
+    assert "EXTRA_SOURCES += extra/src/ops/helper.cpp\n" in flags
+
+
 def test_a_build_without_the_sdk_of_one_backend_builds_the_others(tmp_path: Path) -> None:
     old, out = tmp_path / "old", tmp_path / "new"
     for backend, text in (("cpu", (EXAMPLE / "kernels" / "cpu" / "ScaleClamp.cpp").read_text()), ("htp", CORE)):

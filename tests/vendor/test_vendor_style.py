@@ -59,6 +59,7 @@ def test_the_style_is_known_by_the_text() -> None:
         assert vendor.style(backend, own) == "vendor"
         assert not vendor.style(backend, (EXAMPLE / "kernels" / "args" / "ScaleClamp.cpp").read_bytes())
         assert not vendor.style(backend, b"// REGISTER_OP(X, f) QnnGpu_Kernel_t\n/* UdoDspShared */ int x;")
+    assert not vendor.style("htp", b"int x;\n" * 50_000), "in time that grows with the size, not with its square"
 
 
 def test_generating_again_keeps_the_style(tmp_path: Path) -> None:

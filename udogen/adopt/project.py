@@ -286,7 +286,11 @@ def _kernel_files(adopted: AdoptedFolder, decide: list[str]) -> dict[str, bytes]
 
 def _write_flags(found: AdoptedFolder, report: AdoptReport) -> None:
     """Write user.mk next to each Makefile: flags of the old Makefiles, and paths of sources that kernels need."""
-    sources = [each for each in found.others if each.suffix in (".cpp", ".cc", ".cxx")]
+    programs = _of_programs(found)
+    if programs:
+        named = ", ".join(str(each.relative_to(found.folder)) for each in programs)
+        report.decide.append(f"sources of programs are not compiled; EXTRA_SOURCES of user.mk would do that: {named}")
+    sources = [each for each in found.others if each.suffix in (".cpp", ".cc", ".cxx") and each not in programs]
     folders = sorted({(Path(EXTRA) / each.parent.relative_to(found.folder)).as_posix() for each in found.others})
     for each in report.packages:
         for part in each.plan.parts:
@@ -298,14 +302,24 @@ def _write_flags(found: AdoptedFolder, report: AdoptReport) -> None:
                 "# User-owned: flags of the adopted Makefiles.",
                 f"EXTRA_CXXFLAGS := {' '.join(flags)}",
             ]
-            named = (source.relative_to(found.folder) for source in sources)
-            extra = [(Path(EXTRA) / name).as_posix() for name in named if _core_of(name) in ("", part.backend)]
+            names_of_sources = (source.relative_to(found.folder) for source in sources)
+            extra = [
+                (Path(EXTRA) / name).as_posix() for name in names_of_sources if _core_of(name) in ("", part.backend)
+            ]
             lines += [f"EXTRA_SOURCES += {' '.join(extra)}"] if extra else []
             report.save(makefile.with_name("user.mk"), ("\n".join(lines) + "\n").encode())
         for source in found.others:
             target = each.folder / EXTRA / source.relative_to(found.folder)
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(source, target)
+
+
+def _of_programs(found: AdoptedFolder) -> list[Path]:
+    """Sources that have a main function, or lie beside one in a folder without kernels."""
+    sources = [each for each in found.others if each.suffix in (".cpp", ".cc", ".cxx")]
+    main = {each for each in sources if re.search(r"\bint\s+main\s*\(", each.read_text("utf-8", "replace"))}
+    folders = {each.parent for each in main} - {kernel.path.parent for kernel in found.kernels}
+    return [each for each in sources if each in main or each.parent in folders]
 
 
 def _core_of(path: Path) -> str:

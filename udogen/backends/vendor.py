@@ -28,7 +28,7 @@ _MARKS = {
     "dsp": {"vendor": re.compile(rb"\bUdoDspShared\b")},
     "htp": {
         "core": re.compile(rb"\bBEGIN_PKG_OP_DEFINITION\s*\("),
-        "qhpi": re.compile(rf"(?=.*\bqhpi_register_ops_v1\s*\().*{_REGISTERS}|(?m:{_RECORD})".encode(), re.DOTALL),
+        "qhpi": re.compile(rf"\A(?=.*\bqhpi_register_ops_v1\s*\().*{_REGISTERS}|(?m:{_RECORD})".encode(), re.DOTALL),
     },
 }
 BACKENDS = ("cpu", "gpu", "dsp")  # with a choice of style (--cpu-api …)
