@@ -277,7 +277,7 @@ def test_sources_of_programs_are_not_compiled(tmp_path: Path) -> None:
         (old / name).write_text(text)
     done = udogen("new", out, "--from-package", old)
     named = "app/main.cpp, app/part.cpp, src/ops/try.cpp"
-    assert f"sources of programs are not compiled; EXTRA_SOURCES of user.mk would do that: {named}" in done.stdout
+    assert f"sources of programs are not compiled (EXTRA_SOURCES in user.mk adds them): {named}" in done.stdout
     flags = (out / "ScaleClampPackage" / "user.mk").read_text()
     assert "EXTRA_SOURCES += extra/src/ops/helper.cpp\n" in flags
 

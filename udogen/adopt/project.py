@@ -289,7 +289,7 @@ def _write_flags(found: AdoptedFolder, report: AdoptReport) -> None:
     programs = _of_programs(found)
     if programs:
         named = ", ".join(str(each.relative_to(found.folder)) for each in programs)
-        report.decide.append(f"sources of programs are not compiled; EXTRA_SOURCES of user.mk would do that: {named}")
+        report.decide.append(f"sources of programs are not compiled (EXTRA_SOURCES in user.mk adds them): {named}")
     sources = [each for each in found.others if each.suffix in (".cpp", ".cc", ".cxx") and each not in programs]
     folders = sorted({(Path(EXTRA) / each.parent.relative_to(found.folder)).as_posix() for each in found.others})
     for each in report.packages:
