@@ -216,6 +216,11 @@ def test_halves_on_a_pc_and_a_symbol_that_nothing_has(tmp_path: Path) -> None:
     done = udogen("build", "htp_x86", "-C", made.folder)
     assert (done.returncode, "usable with" in done.stderr) == (0, False), done.stderr
     assert "libQnnScaleClampPackage.so: 1 undefined symbol found neither in" in done.stderr and "absent" in done.stderr
+    half = 'extern "C" unsigned short __gnu_f2h_ieee(float); int more() { return __gnu_f2h_ieee(1); }\n'
+    (made.folder / "more.cpp").write_text(half)
+    (made.folder / "src" / "ops" / "ScaleClamp.cpp").write_text(kernel)
+    done = udogen("build", "htp_x86", "-C", made.folder, env={"X86_CXX": compiler("g++")})
+    assert "install Clang's own library (Debian: libclang-rt-14-dev) and build again" in done.stderr
 
 
 @pytest.mark.parametrize("in_place", [False, True])
