@@ -255,6 +255,12 @@ def test_sources_for_snpe_1_are_named(tmp_path: Path) -> None:
     done = udogen("new", tmp_path / "new", "--from-package", old)
     assert done.returncode == 2
     assert "is for the UDO interface of SNPE 1.x (SnpeUdo_…)" in done.stderr and "src/DSP/ScaleClamp.c" in done.stderr
+    kernels = tmp_path / "kernels" / "dsp"
+    kernels.mkdir(parents=True)
+    (kernels / "ScaleClamp.cpp").write_text(SNPE_1)
+    call = ("generate", EXAMPLE / "ScaleClamp.xml", "--backend", "dsp", "--kernels", kernels.parent)
+    done = udogen(*call, "-o", tmp_path / "out")
+    assert done.returncode == 2 and "the kernels for dsp of ScaleClamp use the UDO interface of SNPE 1.x" in done.stderr
     shutil.copyfile(EXAMPLE / "kernels" / "dsp" / "ScaleClamp.cpp", old / "src" / "DSP" / "ScaleClamp.cpp")
     for core in ("CPU", "GPU", "reg"):
         (old / "src" / core).mkdir()

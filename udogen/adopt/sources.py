@@ -36,11 +36,6 @@ _OPS = {
 }
 _QHPI = re.compile(r"\bqhpi_(?:init|register_ops\w*)\b|\bQHPI_\w+")
 
-# SNPE 1.x: its UDO headers, or the generated header that includes them.  2.x has other names for all that kernels use.
-_SNPE_1 = re.compile(
-    rb'#\s*include\s*[<"](?:SnpeUdo/UdoImpl(?:Cpu|Gpu|Dsp)?\.h|[\w/]*ImplLib(?:Cpu|Gpu|Dsp)\.hpp?)[>"]'
-)
-
 _PROVIDER = f"[{PROVIDER[0]}{PROVIDER[0].lower()}]{PROVIDER[1:]}"  # its first letter is sometimes lowercase
 
 # Flags that packages of udogen already have, or that belong to Qualcomm's own build.
@@ -100,7 +95,7 @@ class AdoptedFolder:
             self.packages |= dict.fromkeys(providers)
         elif _SUPPORT.fullmatch(path.name):
             self.support.append(path)
-        elif _SNPE_1.search(text):
+        elif vendor.is_for_snpe_1(text):
             self.snpe_1.append(path)
         elif kernels := _kernels(path, text):
             self.kernels += kernels

@@ -32,6 +32,10 @@ _MARKS = {
     },
 }
 BACKENDS = ("cpu", "gpu", "dsp")  # with a choice of style (--cpu-api …)
+# SNPE 1.x: its UDO headers, or the generated header that includes them.  2.x has other names for all that kernels use.
+_SNPE_1 = re.compile(
+    rb'#\s*include\s*[<"](?:SnpeUdo/UdoImpl(?:Cpu|Gpu|Dsp)?\.h|[\w/]*ImplLib(?:Cpu|Gpu|Dsp)\.hpp?)[>"]'
+)
 # Headers of the Hexagon SDK that kernels include; without an SDK, udogen's are used.
 _HEXAGON_HEADERS = ("HAP_farf.h", "hvx_internal.h", "qhmath_hvx.h")
 _NO_CODE = re.compile(rb'//[^\n]*|/\*.*?\*/|"(?:[^"\\\n]|\\.)*"', re.DOTALL)  # comments and literals
@@ -51,6 +55,21 @@ def style(backend: str, source: bytes) -> str:
     """The style of a kernel: `vendor`, for HTP `core` or `qhpi`; empty for `execute(const Args&)`."""
     plain = code(source)
     return next((name for name, mark in _MARKS.get(backend, {}).items() if mark.search(plain)), "")
+
+
+def is_for_snpe_1(source: bytes) -> bool:
+    """Whether a source uses the UDO interface of SNPE 1.x, which SNPE 2 and QNN do not have."""
+    return bool(_SNPE_1.search(source))
+
+
+def refuse_snpe_1(backend: str, kernels: Mapping[str, bytes]) -> None:
+    """Raise if a kernel uses the UDO interface of SNPE 1.x."""
+    if old := sorted(op for op, text in kernels.items() if is_for_snpe_1(text)):
+        raise UsageError(
+            f"the kernels for {backend} of {', '.join(old)} use the UDO interface of SNPE 1.x (SnpeUdo_…), which "
+            "SNPE 2 and QNN do not have",
+            hint="move their computation into kernels that `udogen generate` writes",
+        )
 
 
 # The functions that compute, by style: GPU ones describe their kernels.

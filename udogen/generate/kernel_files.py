@@ -76,6 +76,7 @@ def styled(
     api = source.htp_api
     for backend, package in by_backend.items():
         given, existing = source.kernels.get(backend, {}), old.get(backend, {})
+        vendor.refuse_snpe_1(backend, {**existing, **given})
         known = {op.name: _style(backend, op.name, given, existing, styles, htp_api) for op in package.ops}
         meant = "vendor"
         if backends.ALL[backend].interfaces:
