@@ -211,6 +211,8 @@ def test_halves_on_a_pc_and_a_symbol_that_nothing_has(tmp_path: Path) -> None:
     done = udogen("run", "op", made.folder, *call, "--backend", "htp", "--output", f"y={tmp_path / 'y.npy'}")
     assert done.returncode == 0, done.stderr
     np.testing.assert_allclose(np.load(tmp_path / "y.npy"), [[2, 3, -18, 3]])
+    done = udogen("build", "htp_x86", "--sanitize", "address", "-C", made.folder)
+    assert (done.returncode, "undefined symbol" in done.stderr) == (0, False), "its preloaded runtime has them"
     (made.folder / "user.mk").write_text("EXTRA_SOURCES := more.cpp\n")
     (made.folder / "more.cpp").write_text('extern "C" int absent(); int more() { return absent(); }\n')
     done = udogen("build", "htp_x86", "-C", made.folder)
