@@ -241,6 +241,23 @@ def test_records_of_a_sibling_and_ops_that_a_config_lacks(tmp_path: Path) -> Non
     assert done.returncode == 0, done.stdout
 
 
+def test_all_ops_of_a_source_for_qhpi(tmp_path: Path) -> None:
+    old, out = tmp_path / "old", tmp_path / "new"
+    old.mkdir()
+    text = (EXAMPLE / "kernels" / "htp" / "ScaleClamp.cpp").read_text().split('extern "C" void register')[0]
+    text += """static QHPI_Kernel_v1 kernels[] = {kernel()};
+    static QHPI_OpInfo_v1 sg_ops[] = {{THIS_PKG_NAME_STR "::One", 1, kernels}, {THIS_PKG_NAME_STR "::Two", 1, kernels}};
+    void register_them_all(void) { qhpi_register_ops_v1(2, sg_ops, THIS_PKG_NAME_STR); }
+    """
+    (old / "both.cpp").write_text(text)
+    done = udogen("new", out, "--from-package", old)
+    assert "HTP kernels that register themselves with QHPI: One (both.cpp), Two (both.cpp)" in done.stdout, done.stderr
+    [package], _ = load([out / "old.xml"])
+    assert [(op.name, len(op.inputs)) for op in package.ops] == [("One", 3), ("Two", 3)], "as the records say"
+    assert (out / "kernels" / "htp" / "Two.cpp").read_text().startswith("// The kernel of Two is in One.cpp.\n")
+    assert "register_them_all();" in (out / "old" / "src" / "oldInterface.cpp").read_text()
+
+
 SNPE_1 = """#include "SnpeUdo/UdoImplDsp.h"
 char ScaleClampOpType[] = "ScaleClamp";
 UdoDspShared* new_ScaleClamp(SnpeUdo_HexNNv2GlobalInfra_t* infra) { return 0; }

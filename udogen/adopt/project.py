@@ -390,6 +390,7 @@ def _counts(kernels: Sequence[AdoptedKernel]) -> tuple[int, int]:
             rf"numOf{word}s\s*(?:,|!=|==)\s*(\d+)",
             rf"num{word}\(\)\s*,\s*(\d+)",
             rf"\bg_\w*{word}sNum\s*=\s*(\d+)",
+            rf"\.min_{word.lower()}s\s*=\s*(\d+)",
         )
         numbers = [int(n) for each in kernels for pattern in patterns for n in re.findall(pattern, _code(each))]
         read = [int(n) + 1 for each in kernels for n in re.findall(rf"->get{word}\(\s*(\d+)\s*\)", _code(each))]
