@@ -2,7 +2,7 @@
 ${option}
 
 === command sh
-snpe-net-run --container model.dlc --input_list inputs.txt ${option}
+snpe-net-run --container model.dlc --input_list inputs.txt ${option}${core}
 
 === c c
 #include "DlSystem/DlError.h"

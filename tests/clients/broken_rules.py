@@ -125,7 +125,7 @@ _ROWS: list[Row] = [
         "snpe-net-run snpe-dlc-quantize cpp java",
         "built",
         lambda: [toy(registration=UNREGISTERED)],
-        f"{UNREGISTERED} does not exist",
+        f"{UNREGISTERED} does not exist (udogen build reg_x86)",
     ),
     (
         "snpe-dlc-quantize",

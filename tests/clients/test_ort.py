@@ -277,6 +277,7 @@ def test_faults_of_packages_are_errors_before_the_session(stand_in: Path, tmp_pa
         ("1.27.0", "2.3.0", "cpu", ""),
         ("1.24.2", "2.3.0", "htp", ""),
         ("1.31.1", "2.7.0", "htp", ""),
+        ("1.32.0", "2.7.0", "htp", ""),
         ("1.24.2", "2.4.0", "htp", ""),
         ("9.9.9", "9.9.9", "htp", ""),  # an untested version is not refused
         (

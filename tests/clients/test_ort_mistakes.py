@@ -53,6 +53,22 @@ def model(
     return onnx_models.save(path, [choice], {"x": shape}, {"y": shape}, {"c": True}, types=types, opset=21)
 
 
+def per_channel(path: Path) -> Path:
+    """Write a model with a LeakyRelu of constants that have a scale for each channel."""
+    constants = {
+        "q": np.ones(SHAPE, np.uint8), "s": np.full(SHAPE[-1], 0.1, np.float32), "z": np.zeros(SHAPE[-1], np.uint8),
+        "t": np.float32(0.1), "o": np.uint8(0),
+    }  # fmt: skip
+    nodes = [
+        onnx_models.node("DequantizeLinear", "q s z", "w", axis=len(SHAPE) - 1),
+        onnx_models.node("LeakyRelu", "w", "y", "the y", domain="example", alpha=0.25),
+        onnx_models.node("QuantizeLinear", "y t o", "yq"),
+        onnx_models.node("DequantizeLinear", "yq t o", "yd"),
+        onnx_models.node("Add", "yd x", "out"),
+    ]
+    return onnx_models.save(path, nodes, {"x": SHAPE}, {"out": SHAPE}, constants, opset=21)
+
+
 @pytest.fixture(scope="module")
 def packages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """Return the example for both backends, one that fails when it executes, and one whose library is damaged."""
@@ -98,6 +114,7 @@ def replies(packages: dict[str, Path], tmp_path_factory: pytest.TempPathFactory)
         "6 dimensions": {
             "model": model(here / "deep.onnx", shape=(1, 1, 1, *SHAPE)), "packages": ["htp"], "backend": "htp"
         },
+        "channels": {"model": per_channel(here / "channels.onnx"), "packages": ["htp"], "backend": "htp"},
         "no fallback": {"model": good, "entries": {"session.disable_cpu_ep_fallback": "1"}},
         "no fallback, htp": {
             "model": good, "packages": ["htp"], "backend": "htp", "entries": {"session.disable_cpu_ep_fallback": "1"}
@@ -160,6 +177,12 @@ def test_an_op_that_fails_is_not_computed_elsewhere(replies: dict[str, Any]) -> 
             "6 dimensions", "SessionFailed",
             "node `the y` of op LeakyRelu: input x is FLOAT [1, 1, 1, 2, 3, 4]; HTP takes at most 5 dimensions",
             "add a Reshape before it, and one after it",
+        ),
+        (
+            "channels", "SessionFailed",
+            "node `the y` of op LeakyRelu: input w has a scale for each channel; HTP passes no such tensors to "
+            "custom ops",
+            "quantize it with one scale, or pass it as float",
         ),
         (
             "no fallback", "SessionFailed",

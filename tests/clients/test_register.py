@@ -156,6 +156,17 @@ def test_the_quantizer_needs_a_cpu_implementation(tmp_path: Path) -> None:
         setup("snpe-dlc-quantize", tmp_path, only="flag")
 
 
+def test_what_is_not_built_for_a_device_is_named_with_its_target(tmp_path: Path) -> None:
+    """The registration library alone is enough for the flag, and useless on a DSP without the library for Hexagon."""
+    lay(PLAIN, tmp_path, layout="snpe", chosen=("htp",))
+    options = PackageOptions("v75")
+    assert "--use_dsp --platform_options unsignedPD:ON" in setup("snpe-net-run", tmp_path, options, only="command")
+    [hexagon] = list(tmp_path.rglob("*v75*/*.so"))
+    hexagon.unlink()
+    with pytest.raises(Refused, match=r"Dsp.so does not exist \(udogen build dsp_v75 -C .*\)"):
+        setup("snpe-net-run", tmp_path, options, only="command")
+
+
 # --- which libraries ------------------------------------------------------------------------------------
 
 

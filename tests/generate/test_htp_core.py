@@ -301,6 +301,17 @@ def test_a_folder_of_an_older_udogen_is_of_qhpi(tmp_path: Path) -> None:
         make_packages([CONFIGS / "both.xml"], tmp_path, chosen=["htp"], htp_api="core")
 
 
+def test_a_backend_that_is_not_generated_beside_one_that_is_is_warned_of(tmp_path: Path) -> None:
+    config = tmp_path / "both.xml"
+    text = (CONFIGS / "both.xml").read_text("utf-8")
+    backend = "<SupportedBackend>CPU</SupportedBackend>"
+    assert backend in text
+    config.write_text(text.replace(backend, backend + backend.replace("CPU", "LPAI")))
+    packages, problems = load([config])
+    generate(packages, GenerateOptions(tmp_path / "out"), problems)
+    assert any("is also for LPAI, which udogen does not generate yet" in each.message for each in problems.warnings)
+
+
 def test_a_config_that_asks_for_qhpi_is_warned_of(tmp_path: Path) -> None:
     config = tmp_path / "qhpi.xml"
     text = (CONFIGS / "both.xml").read_text("utf-8")

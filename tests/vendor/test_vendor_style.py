@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 
 from tests.command_line import udogen
-from tests.making import ROOT, cpu_package, htp_package, make, make_packages
+from tests.making import ROOT, compiler, cpu_package, gpu_package, htp_package, make, make_packages
 from udogen.backends import vendor
 from udogen.errors import UsageError
 
@@ -59,6 +59,7 @@ def test_the_style_is_known_by_the_text() -> None:
         assert vendor.style(backend, own) == "vendor"
         assert not vendor.style(backend, (EXAMPLE / "kernels" / "args" / "ScaleClamp.cpp").read_bytes())
         assert not vendor.style(backend, b"// REGISTER_OP(X, f) QnnGpu_Kernel_t\n/* UdoDspShared */ int x;")
+    assert not vendor.style("htp", b"int x;\n" * 50_000), "in time that grows with the size, not with its square"
 
 
 def test_generating_again_keeps_the_style(tmp_path: Path) -> None:
@@ -143,6 +144,26 @@ REGISTERS = 'extern "C" void register_scaleclamp_ops() {'
 TEXT = "TEXT(THIS_PKG_NAME)"
 
 
+# Names as the documentation and newer headers have them, and what sources use of HTP/core/intrinsics.h on Hexagon.
+NEWER = {
+    "QHPI_Float32": "QHPI_FLOAT32",
+    "QHPI_Layout_Flat4": "QHPI_LAYOUT_FLAT_4",
+    "QHPI_Storage_Direct": "QHPI_STORAGE_DIRECT",
+    "QHPI_MemLoc_DDR_Only": "QHPI_MEM_LOC_DDR_ONLY",
+    "QHPI_Success": "QHPI_SUCCESS",
+}
+INTRINSICS = """
+static_assert(QHPI_ELEMENT_TYPE_ANY == 240 && QHPI_FLOAT16 == 8);
+static_assert(QHPI_ERROR_FATAL == 2 && QHPI_MEM_LOC_DDR_OR_TCM == 2);
+#if defined(__hexagon__)
+using namespace hnnx;
+[[maybe_unused]] static void fill(float* to, const float* from) {
+  vmemu(to) = Q6_V_vor_VV(vmemu(from), q6op_V_vsplat_float32(0.0f));
+}
+#endif
+"""
+
+
 @pytest.mark.parametrize(
     ("backend", "function"),
     [
@@ -156,7 +177,12 @@ def test_an_htp_kernel_that_registers_itself_runs(tmp_path: Path, backend: str, 
     assert REGISTERS in kernel
     kernel = kernel.replace(REGISTERS, function).replace(TEXT, "THIS_PKG_NAME_STR")
     kernel = '#include "HTP/core/log.h"\n#include "HTP/core/intrinsics.h"\n' + kernel
-    kernel += "static_assert(sizeof(QHPI_OutputDef_Invalid) > 0 && sizeof(qhpi_op_reference(nullptr, 0)) > 0);\n"
+    for name, newer in NEWER.items() if function != REGISTERS else ():
+        assert name in kernel
+        kernel = kernel.replace(name, newer)
+    kernel += (
+        INTRINSICS + "static_assert(sizeof(QHPI_OutputDef_Invalid) > 0 && sizeof(qhpi_op_reference(nullptr, 0)) > 0);\n"
+    )
     kernel += (
         '[[maybe_unused]] static void say(int x) { debuglog("%d", x); errlog("%d of %s", x, "some"); errlog("all"); }\n'
     )
@@ -169,8 +195,46 @@ def test_an_htp_kernel_that_registers_itself_runs(tmp_path: Path, backend: str, 
     np.testing.assert_allclose(np.load(tmp_path / "y.npy"), [[1, 1.5, -9, 1.5]])
 
 
-def test_functions_alone_are_completed(tmp_path: Path) -> None:
-    built = cpu_package(CONFIG, tmp_path / "out", kernels_of(tmp_path / "kernels", BLOCK))
+def test_halves_on_a_pc_and_a_symbol_that_nothing_has(tmp_path: Path) -> None:
+    """Clang 14 converts them with functions that its own library has, and libgcc has not, or in another convention."""
+    compiler("clang++")
+    kernel = (EXAMPLE / "kernels" / "htp" / "ScaleClamp.cpp").read_text()
+    product = "std::min(x[i] * gain[i % channels], limit)"
+    assert product in kernel
+    halves = f"static_cast<__fp16>(static_cast<double>({product})) + static_cast<__fp16>({product})"
+    kernels = kernels_of(tmp_path / "kernels", kernel.replace(product, halves))
+    [made] = make_packages([CONFIG], tmp_path / "out", chosen=["htp"], kernels=kernels, layout="qnn")
+    done = udogen("build", "htp_x86", "-C", made.folder)
+    assert (done.returncode, "usable with SDK 2.47 and later" in done.stderr) == (0, True), done.stderr
+    np.save(tmp_path / "x.npy", np.array([[1, 2, -3, 4]], np.float32))
+    call = ("ScaleClamp", "--input", f"x={tmp_path / 'x.npy'}", "--param", "limit=1.5", "--param", "gain=[1, 2, 3, 4]")
+    done = udogen("run", "op", made.folder, *call, "--backend", "htp", "--output", f"y={tmp_path / 'y.npy'}")
+    assert done.returncode == 0, done.stderr
+    np.testing.assert_allclose(np.load(tmp_path / "y.npy"), [[2, 3, -18, 3]])
+    done = udogen("build", "htp_x86", "--sanitize", "address", "-C", made.folder)
+    assert (done.returncode, "undefined symbol" in done.stderr) == (0, False), "its preloaded runtime has them"
+    (made.folder / "user.mk").write_text("EXTRA_SOURCES := more.cpp\n")
+    (made.folder / "more.cpp").write_text('extern "C" int absent(); int more() { return absent(); }\n')
+    done = udogen("build", "htp_x86", "-C", made.folder)
+    assert (done.returncode, "usable with" in done.stderr) == (0, False), done.stderr
+    assert "libQnnScaleClampPackage.so: the op package has an undefined symbol" in done.stderr
+    assert "undefined symbol: absent" in done.stderr
+    half = 'extern "C" unsigned short __gnu_f2h_ieee(float); int more() { return __gnu_f2h_ieee(1); }\n'
+    (made.folder / "more.cpp").write_text(half)
+    (made.folder / "src" / "ops" / "ScaleClamp.cpp").write_text(kernel)
+    done = udogen("build", "htp_x86", "-C", made.folder, env={"X86_CXX": compiler("g++")})
+    assert "install Clang's own library (Debian: libclang-rt-14-dev) and build again" in done.stderr
+
+
+@pytest.mark.parametrize("in_place", [False, True])
+def test_functions_alone_are_completed(tmp_path: Path, in_place: bool) -> None:
+    if in_place:
+        [made] = make_packages([CONFIG], tmp_path / "out", chosen=["cpu"], layout="qnn")
+        (made.folder / "src" / "ops" / "ScaleClamp.cpp").write_text(BLOCK)
+    built = cpu_package(
+        CONFIG, tmp_path / "out", None if in_place else kernels_of(tmp_path / "kernels", BLOCK), layout="qnn"
+    )
+    assert [path.read_text() for path in (tmp_path / "out").rglob("*.udogen-old")] == [BLOCK] * in_place
     [written] = (tmp_path / "out").rglob("src/ops/ScaleClamp.cpp")
     assert BLOCK in written.read_text()
     np.save(tmp_path / "x.npy", np.array([[1, 2]], np.float32))
@@ -214,6 +278,18 @@ def test_one_package_of_the_gpu_has_one_style(tmp_path: Path) -> None:
     (kernels / "gpu" / "Other.cpp").write_text('#include "ops/Other.hpp"\n')
     with pytest.raises(UsageError, match="a package for gpu has kernels of one style"):
         make_packages([config], tmp_path / "out", chosen=["gpu"], kernels=kernels)
+
+
+def test_groups_that_do_not_divide_the_work_are_explained(tmp_path: Path) -> None:
+    kernel = (EXAMPLE / "kernels" / "gpu" / "ScaleClamp.cpp").read_text().replace('"-cl-std=CL2.0"', '""')
+    folder = tmp_path / "kernels" / "gpu"
+    folder.mkdir(parents=True)
+    (folder / "ScaleClamp.cpp").write_text(kernel)
+    built = gpu_package(CONFIG, tmp_path / "out", folder.parent, layout="qnn")
+    call = ("ScaleClamp", "--input", "x=1x3x4x8", "--param", "limit=3", "--param", "gain=[1, 1, 1, 1, 1, 1, 1, 1]")
+    done = udogen("run", "op", built.library, *call, "--backend", "gpu")
+    assert done.returncode == 5
+    assert "local size 64 does not divide global size 96 in dimension 0, which OpenCL takes only with" in done.stderr
 
 
 # --- genuine sources ----------------------------------------------------------------------------------------------

@@ -6,7 +6,7 @@ import re
 import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -34,12 +34,12 @@ _CORE = "htp_core"  # where kernels in HTP's C++ interface are
 
 @dataclass
 class AdoptReport:
-    """The result: what was recognized, what the user must decide, what a port to QHPI changes."""
+    """The result: what was recognized, what the user must decide, members that SDK releases lack."""
 
     config: Path
     recognized: list[str]
     decide: list[str]
-    port: list[str] = field(default_factory=list)
+    members: list[str] = field(default_factory=list)
     written: list[Path] = field(default_factory=list)
     packages: list[Generated] = field(default_factory=list)
 
@@ -51,36 +51,32 @@ class AdoptReport:
         self.written.append(path)
 
 
-def adopt(folder: Path, out: Path, *, to_qhpi: bool = False, log: Say = no_say) -> AdoptReport:
+def adopt(folder: Path, out: Path, *, log: Say = no_say) -> AdoptReport:
     """Write the project; the adopted folder is only read."""
     found = _read(folder, out)
-    chosen, undecided = _config(found)
-    report = AdoptReport(out / chosen.name, _recognized(found), [*_undecided(found), *undecided])
-    in_core = [kernel for kernel in found.kernels if kernel.is_core]
-    generating = _generate_options(out, to_qhpi, found)
+    configs, undecided = _configs(found)
+    report = AdoptReport(out / configs[0].name, _recognized(found), [*_undecided(found), *undecided])
+    generating = _generate_options(out, found)
     with TemporaryDirectory() as scratch:  # report errors in the config before any file is written
-        first = Path(scratch, chosen.name)
-        first.write_bytes(chosen.content)
-        checked, findings = load([first])
+        for each in configs:
+            Path(scratch, each.name).write_bytes(each.content)
+        checked, findings = load([Path(scratch, each.name) for each in configs])
         generate(checked, generating._replace(dry_run=True), findings)
     with _whole(out):
-        report.save(report.config, chosen.content)
+        for each in configs:
+            report.save(out / each.name, each.content)
         for path, content in _kernel_files(found, report.decide).items():
             report.save(out / KERNELS / path, content)
-        for each in found.others:
-            report.save(out / EXTRA / each.relative_to(found.folder), each.read_bytes())
-        loaded, findings = load([report.config])
+        for other in found.others:
+            report.save(out / EXTRA / other.relative_to(found.folder), other.read_bytes())
+        loaded, findings = load([out / each.name for each in configs])
         report.decide += [*_unmatched(found, loaded), *_lost_types(found)]
-        if to_qhpi:
-            for kernel in in_core:
-                text, line = to_args(kernel, next(iter(loaded)))
-                report.save(out / KERNELS / "htp" / f"{kernel.op}.cpp", text)
-                report.port.append(line)
-        else:
-            report.port += port_changes(in_core)
+        report.members += lacking_members(kernel for kernel in found.kernels if kernel.is_core)
         report.packages += generate(loaded, generating._replace(kernels=out / KERNELS), findings, log=log)
         report.decide += [finding.message for finding in findings.warnings]
-        known = {op.name: op_tests.KnownTests(config=chosen.name) for package in loaded for op in package.ops}
+        known = {
+            op.name: op_tests.KnownTests(config=Path(op.location.file).name) for package in loaded for op in package.ops
+        }
         report.written += op_tests.write(loaded, out, known, log=log)
         _write_commands(out, generating, loaded, report)
         if found.flags or found.others:
@@ -126,6 +122,12 @@ def _read(folder: Path, out: Path) -> AdoptedFolder:
             hint="build it with its own Makefile, then `udogen inspect LIBRARY`; "
             "or `udogen new NAME --input … --output …` and move its computation into the kernel: docs/port.md",
         )
+    if not found.kernels and found.snpe_1:
+        raise UsageError(
+            f"{folder} is for the UDO interface of SNPE 1.x (SnpeUdo_…), which SNPE 2 and QNN do not have: "
+            + ", ".join(str(each.relative_to(folder)) for each in found.snpe_1),
+            hint="`udogen new NAME --from-config` with its config, and move the computation into the kernels",
+        )
     if not found.kernels:
         more = f"; {len(found.qhpi)} sources use QHPI directly: docs/port.md" if found.qhpi else ""
         raise UsageError(
@@ -140,9 +142,9 @@ def _read(folder: Path, out: Path) -> AdoptedFolder:
     return found
 
 
-def _generate_options(out: Path, to_qhpi: bool, adopted: AdoptedFolder) -> GenerateOptions:
+def _generate_options(out: Path, adopted: AdoptedFolder) -> GenerateOptions:
     backends = tuple(dict.fromkeys(kernel.backend for kernel in adopted.kernels))
-    core = any(kernel.is_core for kernel in adopted.kernels) and not to_qhpi
+    core = any(kernel.is_core for kernel in adopted.kernels)
     return GenerateOptions(
         out,
         backends=backends,
@@ -156,15 +158,23 @@ class _Config(NamedTuple):
     content: bytes
 
 
-def _config(adopted: AdoptedFolder) -> tuple[_Config, list[str]]:
-    """The adopted config, or one derived from the sources; and what the user must decide."""
+def _configs(adopted: AdoptedFolder) -> tuple[list[_Config], list[str]]:
+    """The adopted config, and one derived from the sources for ops that it lacks; and what the user must decide."""
     if not adopted.configs:
         package, comments, doubts = derived(adopted)
-        return _Config(f"{package.name}.xml", xml_write.write(package, Findings(), comments).encode()), doubts
+        return [_Config(f"{package.name}.xml", xml_write.write(package, Findings(), comments).encode())], doubts
     best = _best(adopted)
     others = ", ".join(str(each.relative_to(adopted.folder)) for each in adopted.configs if each != best)
     doubts = [f"{best.name} is used, as it names most ops of the kernels; not used: {others}"] if others else []
-    return _Config(best.name, best.read_bytes()), doubts
+    configs = [_Config(best.name, best.read_bytes())]
+    packages, _ = load([best])
+    ops = {op.name for package in packages for op in package.ops}
+    if lacking := [kernel for kernel in adopted.kernels if kernel.op not in ops]:
+        package, comments, derivations = derived(replace(adopted, kernels=lacking), packages[0])
+        name = f"{best.stem}_more_ops.xml"
+        configs.append(_Config(name, xml_write.write(package, Findings(), comments).encode()))
+        doubts += [f"{best.name} lacks {', '.join(op.name for op in package.ops)}: see {name}", *derivations]
+    return configs, doubts
 
 
 def _unmatched(adopted: AdoptedFolder, packages: Sequence[OpPackage]) -> list[str]:
@@ -236,6 +246,10 @@ def _undecided(adopted: AdoptedFolder) -> list[str]:
             f"{path.relative_to(adopted.folder)} uses QHPI directly: write its computation as execute(const Args&)"
             for path in adopted.qhpi
         ),
+        *(
+            f"{path.relative_to(adopted.folder)} uses the UDO interface of SNPE 1.x, which later ones lack: not copied"
+            for path in adopted.snpe_1
+        ),
     ]
 
 
@@ -264,13 +278,19 @@ def _kernel_files(adopted: AdoptedFolder, decide: list[str]) -> dict[str, bytes]
         if kernel.backend == "cpu":  # marks it as a vendor-style source
             beside += '#include "CustomOpPackage.hpp"\n'
             beside += f"extern qnn::custom::OpRegistrationReceiver {kernel.op}_receiver;\n"
+        if kernel.backend == "htp" and not kernel.is_core:
+            beside += f'#include "HTP/core/qhpi.h"\nextern QHPI_OpInfo_v1 {kernel.op}_record;\n'
         files[path] = kernel.text if home == kernel.op else beside.encode()
     return files
 
 
 def _write_flags(found: AdoptedFolder, report: AdoptReport) -> None:
     """Write user.mk next to each Makefile: flags of the old Makefiles, and paths of sources that kernels need."""
-    sources = [each for each in found.others if each.suffix in (".cpp", ".cc", ".cxx")]
+    programs = _of_programs(found)
+    if programs:
+        named = ", ".join(str(each.relative_to(found.folder)) for each in programs)
+        report.decide.append(f"sources of programs are not compiled (EXTRA_SOURCES in user.mk adds them): {named}")
+    sources = [each for each in found.others if each.suffix in (".cpp", ".cc", ".cxx") and each not in programs]
     folders = sorted({(Path(EXTRA) / each.parent.relative_to(found.folder)).as_posix() for each in found.others})
     for each in report.packages:
         for part in each.plan.parts:
@@ -282,8 +302,10 @@ def _write_flags(found: AdoptedFolder, report: AdoptReport) -> None:
                 "# User-owned: flags of the adopted Makefiles.",
                 f"EXTRA_CXXFLAGS := {' '.join(flags)}",
             ]
-            named = (source.relative_to(found.folder) for source in sources)
-            extra = [(Path(EXTRA) / name).as_posix() for name in named if _core_of(name) in ("", part.backend)]
+            names_of_sources = (source.relative_to(found.folder) for source in sources)
+            extra = [
+                (Path(EXTRA) / name).as_posix() for name in names_of_sources if _core_of(name) in ("", part.backend)
+            ]
             lines += [f"EXTRA_SOURCES += {' '.join(extra)}"] if extra else []
             report.save(makefile.with_name("user.mk"), ("\n".join(lines) + "\n").encode())
         for source in found.others:
@@ -292,9 +314,17 @@ def _write_flags(found: AdoptedFolder, report: AdoptReport) -> None:
             shutil.copyfile(source, target)
 
 
+def _of_programs(found: AdoptedFolder) -> list[Path]:
+    """Sources that have a main function, or lie beside one in a folder without kernels."""
+    sources = [each for each in found.others if each.suffix in (".cpp", ".cc", ".cxx")]
+    main = {each for each in sources if re.search(r"\bint\s+main\s*\(", each.read_text("utf-8", "replace"))}
+    folders = {each.parent for each in main} - {kernel.path.parent for kernel in found.kernels}
+    return [each for each in sources if each in main or each.parent in folders]
+
+
 def _core_of(path: Path) -> str:
-    """The backend in whose folder of a UDO package a source is; empty if it is in none."""
-    core = re.match(r"jni/src/(CPU|GPU|DSP)(?:_V(\d+))?/", path.as_posix())
+    """The backend in whose folder of a UDO package a source is, or `reg`; empty if it is in none."""
+    core = re.match(r"(?:jni/)?src/(CPU|GPU|DSP|reg)(?:_V(\d+))?/", path.as_posix())
     if not core:
         return ""
     return "htp" if core[2] and int(core[2]) >= 68 else core[1].lower()
@@ -303,15 +333,20 @@ def _core_of(path: Path) -> str:
 # --- a config from sources --------------------------------------------------------------------------------------
 
 
-def derived(found: AdoptedFolder) -> tuple[OpPackage, Mapping[tuple[str, ...], Sequence[str]], list[str]]:
-    """The package that the sources describe, comments for its config, and what the user must decide."""
+def derived(
+    found: AdoptedFolder, known: OpPackage | None = None
+) -> tuple[OpPackage, Mapping[tuple[str, ...], Sequence[str]], list[str]]:
+    """The package that the sources describe, comments for its config, and what the user must decide.
+
+    `known`: the package whose config lacks the ops of these sources.
+    """
     by_op: dict[str, list[AdoptedKernel]] = {}
     for kernel in found.kernels:
         by_op.setdefault(kernel.op, []).append(kernel)
     package = next(iter(found.packages), "")
     name = names.suggestion(package or found.folder.name)
     comments: dict[tuple[str, ...], Sequence[str]] = {}
-    decide = [] if package else [f"the package is called {name}: the sources do not name it"]
+    decide = [] if package or known else [f"the package is called {name}: the sources do not name it"]
     ops = []
     for op, kernels in by_op.items():
         inputs, outputs = _counts(kernels)
@@ -332,7 +367,8 @@ def derived(found: AdoptedFolder) -> tuple[OpPackage, Mapping[tuple[str, ...], S
         )
         comments[(op,)] = [f"TODO: check this op: {sentence}."]
         decide.append(sentence)
-    return OpPackage(name, tuple(ops), domain="adopted", version="1.0"), comments, decide
+    bare = replace(known, supplements=()) if known else OpPackage(name, (), domain="adopted", version="1.0")
+    return replace(bare, ops=tuple(ops)), comments, decide
 
 
 def _tensor(name: str, role: str, datatype: DataType) -> Tensor:
@@ -354,6 +390,7 @@ def _counts(kernels: Sequence[AdoptedKernel]) -> tuple[int, int]:
             rf"numOf{word}s\s*(?:,|!=|==)\s*(\d+)",
             rf"num{word}\(\)\s*,\s*(\d+)",
             rf"\bg_\w*{word}sNum\s*=\s*(\d+)",
+            rf"\.min_{word.lower()}s\s*=\s*(\d+)",
         )
         numbers = [int(n) for each in kernels for pattern in patterns for n in re.findall(pattern, _code(each))]
         read = [int(n) + 1 for each in kernels for n in re.findall(rf"->get{word}\(\s*(\d+)\s*\)", _code(each))]
@@ -396,9 +433,7 @@ def _params(kernels: Sequence[AdoptedKernel]) -> list[Tensor]:
     return list(found.values())
 
 
-# --- a port of HTP's C++ interface to `execute(const Args&)` ----------------------------------------------------
-
-MARK = "// PORT: "
+# --- members of HTP's C++ interface --------------------------------------------------------------------------------
 
 
 class Member(NamedTuple):
@@ -409,112 +444,19 @@ class Member(NamedTuple):
     remedy: str
 
 
-class PortRule(NamedTuple):
-    """The replacement for a piece of C++ in a kernel with Args; empty if it must be written by hand."""
-
-    pattern: re.Pattern[str]
-    replacement: str
-    remedy: str
-
-
 @cache
 def members() -> tuple[Member, ...]:
-    """The rows of [[rename]] in core_members.toml."""
+    """The rows of core_members.toml."""
     return tuple(
         Member(row["member"], row["absent"], row["remedy"]) for row in resources.facts("core_members")["rename"]
     )
 
 
-@cache
-def rules() -> tuple[PortRule, ...]:
-    """The rows of [[port]], in the order in which they are applied."""
-    rows = resources.facts("core_members")["port"]
-    return tuple(PortRule(re.compile(row["pattern"]), row.get("replacement", ""), row["remedy"]) for row in rows)
-
-
-def port_changes(kernels: Iterable[AdoptedKernel]) -> list[str]:
-    """What a port to QHPI changes in these sources, and members that other SDK releases lack."""
-    lines = []
-    for kernel in kernels:
-        text = vendor.without_comments(kernel.text).decode("utf-8", "replace")
-        for member in members():
-            if re.search(rf"\b{member.name}\b", text):
-                lines.append(f"{kernel.op}: `{member.name}` is not in SDK {member.absent}: {member.remedy}")
-        used = [rule for rule in rules() if any(rule.pattern.search(line) for line in text.splitlines())]
-        mechanical = sum(1 for rule in used if rule.replacement)
-        lines.append(
-            f"{kernel.op}: --to qhpi replaces {mechanical} kinds of expressions and marks {len(used) - mechanical}"
-        )
-    return lines
-
-
-# Registration of ops and optimizations, which udogen generates.
-_REGISTRATION = re.compile(
-    r"^\s*(BEGIN_PKG_OP_DEFINITION|END_PKG_OP_DEFINITION|DEF_PACKAGE_OP\w*|DEF_PACKAGE_PARAM_ORDER|DEF_PACKAGE_OPTIMIZATION\w*"
-    r"|DEF_TENSOR_PROPERTIES|DEF_AUTOSPLIT)\b"
-)
-
-
-def to_args(kernel: AdoptedKernel, package: OpPackage) -> tuple[bytes, str]:
-    """The source with all mechanical replacements, in the op's namespace; and a line about the remaining work."""
-    op = next((each for each in package.ops if each.name == kernel.op), None)
-    source = kernel.text.decode("utf-8", "replace").replace("\r\n", "\n")
-    includes: list[str] = []
-    made: list[str] = []
-    marked = dropped = 0
-    open_parens = 0  # of a registration over several lines
-    in_comment = False
-    for line in source.splitlines():
-        plain = line.split("//", maxsplit=1)[0]
-        if in_comment or line.lstrip().startswith("/*"):
-            in_comment = "*/" not in line
-            made.append(line)
-        elif open_parens > 0 or _REGISTRATION.match(line):
-            open_parens += plain.count("(") - plain.count(")")
-            dropped += 1
-        elif re.match(r"\s*#\s*include\b", line):
-            includes += [] if re.search(r'[<"](HTP/core/|QnnOpPackage\.h)', line) else [line.strip()]
-        else:
-            ported, remedies = _ported(line)
-            marked += bool(remedies)
-            made.append(ported + "".join(f"  {MARK}{each}" for each in remedies))
-    body = re.sub(r"\n{3,}", "\n\n", "\n".join(made)).strip("\n")
-    space = f"ops::{package.name}::{kernel.op}"
-    given = [f"//   args.{names.identifier(tensor.name)}" for tensor in (op.tensors if op else ())]
-    head = [
-        f"// {kernel.op}, ported by `udogen new --from-package --to qhpi` from {kernel.path.name}.",
-        f"// Finish the lines with {MARK.strip('/ ')} behind them, and execute() at the end, which is given:",
-        *given,
-        f'#include "ops/{kernel.op}.hpp"',
-        "",
-        *includes,
-        "",
-        f"namespace {space} {{",
-        "",
+def lacking_members(kernels: Iterable[AdoptedKernel]) -> list[str]:
+    """The members in these sources that other SDK releases lack."""
+    return [
+        f"{kernel.op}: `{member.name}` is not in SDK {member.absent}: {member.remedy}"
+        for kernel in kernels
+        for member in members()
+        if re.search(rf"\b{member.name}\b", _code(kernel))
     ]
-    old = re.search(r"\b(\w+Impl)\s*\(", body)
-    called = old[1] if old else "the op's old function"
-    tail = [
-        "",
-        "udo::Status execute([[maybe_unused]] const Args& args) {",
-        f"  {MARK}call {called} with the tensors and parameters of args",
-        f'  return udo::notImplemented("{kernel.op}", "kernels/htp/{kernel.op}.cpp");',
-        "}",
-        "",
-        f"}}  // namespace {space}",
-        "",
-    ]
-    line = f"{kernel.op}: {dropped} lines of registration removed, {marked} lines marked with {MARK.strip()}"
-    return "\n".join([*head, body, *tail]).encode(), line
-
-
-def _ported(line: str) -> tuple[str, list[str]]:
-    remedies = []
-    for rule in rules():
-        if not rule.pattern.search(line.split("//", maxsplit=1)[0]):
-            continue
-        if rule.replacement:
-            line = rule.pattern.sub(rule.replacement, line)
-        else:
-            remedies.append(rule.remedy)
-    return line, remedies

@@ -68,6 +68,7 @@ class AdoptedFolder:
     configs: list[Path] = field(default_factory=list)
     kernels: list[AdoptedKernel] = field(default_factory=list)
     qhpi: list[Path] = field(default_factory=list)  # use QHPI, but not in the generators' style
+    snpe_1: list[Path] = field(default_factory=list)  # use the UDO interface of SNPE 1.x
     support: list[Path] = field(default_factory=list)  # replaced by udogen's own
     interfaces: list[Path] = field(default_factory=list)  # sources that implement QNN's interface
     others: list[Path] = field(default_factory=list)  # sources and headers that kernels may need
@@ -94,6 +95,8 @@ class AdoptedFolder:
             self.packages |= dict.fromkeys(providers)
         elif _SUPPORT.fullmatch(path.name):
             self.support.append(path)
+        elif vendor.is_for_snpe_1(text):
+            self.snpe_1.append(path)
         elif kernels := _kernels(path, text):
             self.kernels += kernels
         elif path.suffix in _CODE and _QHPI.search(text.decode("utf-8", "replace")):
@@ -150,12 +153,8 @@ def _kernels(path: Path, text: bytes) -> list[AdoptedKernel]:
         if vendor.style(backend, text):
             return [AdoptedKernel(backend, op, path, text) for op in dict.fromkeys(_OPS[backend].findall(plain))]
     found = dict.fromkeys(_OPS["htp"].findall(plain))
-    if functions := vendor.registrations(text):
-        named = re.findall(r'"::(?:"\s*")?(\w+)"', plain)  # ops and kernels
-        for function in functions:
-            lower = re.sub(r"^register_|_ops?$", "", function.name).replace("_", "")
-            names = [name for name in named if name.lower().replace("_", "") == lower]
-            found |= dict.fromkeys(sorted(names, key=str.islower)[:1])
+    if vendor.style("htp", text) == "qhpi":
+        found |= dict.fromkeys(vendor.qhpi_ops(text))
     return [AdoptedKernel("htp", op, path, text) for op in found]
 
 

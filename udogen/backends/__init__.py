@@ -47,7 +47,7 @@ for _kind in (cpu.BACKEND, gpu.BACKEND, htp.BACKEND, dsp.BACKEND, libraries.REGI
 # Language of a config -> the default layout of its packages.
 USUAL_LAYOUT = {"json": "snpe", "xml": "qnn"}
 
-_FOREIGN = ("AIC", "HTA", "LPAI")  # backends in configs that udogen does not generate for
+FOREIGN = ("AIC", "HTA", "LPAI")  # backends in configs that udogen does not generate for
 _OLD_NAMES = {"HTP_FP16": "HTP"}  # a separate backend in SDKs of 2021 to 2023
 
 
@@ -64,7 +64,7 @@ def canonical(name: str) -> str:
 
 def known_names() -> tuple[str, ...]:
     """The names of backends in configs, including those that udogen does not generate for."""
-    return (*(name for row in ALL.values() for name in row.names), *_FOREIGN)
+    return (*(name for row in ALL.values() for name in row.names), *FOREIGN)
 
 
 def is_known(name: str) -> bool:

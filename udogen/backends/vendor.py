@@ -18,6 +18,8 @@ APIS = ("args", "vendor")  # the styles of kernels, the usual one first
 
 # The head of a function that registers ops with QHPI.
 _REGISTERS = r"\bvoid\s+(register_\w+)\s*\(\s*(?:void)?\s*\)\s*\{"
+# An op's record for QHPI that other sources can register: the line begins with its type, or with `extern`.
+_RECORD = r"^[ \t]*(?:extern\s+)?QHPI_OpInfo_v1\s+(\w+)"
 # Backend -> style -> what only sources in this style contain.  HTP has two: registration by the SDK's macros, and by
 # QHPI as the generator of newer releases writes it.
 _MARKS = {
@@ -26,10 +28,14 @@ _MARKS = {
     "dsp": {"vendor": re.compile(rb"\bUdoDspShared\b")},
     "htp": {
         "core": re.compile(rb"\bBEGIN_PKG_OP_DEFINITION\s*\("),
-        "qhpi": re.compile(rf"(?=.*\bqhpi_register_ops_v1\s*\().*{_REGISTERS}".encode(), re.DOTALL),
+        "qhpi": re.compile(rf"\A(?=.*\bqhpi_register_ops_v1\s*\().*{_REGISTERS}|(?m:{_RECORD})".encode(), re.DOTALL),
     },
 }
 BACKENDS = ("cpu", "gpu", "dsp")  # with a choice of style (--cpu-api …)
+# SNPE 1.x: its UDO headers, or the generated header that includes them.  2.x has other names for all that kernels use.
+_SNPE_1 = re.compile(
+    rb'#\s*include\s*[<"](?:SnpeUdo/UdoImpl(?:Cpu|Gpu|Dsp)?\.h|[\w/]*ImplLib(?:Cpu|Gpu|Dsp)\.hpp?)[>"]'
+)
 # Headers of the Hexagon SDK that kernels include; without an SDK, udogen's are used.
 _HEXAGON_HEADERS = ("HAP_farf.h", "hvx_internal.h", "qhmath_hvx.h")
 _NO_CODE = re.compile(rb'//[^\n]*|/\*.*?\*/|"(?:[^"\\\n]|\\.)*"', re.DOTALL)  # comments and literals
@@ -51,6 +57,21 @@ def style(backend: str, source: bytes) -> str:
     return next((name for name, mark in _MARKS.get(backend, {}).items() if mark.search(plain)), "")
 
 
+def is_for_snpe_1(source: bytes) -> bool:
+    """Whether a source uses the UDO interface of SNPE 1.x, which SNPE 2 and QNN do not have."""
+    return bool(_SNPE_1.search(source))
+
+
+def refuse_snpe_1(backend: str, kernels: Mapping[str, bytes]) -> None:
+    """Raise if a kernel uses the UDO interface of SNPE 1.x."""
+    if old := sorted(op for op, text in kernels.items() if is_for_snpe_1(text)):
+        raise UsageError(
+            f"the kernels for {backend} of {', '.join(old)} use the UDO interface of SNPE 1.x (SnpeUdo_…), which "
+            "SNPE 2 and QNN do not have",
+            hint="move their computation into kernels that `udogen generate` writes",
+        )
+
+
 # The functions that compute, by style: GPU ones describe their kernels.
 _COMPUTES = {"cpu": "execute", "gpu": "setKernelInfo", "dsp": r"\w*[eE]xecute\w*", "core": r"\w+Impl"}
 _SAYS_NOTHING = re.compile(
@@ -63,27 +84,54 @@ def has_no_code(style: str, source: bytes) -> bool:
     text = code(source).decode("utf-8", "replace")
     bodies = []
     for head in re.finditer(rf"\b{_COMPUTES.get(style, 'execute')}\s*\([^;{{}}]*\)\s*\{{", text):
-        end = head.end()
-        depth = 1
-        while depth and end < len(text):
-            depth += {"{": 1, "}": -1}.get(text[end], 0)
-            end += 1
-        bodies.append(text[head.end() : end - 1])
+        bodies.append(_block(text, head.end()))
     return bool(bodies) and not any(_SAYS_NOTHING.sub("", body).strip() for body in bodies)
 
 
 _REGISTRATION = re.compile(rf'(\bextern\s*"C"\s*)?{_REGISTERS}')
 
 
-def registrations(source: bytes) -> tuple[RegisterFunction, ...]:
-    """The functions with which a kernel for HTP registers its ops with QHPI."""
-    if style("htp", source) != "qhpi":
-        return ()
-    text = without_comments(source).decode("utf-8", "replace")
+def registrations(sources: Iterable[bytes]) -> tuple[RegisterFunction, ...]:
+    """The functions with which kernels for HTP register their ops with QHPI.
+
+    A source whose records another one registers (`extern QHPI_OpInfo_v1 …`) needs no function of its own.
+    """
+    plain = [without_comments(each).decode("utf-8", "replace") for each in sources if style("htp", each) == "qhpi"]
+    borrowed = {name for text in plain for name in _records(text, borrowed=True)}
     return tuple(
         RegisterFunction(match[2], bool(match[1]) or _in_c_block(text[: match.start()]))
+        for text in plain
+        if not borrowed & _records(text, borrowed=False)
         for match in _REGISTRATION.finditer(text)
     )
+
+
+def _records(text: str, *, borrowed: bool) -> set[str]:
+    """The names of the records that a source has; `borrowed`: those that it only declares."""
+    return {
+        match[1]
+        for match in re.finditer(rf"{_RECORD}(?=\s*(?:\[[^\]]*\]\s*)?([;={{,]))", text, re.MULTILINE)
+        if (match[2] in ";,") == borrowed
+    }
+
+
+def qhpi_ops(source: bytes) -> list[str]:
+    """The ops in a source's records for QHPI: names in initializers, and names that are assigned."""
+    text = without_comments(source).decode("utf-8", "replace")
+    name = r'"\w*::(?:"\s*")?(\w+)"'
+    found = re.findall(rf"\.name\s*=[^;,]*?{name}", text)
+    for record in re.finditer(r"\bQHPI_OpInfo_v1\s+\w+\s*(?:\[[^\]]*\]\s*)?=?\s*\{", text):
+        found += re.findall(name, _block(text, record.end()))
+    return list(dict.fromkeys(found))
+
+
+def _block(text: str, begin: int) -> str:
+    """The text from behind an opening brace to its closing one."""
+    depth, end = 1, begin
+    while depth and end < len(text):
+        depth += {"{": 1, "}": -1}.get(text[end], 0)
+        end += 1
+    return text[begin : end - 1]
 
 
 def _in_c_block(before: str) -> bool:
@@ -123,6 +171,16 @@ def completed(package: OpPackage, source: Source) -> Source:
     given = source.kernels.get("cpu", {})
     kernels = {name: _complete(text, ops[name], package) if name in ops else text for name, text in given.items()}
     return replace(source, kernels={**source.kernels, "cpu": kernels})
+
+
+def pasted(backend: str, kernels: Mapping[str, bytes]) -> dict[str, bytes]:
+    """The kernels of a package that are only functions, pasted in place of the generated file."""
+    functions = {op: code(text) for op, text in kernels.items() if backend == "cpu"}
+    return {
+        op: kernels[op]
+        for op, text in functions.items()
+        if b"REGISTER_OP" not in text and re.search(rb"\bexecute\s*\(", text)
+    }
 
 
 def _complete(kernel: bytes, op: Op, package: OpPackage) -> bytes:

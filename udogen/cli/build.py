@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from udogen.backends.targets import ALL, GROUPS, UDO, expand
-from udogen.build import make, sdks, tools, variants
+from udogen.build import elf, make, sdks, tools, variants
 from udogen.build.make import Artifact, Step
 from udogen.build.package import PackageLibrary, open_packages
 from udogen.build.tools import Environment
@@ -19,8 +19,8 @@ from udogen.cli import output
 from udogen.cli.lazy import Choice, completed, known_targets
 from udogen.cli.options import JOBS, argument, json_option, option, verb
 from udogen.configs.load import load
-from udogen.errors import UdogenError, UsageError
-from udogen.findings import suggestion
+from udogen.errors import ToolMissing, UdogenError, UsageError
+from udogen.findings import Finding, suggestion
 from udogen.generate.kernel_files import in_kernel_sources, kernels_not_used
 
 
@@ -77,8 +77,10 @@ class BuildOptions:
 def command(options: BuildOptions) -> None:
     """Build targets of a package."""
     env = tools.environment(launcher=options.launcher)
-    planned = _planned(options, env)
-    warnings = _unused_kernels(package for package, _ in planned)
+    planned, left = _planned(options, env)
+    warnings = [*_unused_kernels(package for package, _ in planned), *left]
+    for line in left:
+        output.warn(line)
     begun = time.perf_counter()
     built = []
     for package, steps in planned:
@@ -92,13 +94,18 @@ def command(options: BuildOptions) -> None:
             except UdogenError as fault:
                 raise in_kernel_sources(fault, package) from fault
     took = time.perf_counter() - begun
+    unloadable = {id(each): found for each in built if (found := _unloadable(each, env))}
+    for each in built:
+        for finding in unloadable.get(id(each), ()):
+            warnings.append(f"{each.step.artifact.name}: {finding.message} {finding.evidence.strip()} ({finding.hint})")
+            output.warn(warnings[-1])
     _print_built(built, took, warnings, as_json=options.as_json)
     if not built and not options.as_json:
         packages = open_packages(options.folder)
         have = dict.fromkeys(each.backend for each in packages if not each.kind.registration)
         folder = shlex.quote(str(options.folder))
         output.print_next(f"`udogen build {' '.join(have)} -C {folder}`, as no target here runs on this machine")
-    _print_releases(built, env.qnn_sdk_root)
+    _print_releases([each for each in built if id(each) not in unloadable], env.qnn_sdk_root)
     here = [each.package for each in built if each.step.target.id.endswith("_x86") and each.package.ops]
     if here and not options.as_json:
         print_run(here[0])
@@ -115,15 +122,27 @@ def print_run(package: PackageLibrary) -> None:
     output.print_next(f"`{run}` runs an op" if run else f"`udogen inspect {shlex.quote(str(package.path))}`")
 
 
-def _planned(options: BuildOptions, env: Environment) -> list[tuple[PackageLibrary, Sequence[Step]]]:
-    """The steps for each package, and for each variant of it."""
+def _planned(options: BuildOptions, env: Environment) -> tuple[list[tuple[PackageLibrary, Sequence[Step]]], list[str]]:
+    """The steps for each package, and for each variant of it; and the packages that lack an SDK.
+
+    A lack is an error if targets were named, or if nothing else can be built.
+    """
     chosen = [*([variants.Variant()] if options.lines else []), *(variants.parse(each) for each in options.sanitize)]
     planned: list[tuple[PackageLibrary, Sequence[Step]]] = []
+    left: dict[PackageLibrary, ToolMissing] = {}
     for package, targets in _targets(options.names, open_packages(options.folder), ndk=bool(env.android_ndk_root)):
-        found = [variants.plan(package, targets, each, toolchain=options.toolchain, env=env) for each in chosen]
-        found = found or [make.plan(package, targets, toolchain=options.toolchain, env=env)]
+        try:
+            found = [variants.plan(package, targets, each, toolchain=options.toolchain, env=env) for each in chosen]
+            found = found or [make.plan(package, targets, toolchain=options.toolchain, env=env)]
+        except ToolMissing as missing:
+            if options.names:
+                raise
+            left[package] = missing
+            continue
         planned += [(package, [step.proving() for step in steps] if options.prove else steps) for steps in found]
-    return planned
+    if left and not any(steps for _, steps in planned):
+        raise next(iter(left.values()))
+    return planned, [f"{each.path.name} is not built: {why.message} ({why.hint})" for each, why in left.items()]
 
 
 def _unused_kernels(packages: Iterable[PackageLibrary]) -> list[str]:
@@ -173,6 +192,19 @@ def _print_releases(built: Sequence[Artifact], root: str) -> None:
         release = sdks.QNN.version(Path(root)) if root else ""
         old = f", and not with QNN_SDK_ROOT, which is SDK {release}" if sdks.has_no_qhpi(root) and api != "core" else ""
         output.print_note(f"  usable with SDK {sdks.usable_with(api, release if api == 'core' else '')}{old}")
+
+
+def _unloadable(built: Artifact, env: Environment) -> list[Finding]:
+    """Why a library for HTP on this PC does not load, if it imports what neither a system library nor QHPI has."""
+    from udogen.inspect.inspection import InspectOptions, inspect
+
+    if built.package.api != "qhpi" or not built.step.target.id.endswith("_x86") or built.step.preload:
+        return []  # with a sanitizer, the library to preload has symbols, too
+    imports = [symbol for symbol in elf.read(built.step.artifact).imports if not symbol.weak]
+    if all(symbol.version or symbol.name.startswith("qhpi_") for symbol in imports):  # no need to start the runtime
+        return []
+    found = inspect(built.step.artifact, InspectOptions((), env), folder=built.package)
+    return [each for each in found.findings if each.kind == "registering"]
 
 
 def _targets(

@@ -54,9 +54,6 @@ class NewOptions:
     )  # fmt: skip
     wanted: tuple[str, ...] = option("--op", metavar="DOMAIN::TYPE", help="Only this op of the model; may repeat.")
     dims: tuple[str, ...] = option("--dim", metavar="NAME=SIZE", help="The size of an open axis in the test cases.")
-    port: str | None = option(
-        "--to", type=Choice(["qhpi"]), help="--from-package: port HTP kernels as far as possible."
-    )
     as_json: bool = json_option()
 
     @property
@@ -82,7 +79,7 @@ def command(options: NewOptions) -> None:
     """
     _check(options)
     if options.package_folder is not None:
-        _adopt(options.package_folder, options.folder, to_qhpi=options.port == "qhpi", as_json=options.as_json)
+        _adopt(options.package_folder, options.folder, as_json=options.as_json)
     else:
         _make(options)
 
@@ -215,12 +212,12 @@ def _print(folder: Path, made: Project, drafts: list[Draft]) -> None:
 # --- an old package --------------------------------------------------------------------------------------------------
 
 
-def _adopt(folder: Path, out: Path | None, *, to_qhpi: bool, as_json: bool) -> None:
+def _adopt(folder: Path, out: Path | None, *, as_json: bool) -> None:
     """Make the project `out` from the package in `folder`, which is only read."""
     from udogen.adopt import project
 
     chosen = out or Path(f"{folder.resolve().name}-udogen")
-    report = project.adopt(folder, chosen, to_qhpi=to_qhpi, log=output.print_note)
+    report = project.adopt(folder, chosen, log=output.print_note)
     if as_json:
         output.print_json(
             {
@@ -229,7 +226,7 @@ def _adopt(folder: Path, out: Path | None, *, to_qhpi: bool, as_json: bool) -> N
                 "config": str(report.config),
                 "recognized": list(report.recognized),
                 "decide": list(report.decide),
-                "port": list(report.port),
+                "members": list(report.members),
                 "packages": [str(each.folder) for each in report.packages],
             }
         )
@@ -241,7 +238,7 @@ def _print_report(report: AdoptReport, out: Path) -> None:
     for title, lines in (
         ("recognized", report.recognized),
         ("TODO", report.decide),
-        ("a port to QHPI", report.port),
+        ("members that differ between SDK releases", report.members),
     ):
         if lines:
             output.print_result(f"{title}:")

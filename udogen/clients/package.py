@@ -36,6 +36,9 @@ class PackageOptions:
     folder: str = ""  # where the client runs
 
 
+REGISTRATION_TARGETS = {PC: "reg_x86", ANDROID: "reg_android", LINUX: "reg_aarch64"}
+
+
 @dataclass(frozen=True)
 class Platform:
     """Where the client runs."""
@@ -281,7 +284,7 @@ def _not_built(part: PackageLibrary, rows: Sequence[Target], platform: Platform)
 
 
 def _registration_of(parts: Sequence[PackageLibrary], platform: Platform) -> Path | None:
-    row_id = {PC: "reg_x86", ANDROID: "reg_android", LINUX: "reg_aarch64"}[platform.system]
+    row_id = REGISTRATION_TARGETS[platform.system]
     for part in parts:
         if part.kind.registration:
             rows = [row for row in part.rows if row.id == row_id]

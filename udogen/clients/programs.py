@@ -12,7 +12,7 @@ from udogen import backends
 from udogen.backends import cpu
 from udogen.clients import rules
 from udogen.clients.client import Client, ClientRule, Snippet
-from udogen.clients.package import Library, Package
+from udogen.clients.package import REGISTRATION_TARGETS, Library, Package
 from udogen.clients.snippets import Literal, device_snippets, parts, parts_of, sent_files
 from udogen.opdef.model import Tensor
 from udogen.plugins import Registry
@@ -223,8 +223,18 @@ GENERATOR = Client(
 
 
 def _not_built(package: Package) -> str:
-    missing = package.registration is not None and not package.registration.is_file()
-    return f"{package.registration} does not exist" if missing else ""
+    """The libraries that are missing, with the targets that build them."""
+    registration, platform = package.registration, package.platform
+    if registration is None:
+        return ""
+    folder = f" -C {shlex.quote(str(package.built.path))}" if package.built else ""
+    if not registration.is_file():
+        return f"{registration} does not exist (udogen build {REGISTRATION_TARGETS[platform.system]}{folder})"
+    rows = [(part, row) for part in parts_of(package) for row in part.rows if row.arch == platform.arch and row.arch]
+    if rows and not any(file.is_file() for part, row in rows for file in part.artifacts(row)):
+        part, row = rows[0]
+        return f"{part.artifacts(row)[0]} does not exist (udogen build {part.goal(row)}{folder})"
+    return ""
 
 
 def _no_cpu(package: Package) -> str:
@@ -235,7 +245,10 @@ def _no_cpu(package: Package) -> str:
 
 
 _BUILT = rules.each_package(
-    "built", _not_built, "the package cannot be registered (1106)", "build it: udogen build reg_x86 cpu_x86 -C DIR"
+    "built",
+    _not_built,
+    "the package cannot be registered, or its ops cannot run (1106)",
+    "build it; for Android that needs an NDK, and without --android the device has Linux",
 )
 _SNPE_RULES = (
     rules.each_package(
@@ -261,7 +274,10 @@ _SNPE_RULES = (
 
 def _snpe(packages: Sequence[Package], client: str, option: str) -> Iterator[Snippet]:
     paths = ",".join(package.registration_path for package in packages)
-    yield from parts(client, packages, option=option + shlex.quote(paths))
+    platform = packages[0].platform
+    core = backends.ALL[platform.backend].udo if platform.is_device and platform.backend in backends.ALL else None
+    words = [*(core.net_run if core else ()), *(["--platform_options", "unsignedPD:ON"] if platform.arch else [])]
+    yield from parts(client, packages, option=option + shlex.quote(paths), core="".join(f" {each}" for each in words))
     yield from device_snippets(packages, for_snpe=True)
 
 

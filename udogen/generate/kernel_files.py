@@ -69,25 +69,30 @@ def styled(
 ) -> Source:
     """The source with the styles of the given kernels, else of the kernels that the folder already has (`old`)."""
     chosen: dict[str, tuple[str, ...]] = {}
+    kernels = dict(source.kernels)
     restyled: dict[str, tuple[str, ...]] = {}
     headers: dict[str, tuple[str, ...]] = {}
     registrations: list[RegisterFunction] = []
     api = source.htp_api
     for backend, package in by_backend.items():
         given, existing = source.kernels.get(backend, {}), old.get(backend, {})
+        vendor.refuse_snpe_1(backend, {**existing, **given})
         known = {op.name: _style(backend, op.name, given, existing, styles, htp_api) for op in package.ops}
         meant = "vendor"
         if backends.ALL[backend].interfaces:
             meant = "core" if "core" in known.values() and not htp_api else "qhpi"
             api = meant if meant == "core" else api
         chosen[backend] = tuple(op for op, style in known.items() if style == meant)
-        for op in chosen[backend] if meant == "qhpi" else ():
-            registrations += vendor.registrations(given.get(op, existing.get(op, b"")))
-        restyled[backend] = _restyled(backend, package, given, existing)
+        if meant == "qhpi":
+            registrations += vendor.registrations(given.get(op, existing.get(op, b"")) for op in chosen[backend])
+        pasted = vendor.pasted(backend, {op: existing[op] for op in chosen[backend] if op in existing.keys() - given})
+        kernels |= {backend: {**given, **pasted}} if pasted else {}
+        restyled[backend] = (*_restyled(backend, package, given, existing), *pasted)
         kept = [text for op, text in existing.items() if op not in restyled[backend]]
         headers[backend] = vendor.hexagon_headers([*given.values(), *kept])
     return replace(
         source,
+        kernels=kernels,
         vendor={backend: ops for backend, ops in chosen.items() if ops},
         registrations=tuple(registrations),
         restyled={backend: ops for backend, ops in restyled.items() if ops},

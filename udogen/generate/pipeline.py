@@ -373,6 +373,13 @@ def _doubts(package: OpPackage, by_backend: Mapping[str, OpPackage], api: str) -
         f"SNPE_UDO_ROOT of `{package.name}` is left out of the Makefile: make would misread it",
         "set the environment variable SNPE_UDO_ROOT instead",
     )
+    named = {name for op in package.ops for name in backends.of_supplements(op, package)[0]}
+    others = ", ".join(sorted(named.intersection(backends.FOREIGN)))
+    yield (
+        rows and others,
+        f"`{package.name}` is also for {others}, which udogen does not generate yet",
+        f"it is generated for {', '.join(row.id for row in rows)}",
+    )
     for row, resolved in rows.items():
         yield (
             row.library_per_op and len(resolved.ops) > 1,

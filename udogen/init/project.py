@@ -285,7 +285,7 @@ def command_files(
     into = out.rstrip("/") or "."
     cleaned = [f"rm -rf {into}"] if out else [f"$(MAKE) -C {each.folder.name} clean" for each in folders]
     first = next(each for each in folders if each.plan.package == packages[0].name)
-    configs = [Path(package.sources[0]).name for package in packages]
+    configs = [Path(source).name for package in packages for source in package.sources]
     ops = list(chain(*(package.ops for package in packages)))
     data = {
         "title": clean(folder.resolve().name),

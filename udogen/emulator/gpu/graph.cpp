@@ -266,6 +266,11 @@ Qnn_ErrorHandle_t ClGraph::launch(const Launch& each) {
   } else {
     code = device_->cl.clEnqueueNDRangeKernel(device_->queue.get(), each.kernel.get(), each.rank, nullptr, each.global,
                                               each.hasLocal ? each.local : nullptr, 0, nullptr, nullptr);
+    for (cl_uint i = 0; code == CL_INVALID_WORK_GROUP_SIZE && each.hasLocal && i < each.rank; ++i) {
+      if (each.local[i] == 0 || each.global[i] % each.local[i] == 0) continue;
+      logger_.error("%s: local size %zu does not divide global size %zu in dimension %u, which OpenCL takes only with "
+                    "the build option -cl-std=CL2.0", each.title.c_str(), each.local[i], each.global[i], i);
+    }
   }
   return code == CL_SUCCESS ? static_cast<Qnn_ErrorHandle_t>(QNN_SUCCESS) : failed(each.title.c_str(), code);
 }

@@ -264,11 +264,24 @@ def _of_node(node: OnnxNode, scopes: tuple[OnnxGraph, ...], backend: str, *, of_
             f"{where} is in the body of another node (If, Loop, Scan), and QNN is given only the main graph",
             "move the op out of the body, or unroll it",
         )
+    if backends.ALL[backend].interfaces:  # HTP
+        yield from _per_channel(where, node, scopes)
     for what, names in (("input", node.inputs), ("output", node.outputs)):
         for name in filter(None, names):
             if what == "output" and of_config and type_in(name, scopes) == UNKNOWN:
                 continue  # the node differs from its config; the schema gives the output the type of the first input
             yield from _of_tensor(f"{where}: {what} {name}", name, scopes, backend)
+
+
+def _per_channel(where: str, node: OnnxNode, scopes: tuple[OnnxGraph, ...]) -> Iterator[Finding]:
+    """Inputs from a DequantizeLinear with several scales; libQnnHtp refuses the node (addNode: 1000)."""
+    for each in (each for graph in scopes for each in graph.nodes if each.op.type == "DequantizeLinear"):
+        scales = type_in(each.inputs[1], scopes).shape or ()
+        for name in {*each.outputs} & {*node.inputs} if any(size != 1 for size in scales) else ():
+            yield Finding(
+                f"{where}: input {name} has a scale for each channel; HTP passes no such tensors to custom ops",
+                "quantize it with one scale, or pass it as float",
+            )
 
 
 def _of_tensor(where: str, name: str, scopes: tuple[OnnxGraph, ...], backend: str) -> Iterator[Finding]:

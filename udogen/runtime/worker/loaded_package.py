@@ -35,6 +35,9 @@ class LoadedPackage:
             if "undefined symbol: qhpi_" in text:
                 what = "needs a function of the HTP backend that this runtime lacks"
                 hint = "give --backend htp, or a runtime of a newer SDK"
+            elif "_ieee" in text and "undefined symbol: __gnu_" in text:  # conversions of halves, of Clang 14
+                what = "has an undefined symbol"
+                hint = "install Clang's own library (Debian: libclang-rt-14-dev) and build again, or build with zig"
             elif "undefined symbol" in text:
                 what = "has an undefined symbol"
                 hint = "link the library that has it, or define it; `nm -DC --undefined-only` lists them"

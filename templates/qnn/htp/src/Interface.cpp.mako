@@ -41,7 +41,7 @@ const char* opNames[] = {
 
 }  // namespace
 
-const PackageTables tables = {${package.literal}, entries, packageInfo(${package.literal}, opNames, apiVersion)};
+const PackageTables tables = {${package.literal}, entries, packageInfo(${package.literal}, opNames, htpApiVersion)};
 
 // HTP cuts a node into tiles and tiles into slices: each call of a kernel is counted, and each node that a rewrite of
 // the package replaces.

@@ -40,11 +40,9 @@ const char* opNames[] = {
 % endfor
 };
 
-constexpr Qnn_ApiVersion_t qhpiApiVersion = {coreVersion, {5, 0, 0}};
-
 }  // namespace
 
-const PackageTables tables = {${package.literal}, entries, packageInfo(${package.literal}, opNames, qhpiApiVersion)};
+const PackageTables tables = {${package.literal}, entries, packageInfo(${package.literal}, opNames, htpApiVersion)};
 
 }  // namespace udo
 

@@ -16,6 +16,9 @@ ifeq ($(FOR),x86_64)
 TARGET := $(or $(LAYOUT_X86),x86_64-linux-clang)
 CXX := $(or $(X86_CXX),$(call first_of,clang++ g++),$(call zig_cxx),\
          $(error no C++ compiler: install clang or g++, or `pip install ziglang`, or set X86_CXX))
+# Clang's own library, if it is installed: Clang 14 converts halves with functions that libgcc has not, or has with
+# another calling convention.
+TARGET_BUILTINS := $(if $(findstring clang,$(CXX)),$(wildcard $(shell $(CXX) --rtlib=compiler-rt -print-libgcc-file-name 2>/dev/null)))
 else ifeq ($(FOR),aarch64)
 TARGET := aarch64-linux-gnu
 CXX := $(or $(AARCH64_CXX),$(call zig_cxx, -target aarch64-linux-gnu.2.31),$(call first_of,aarch64-linux-gnu-g++),\
@@ -106,7 +109,7 @@ record   = { sed -e 's/^.*\.o: *//' -e 's/ *\\$$//' -e "s/['\"]/\\\\&/g" -e 's/[
 # Records have no quotes, which only protect blanks.
 DONE     := $(shell mkdir -p $(sort $(OBJ) $(dir $(PARTS))) && : > $(OBJ)/begun; $(make_called) \
               $(call written,$(OBJ)/command,$(subst ",,$(COMPILE))); \
-              $(call written,$(OBJ)/link,$(subst ",,$(LINK) $(OBJECTS) $(PYTHON_OBJECTS) $(API_LIBS) $(TARGET_LIBRARIES))))
+              $(call written,$(OBJ)/link,$(subst ",,$(LINK) $(OBJECTS) $(PYTHON_OBJECTS) $(API_LIBS) $(TARGET_LIBRARIES) $(TARGET_BUILTINS))))
 RECORDED := $(wildcard $(RECORDS))
 UNTRUE   := $(if $(RECORDED),$(shell cat $(RECORDED) | cut -c67- | LC_ALL=C sort -u | tr '\n' '\0' | \
               xargs -0 -r sha256sum > $(OBJ)/now 2>/dev/null; grep -lvxFf $(OBJ)/now $(RECORDED); find $(RECORDED) -size 0))
@@ -114,7 +117,7 @@ STALE    := $(patsubst %.sums,%,$(subst $(OBJ)/library.made,$(LIBRARY),$(UNTRUE)
 
 $(LIBRARY): | $(PARTS) $(TARGET_LAYOUT)
 	@echo "LINK $@"; mkdir -p $(@D); rm -f $(OBJ)/library.made
-	@$(LINK) -o $(OBJ)/library.new $(OBJECTS) $(PYTHON_OBJECTS) $(API_LIBS) $(TARGET_LIBRARIES) && mv -f $(OBJ)/library.new $@
+	@$(LINK) -o $(OBJ)/library.new $(OBJECTS) $(PYTHON_OBJECTS) $(API_LIBS) $(TARGET_LIBRARIES) $(TARGET_BUILTINS) && mv -f $(OBJ)/library.new $@
 	@{ cat $(PARTS:%=%.sums) 2>/dev/null; \
 	   sha256sum $(OBJ)/link $(TARGET_LAYOUT) $(wildcard $(KERNELS)) $(PYTHON_KERNELS) $(PYTHON_OBJECTS) $@; } | \
 	 LC_ALL=C sort -u > $(OBJ)/library.sums && mv $(OBJ)/library.sums $(OBJ)/library.made

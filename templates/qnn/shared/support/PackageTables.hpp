@@ -14,6 +14,7 @@ struct PackageTables {
 extern const PackageTables tables;
 inline constexpr Qnn_Version_t coreVersion = {QNN_API_VERSION_MAJOR, QNN_API_VERSION_MINOR, QNN_API_VERSION_PATCH};
 inline constexpr Qnn_ApiVersion_t apiVersion = {coreVersion, {1, 1, 0}};
+inline constexpr Qnn_ApiVersion_t htpApiVersion = {coreVersion, {5, 0, 0}};
 inline constexpr Qnn_ApiVersion_t gpuApiVersion = {coreVersion, {3, 5, 0}};
 
 // Functions of the QNN op package interface, which each backend defines.

@@ -12,6 +12,19 @@
 #include <hexagon_protos.h>
 #include <hexagon_types.h>
 #include <hvx_hexagon_protos.h>
+
+#include <cstring>
+
+/// A vector at any address, to read or write.
+#define vmemu(address) (*reinterpret_cast<HVX_UVector*>(const_cast<void*>(static_cast<const void*>(address))))
+
+inline HVX_Vector q6op_V_vsplat_float32(float value) {
+  int32_t bits;
+  std::memcpy(&bits, &value, sizeof(bits));
+  return Q6_V_vsplat_R(bits);
+}
 #endif
 #include <cmath>
+
+namespace hnnx {}  // for `using namespace hnnx`: its functions are only in the SDK
 #endif

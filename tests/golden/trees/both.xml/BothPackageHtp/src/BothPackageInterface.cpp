@@ -84,7 +84,7 @@ const char* opNames[] = {
 
 }  // namespace
 
-const PackageTables tables = {"BothPackage", entries, packageInfo("BothPackage", opNames, apiVersion)};
+const PackageTables tables = {"BothPackage", entries, packageInfo("BothPackage", opNames, htpApiVersion)};
 
 // HTP cuts a node into tiles and tiles into slices: each call of a kernel is counted, and each node that a rewrite of
 // the package replaces.

@@ -44,7 +44,7 @@ const char* opNames[] = {
 
 }  // namespace
 
-const PackageTables tables = {"ScalePackage", entries, packageInfo("ScalePackage", opNames, apiVersion)};
+const PackageTables tables = {"ScalePackage", entries, packageInfo("ScalePackage", opNames, htpApiVersion)};
 
 // HTP cuts a node into tiles and tiles into slices: each call of a kernel is counted, and each node that a rewrite of
 // the package replaces.
