@@ -12,7 +12,7 @@ from typing import Any
 import halide as hl
 
 from udogen.kernels import Flat, Rows, View, Whole
-from udogen.kernels.fixed import Fixed, Largest, NotFixedError, OfRow, of_shared
+from udogen.kernels.fixed import Fixed, Largest, NotFixedError, OfRow, of_shared, stored_as
 from udogen.kernels.opencl import NotOnGpuError
 from udogen.kernels.request import TargetMachine, TensorPort
 
@@ -171,8 +171,7 @@ class KernelTensor:
         if not self.is_quantized:
             raise NotFixedError(f"`{self.name}` contains no fixed point")
         number = value if isinstance(value, Fixed) else self._place.shared(value)
-        steps = number.in_steps(self._shared_scale) - self._shared_offset
-        return hl.saturating_cast(TYPES[self._stored], steps)
+        return stored_as(number, TYPES[self._stored], self._shared_scale, -self._shared_offset)
 
     def to_stored(self, value: hl.Expr) -> hl.Expr:
         """The stored form of a number."""
