@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any
 
 import halide as hl
@@ -49,6 +50,7 @@ class Fixed(hl.Expr):  # type: ignore[misc]  # Halide has no types
         else:
             self.integer = hl.cast(hl.Int(32), stored) + (0 if zero is None else zero)
         self.terms: tuple[Term, ...] = (Term(self, scale),)
+        self.factors: tuple[Fixed, Fixed] | None = None  # of which it is the product
         super().__init__(hl.Var("an element in fixed point"))
 
     def of_terms(self, *terms: Term) -> Fixed:
@@ -88,7 +90,7 @@ class Fixed(hl.Expr):  # type: ignore[misc]  # Halide has no types
         if isinstance(other, Fixed):
             if self.bound * other.bound < 1 << _BITS:
                 found = Fixed(self.integer * other.integer, self.scale * other.scale, self.bound * other.bound)
-                found.most = self.most * other.most
+                found.most, found.factors = self.most * other.most, (self, other)
                 return found
             a, b = self.widened(), other.widened()
             return Fixed(_upper_half(a.integer, b.integer), a.scale * b.scale * hl.f32(2.0**31), _MOST >> 1)
@@ -137,14 +139,28 @@ class Fixed(hl.Expr):  # type: ignore[misc]  # Halide has no types
             return Fixed(self.integer << more if more else self.integer, scale, self.bound << more)
         return Fixed(hl.rounding_shift_right(self.integer, -more), self.scale * hl.f32(2.0**-more), (1 << bits) - 1)
 
+    def factor_of(self, step: Any, most: int) -> tuple[hl.Expr, hl.Expr, hl.Expr]:
+        """The scale in steps: a factor of 31 bits, and by how much to shift its product right, or left at most."""
+        ratio = hl.reinterpret(hl.Int(32), hl.clamp(self.scale / step, hl.f32(1e-30), hl.f32(1e30)))
+        exponent = (ratio >> 23) - 126  # ratio = factor * 2 ** (exponent - 31)
+        factor = hl.select(exponent < -_BITS, 0, ((ratio & 0x7FFFFF) | 0x800000) << 7)
+        return factor, hl.clamp(-exponent, 0, _BITS), hl.clamp(exponent, 0, most)
+
+    def too_many_bits(self, count: hl.Expr) -> hl.Expr:
+        """The bits by which a sum of so many numbers may exceed an integer."""
+        most = hl.reinterpret(hl.Int(32), self.most * hl.cast(hl.Float(32), count))
+        return hl.clamp((most >> 23) - 126 - _BITS, 0, _BITS)
+
+    def summed(self, integer: hl.Expr, count: hl.Expr, fits: list[Any]) -> Fixed:
+        """The sum of so many of these numbers, which must fit in an integer."""
+        fits.append(self.too_many_bits(count) == 0)
+        return Fixed(integer, self.scale, _MOST)
+
     def in_steps(self, step: Any) -> hl.Expr:
         """The number divided by a positive float that all elements share, rounded; saturates beyond about 2 ** 22."""
         wide = self.widened()
-        ratio = hl.reinterpret(hl.Int(32), hl.clamp(wide.scale / step, hl.f32(1e-30), hl.f32(1e30)))
-        exponent = (ratio >> 23) - 126  # ratio = factor * 2 ** (exponent - 31)
-        factor = hl.select(exponent < -_BITS, 0, ((ratio & 0x7FFFFF) | 0x800000) << 7)
+        factor, right, left = wide.factor_of(step, 23)
         product = _upper_half(wide.integer, factor)
-        right, left = hl.clamp(-exponent, 0, _BITS), hl.clamp(exponent, 0, 23)
         rounded = (product + ((hl.i32(1) << right) >> 1)) >> right
         most = hl.i32(1 << _BITS) >> left
         return hl.clamp(rounded, -most, most) << left
@@ -174,8 +190,14 @@ def stored_as(number: Fixed, of: hl.Type, step: Any, zero: Any) -> hl.Expr:
     terms = [each for each in number.terms if each.number is not None]
     if len(terms) <= _MOST_TERMS and all(each.has_words for each in terms):
         return _of_words(number.terms, of, step, zero)
-    if of.bits() == 8 and len(terms) <= _MOST_TERMS and all(each.number.bound < 1 << 20 for each in terms):
+    if (
+        of.bits() == 8
+        and len(terms) <= _MOST_TERMS
+        and all(each.number is not None and each.number.bound < 1 << 20 for each in terms)
+    ):
         return _of_short(number.terms, of, step, zero)
+    if of.bits() == 8:
+        return _of_long(number.widened(), of, step, zero)
     return hl.saturating_cast(of, number.in_steps(step) + zero)
 
 
@@ -196,6 +218,17 @@ def _of_short(terms: Sequence[Term], of: hl.Type, step: Any, zero: Any) -> hl.Ex
     if not are_bytes:
         found = found >> hl.cast(hl.UInt(32), hl.max(shift - _MOST_SHIFT, 0))
     whole = hl.i16_sat(found >> hl.cast(hl.UInt(32), hl.min(shift, _MOST_SHIFT)))
+    return hl.saturating_cast(of, hl.saturating_add(whole, hl.cast(hl.Int(16), zero)))
+
+
+def _of_long(number: Fixed, of: hl.Type, step: Any, zero: Any) -> hl.Expr:
+    """`stored_as` for one integer of up to 30 bits, to bytes: the upper half of a product."""
+    factor, right, left = number.factor_of(step, 15)
+    narrow = hl.min(right, _MOST_SHIFT)
+    wide = _upper_half(number.integer, factor >> (right - narrow))
+    whole = hl.i16_sat(hl.rounding_shift_right(wide, hl.cast(hl.UInt(32), narrow)))
+    most = hl.cast(hl.Int(16), hl.i32(32767) >> left)
+    whole = hl.clamp(whole, -most, most) << hl.cast(hl.UInt(16), left)
     return hl.saturating_cast(of, hl.saturating_add(whole, hl.cast(hl.Int(16), zero)))
 
 
@@ -255,11 +288,11 @@ def _signed(stored: hl.Expr) -> tuple[hl.Expr, int]:
 
 
 def _lowest(stored: hl.Expr) -> int:
-    return -(1 << stored.type().bits() - 1) if stored.type().is_int() else 0
+    return -(1 << int(stored.type().bits()) - 1) if stored.type().is_int() else 0
 
 
 def _highest(stored: hl.Expr) -> int:
-    return _lowest(stored) + (1 << stored.type().bits()) - 1
+    return _lowest(stored) + (1 << int(stored.type().bits())) - 1
 
 
 class OfRow(Fixed):
@@ -310,13 +343,15 @@ def reduced(x: Fixed, take: Any) -> Fixed:
     return Fixed(take(x.stored), x.scale, x.bound, x.zero)
 
 
+def count_of(over: hl.RDom) -> hl.Expr:
+    """The number of elements of a domain."""
+    return reduce(lambda a, b: a * b, (over[axis].extent() for axis in range(over.dimensions())), hl.i32(1))
+
+
 def total(over: hl.RDom, x: Fixed) -> Fixed:
     """The sum over a domain, with as many bits as its length leaves."""
-    count = hl.i32(1)
-    for axis in range(over.dimensions()):
-        count = count * over[axis].extent()
     short = x if x.bound.bit_length() <= _BITS - 8 else x.widened(_BITS - 8)
-    shift = hl.max(short.bound.bit_length() + 32 - hl.cast(hl.Int(32), hl.count_leading_zeros(count)) - _BITS, 0)
+    shift = short.too_many_bits(count_of(over))
     scale = short.scale * hl.cast(hl.Float(32), hl.i32(1) << shift)
     return Fixed(hl.sum(over, short.integer >> shift), scale, _MOST)
 
