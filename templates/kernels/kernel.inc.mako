@@ -4,15 +4,19 @@ extern "C" {
 int ${function.name}(${function.parameters});
 % endfor
 % if small:
+% if alias_on_hexagon:
 #if defined(__hexagon__)
 % for function in small:
 #define ${function.name}_small ${function.name}
 % endfor
 #else
+% endif
 % for function in small:
 int ${function.name}_small(${function.parameters});
 % endfor
+% if alias_on_hexagon:
 #endif
+% endif
 % endif
 }
 

@@ -56,6 +56,14 @@ def test_several_outputs_and_many_inputs(backend: str) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+@pytest.mark.parametrize("backend", ["cpu", "htp", "hexagon"])
+def test_sums_in_tiles(backend: str) -> None:
+    done = udogen("test", Path(__file__).with_name("sums"), "--backend", backend)
+    assert done.returncode == 0, done.stdout + done.stderr
+    unexecuted = [line for line in done.stdout.splitlines() if "built, not executed" in line]
+    assert not any("_u8" in line or "_u16" in line for line in unexecuted)
+
+
 OWN_ON_GPU = """
 def schedule(machine, output):
     if machine.gpu:

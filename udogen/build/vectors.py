@@ -23,6 +23,8 @@ from udogen.kernels.request import FUNCTIONS, NO_FLOATS, TWINS
 
 # The lengths of axes, innermost first; tensors with fewer axes take the first ones.
 SHAPES = ((127, 3, 2), (128, 2, 3), (1000, 3, 1), (257, 1, 2), (37, 5, 3), (5, 130, 2))
+# Also for functions with tiles of sums, which refuse small outputs, and lines that are no multiples of four bytes.
+TILES = ((264, 9, 2), (256, 5, 3))
 # Bits of 32-bit numbers.  Halide leaves their overflow undefined, so that vectors may differ from scalars there.
 _BITS = (32, 16)
 _SECONDS = 120.0
@@ -199,7 +201,7 @@ def _run(functions: Sequence[Mapping[str, Any]], kernel: Path, folder: Path) -> 
         for number in listed
         for bits in _BITS
         if bits == _BITS[0] or _is_wide(functions[number])
-        for seed, shape in enumerate(SHAPES)
+        for seed, shape in enumerate((*SHAPES, *(TILES if functions[number].get("tiles") else ())))
     ]
     with tempfile.TemporaryDirectory(prefix="udogen-vectors-") as scratch:
         program = Path(scratch) / "program"
@@ -254,9 +256,14 @@ def _words(function: Mapping[str, Any], call: _Call, number: int, addresses: Map
             arguments.append([2, _scalar(row[0], row[1], drawn)])
         else:
             arguments += [[2, _float(drawn.choice((0.0078125, 0.05, 0.1, 1.0)))], [2, _offset(row[0], drawn)]]
-    head = [number, addresses[function["name"]], addresses[function["twin"]], function["aligned"]]
+    head = [number, addresses[function["name"]], addresses[function["twin"]], _shift(function)]
     words = [*head, call.bits, call.seed, len(arguments), *(word for each in arguments for word in each)]
     return struct.pack(f"<{len(words)}I", *(int(word) & 0xFFFFFFFF for word in words))
+
+
+def _shift(function: Mapping[str, Any]) -> int:
+    """The bytes after an aligned address at which tensors begin; 0 means one element."""
+    return 128 if function["aligned"] else 4 if function.get("tiles") else 0
 
 
 def _float(number: float) -> int:

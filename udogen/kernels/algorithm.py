@@ -12,9 +12,10 @@ from typing import Any
 import halide as hl
 
 from udogen.kernels import Flat, Rows, View, Whole
-from udogen.kernels.fixed import Fixed, Largest, NotFixedError, OfRow, of_shared
+from udogen.kernels.fixed import Fixed, Largest, NotFixedError, OfRow, of_shared, stored_as
 from udogen.kernels.opencl import NotOnGpuError
 from udogen.kernels.request import TargetMachine, TensorPort
+from udogen.kernels.sums import Tiles
 
 TYPES = {
     "f32": hl.Float(32), "f16": hl.UInt(16), "u8": hl.UInt(8), "i8": hl.Int(8), "u16": hl.UInt(16),
@@ -41,6 +42,7 @@ class RowLayout:
     later: set[str] = field(default_factory=set)  # outputs that a later call defines
     read: list[tuple[KernelTensor, list[Any]]] = field(default_factory=list)  # elements that were read, with indices
     used: Callable[[str, list[Any]], None] = lambda name, indices: None  # called for each use of elements
+    tiles: Tiles | None = None  # of sums; None if they are calculated one by one
     reads_outputs: bool = False  # elements of an output depend on elements of outputs that another thread may calculate
 
     @property
@@ -102,6 +104,13 @@ class KernelTensor:
             return [shape[-1], math.prod(shape[:-1])]
         return [math.prod(shape)]
 
+    def promise_words(self) -> None:
+        """Promise that each line of elements begins at an address that is a multiple of four."""
+        size = 4 // TYPES[self._stored].bytes()
+        self.buffer.set_host_alignment(4)
+        for axis in range(1, self.buffer.dimensions()):
+            self.buffer.dim(axis).set_stride(self.buffer.dim(axis).stride() / size * size)
+
     def _dim(self, at: int) -> Any:
         return (self.buffer if self.buffer is not None else self.func.output_buffer()).dim(at)
 
@@ -124,6 +133,8 @@ class KernelTensor:
         self._place.read.append((self, list(indices)))
         self._place.used(self.name, list(indices))
         if self.buffer is not None:
+            if self._place.tiles:
+                self._place.tiles.elements.append((self, str(at[0]), self.buffer[at]))
             return self.buffer[at]
         self._reads_outputs()
         return hl.Expr(self.func[at]) if self.func.defined() else hl.cast(TYPES[self._stored], 0)
@@ -171,8 +182,7 @@ class KernelTensor:
         if not self.is_quantized:
             raise NotFixedError(f"`{self.name}` contains no fixed point")
         number = value if isinstance(value, Fixed) else self._place.shared(value)
-        steps = number.in_steps(self._shared_scale) - self._shared_offset
-        return hl.saturating_cast(TYPES[self._stored], steps)
+        return stored_as(number, TYPES[self._stored], self._shared_scale, -self._shared_offset)
 
     def to_stored(self, value: hl.Expr) -> hl.Expr:
         """The stored form of a number."""

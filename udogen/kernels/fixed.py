@@ -7,6 +7,9 @@ instruction.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import reduce
 from typing import Any
 
 import halide as hl
@@ -14,6 +17,9 @@ import halide as hl
 _BITS = 30  # of an integer that is multiplied
 _MOST = (1 << _BITS) - 1
 _TINY = 1e-37  # the smallest scale
+_MOST_TERMS = 3  # of a sum that is rounded as a whole
+_MOST_SHIFT = 15  # of HVX's instruction that shifts and narrows: it takes four bits
+_LOW = 14  # bits of the lower part of a factor
 
 
 class NotFixedError(Exception):
@@ -35,10 +41,22 @@ class Fixed(hl.Expr):  # type: ignore[misc]  # Halide has no types
     def __init__(
         self, stored: hl.Expr, scale: hl.Expr, bound: int, zero: Any = None, *, at_most_zero: bool = False
     ) -> None:
-        integer = hl.cast(hl.Int(32), stored)
         self.stored, self.zero, self.scale, self.bound, self.at_most_zero = stored, zero, scale, bound, at_most_zero
-        self.integer = integer if zero is None else integer + zero
+        self.most: Any = hl.f32(float(bound))
+        if zero is not None:
+            self.most = hl.cast(hl.Float(32), hl.max(hl.abs(zero + _lowest(stored)), hl.abs(zero + _highest(stored))))
+        if zero is not None and stored.type().bits() == 8:
+            self.integer = hl.cast(hl.Int(32), hl.cast(hl.Int(16), stored) + hl.cast(hl.Int(16), zero))
+        else:
+            self.integer = hl.cast(hl.Int(32), stored) + (0 if zero is None else zero)
+        self.terms: tuple[Term, ...] = (Term(self, scale),)
+        self.factors: tuple[Fixed, Fixed] | None = None  # of which it is the product
         super().__init__(hl.Var("an element in fixed point"))
+
+    def of_terms(self, *terms: Term) -> Fixed:
+        """The same number, which is also the sum of these."""
+        self.terms = terms
+        return self
 
     @property
     def real(self) -> hl.Expr:
@@ -48,7 +66,8 @@ class Fixed(hl.Expr):  # type: ignore[misc]  # Halide has no types
     # --- arithmetic -----------------------------------------------------------------------------------------------
 
     def __neg__(self) -> Fixed:
-        return Fixed(-self.integer, self.scale, self.bound)
+        terms = (Term(each.number, -each.factor) for each in self.terms)
+        return Fixed(-self.integer, self.scale, self.bound).of_terms(*terms)
 
     def __add__(self, other: Any) -> Fixed:
         if not isinstance(other, Fixed) and _is_number(other) and other == 0:
@@ -59,7 +78,7 @@ class Fixed(hl.Expr):  # type: ignore[misc]  # Halide has no types
         a, b = self.widened(_BITS - 1), other.widened(_BITS - 1)
         scale = hl.max(a.scale, b.scale)
         both = [_upper_half(each.integer, _to_q31(each.scale / scale)) for each in (a, b)]
-        return Fixed(both[0] + both[1], scale, _MOST)
+        return Fixed(both[0] + both[1], scale, _MOST).of_terms(*self.terms, *other.terms)
 
     def __sub__(self, other: Any) -> Fixed:
         if isinstance(other, Fixed) and self.scale is other.scale and self.zero is other.zero is not None:
@@ -70,15 +89,19 @@ class Fixed(hl.Expr):  # type: ignore[misc]  # Halide has no types
     def __mul__(self, other: Any) -> Fixed:
         if isinstance(other, Fixed):
             if self.bound * other.bound < 1 << _BITS:
-                return Fixed(self.integer * other.integer, self.scale * other.scale, self.bound * other.bound)
+                found = Fixed(self.integer * other.integer, self.scale * other.scale, self.bound * other.bound)
+                found.most, found.factors = self.most * other.most, (self, other)
+                return found
             a, b = self.widened(), other.widened()
             return Fixed(_upper_half(a.integer, b.integer), a.scale * b.scale * hl.f32(2.0**31), _MOST >> 1)
         if _is_number(other):
-            integer = self.integer if other >= 0 else -self.integer
-            return Fixed(integer, hl.max(self.scale * hl.f32(abs(other)), hl.f32(_TINY)), self.bound)
-        factor = hl.cast(hl.Float(32), other)
+            integer, factor = self.integer if other >= 0 else -self.integer, hl.f32(other)
+        else:
+            factor = hl.cast(hl.Float(32), other)
+            integer = self.integer * hl.select(factor < hl.f32(0.0), hl.i32(-1), hl.i32(1))
+        terms = (Term(each.number, each.factor * factor) for each in self.terms)
         scale = hl.max(self.scale * hl.abs(factor), hl.f32(_TINY))
-        return Fixed(self.integer * hl.select(factor < hl.f32(0.0), hl.i32(-1), hl.i32(1)), scale, self.bound)
+        return Fixed(integer, scale, self.bound).of_terms(*terms)
 
     def __truediv__(self, other: Any) -> Fixed:
         if isinstance(other, Fixed) and not isinstance(other, OfRow):
@@ -116,17 +139,160 @@ class Fixed(hl.Expr):  # type: ignore[misc]  # Halide has no types
             return Fixed(self.integer << more if more else self.integer, scale, self.bound << more)
         return Fixed(hl.rounding_shift_right(self.integer, -more), self.scale * hl.f32(2.0**-more), (1 << bits) - 1)
 
+    def factor_of(self, step: Any, most: int) -> tuple[hl.Expr, hl.Expr, hl.Expr]:
+        """The scale in steps: a factor of 31 bits, and by how much to shift its product right, or left at most."""
+        ratio = hl.reinterpret(hl.Int(32), hl.clamp(self.scale / step, hl.f32(1e-30), hl.f32(1e30)))
+        exponent = (ratio >> 23) - 126  # ratio = factor * 2 ** (exponent - 31)
+        factor = hl.select(exponent < -_BITS, 0, ((ratio & 0x7FFFFF) | 0x800000) << 7)
+        return factor, hl.clamp(-exponent, 0, _BITS), hl.clamp(exponent, 0, most)
+
+    def too_many_bits(self, count: hl.Expr) -> hl.Expr:
+        """The bits by which a sum of so many numbers may exceed an integer."""
+        most = hl.reinterpret(hl.Int(32), self.most * hl.cast(hl.Float(32), count))
+        return hl.clamp((most >> 23) - 126 - _BITS, 0, _BITS)
+
+    def summed(self, integer: hl.Expr, count: hl.Expr, fits: list[Any]) -> Fixed:
+        """The sum of so many of these numbers, which must fit in an integer."""
+        fits.append(self.too_many_bits(count) == 0)
+        return Fixed(integer, self.scale, _MOST)
+
     def in_steps(self, step: Any) -> hl.Expr:
         """The number divided by a positive float that all elements share, rounded; saturates beyond about 2 ** 22."""
         wide = self.widened()
-        ratio = hl.reinterpret(hl.Int(32), hl.clamp(wide.scale / step, hl.f32(1e-30), hl.f32(1e30)))
-        exponent = (ratio >> 23) - 126  # ratio = factor * 2 ** (exponent - 31)
-        factor = hl.select(exponent < -_BITS, 0, ((ratio & 0x7FFFFF) | 0x800000) << 7)
+        factor, right, left = wide.factor_of(step, 23)
         product = _upper_half(wide.integer, factor)
-        right, left = hl.clamp(-exponent, 0, _BITS), hl.clamp(exponent, 0, 23)
         rounded = (product + ((hl.i32(1) << right) >> 1)) >> right
         most = hl.i32(1 << _BITS) >> left
         return hl.clamp(rounded, -most, most) << left
+
+
+@dataclass(frozen=True)
+class Term:
+    """A part of a sum: a factor that all elements share times the integer of a number, or times one."""
+
+    number: Fixed | None
+    factor: Any
+
+    @property
+    def has_bytes(self) -> bool:
+        return self.number is not None and self.number.zero is not None and self.number.stored.type().bits() == 8
+
+    @property
+    def has_words(self) -> bool:
+        return self.number is not None and self.number.zero is not None and self.number.stored.type().bits() == 16
+
+
+def stored_as(number: Fixed, of: hl.Type, step: Any, zero: Any) -> hl.Expr:
+    """The number divided by a step that all elements share, plus a zero point, rounded to an integer type.
+
+    Sums of short integers are multiplied by integers of 15 to 28 bits and shifted, in as narrow vectors as possible.
+    """
+    terms = [each for each in number.terms if each.number is not None]
+    if len(terms) <= _MOST_TERMS and all(each.has_words for each in terms):
+        return _of_words(number.terms, of, step, zero)
+    if (
+        of.bits() == 8
+        and len(terms) <= _MOST_TERMS
+        and all(each.number is not None and each.number.bound < 1 << 20 for each in terms)
+    ):
+        return _of_short(number.terms, of, step, zero)
+    if of.bits() == 8:
+        return _of_long(number.widened(), of, step, zero)
+    return hl.saturating_cast(of, number.in_steps(step) + zero)
+
+
+def _of_short(terms: Sequence[Term], of: hl.Type, step: Any, zero: Any) -> hl.Expr:
+    """`stored_as` for bytes and other integers of up to 20 bits: products with 15 bits."""
+    room = (2.0**31 - 2.0**25) / len(terms)
+    limits = [hl.f32(room) if each.number is None else hl.min(32767.0, room / each.number.most) for each in terms]
+    are_bytes = all(each.has_bytes or each.number is None for each in terms)
+    shift, factors = _factors(terms, limits, step, most=_MOST_SHIFT if are_bytes else 24)
+    found = (hl.i32(1) << shift) >> 1
+    for each, factor in zip(terms, factors, strict=True):
+        if each.number is None:
+            found = found + factor
+        elif each.has_bytes:
+            found = found + (each.number.zero * factor + _product(hl.cast(hl.Int(16), each.number.stored), factor))
+        else:
+            found = found + each.number.integer * _short(factor)
+    if not are_bytes:
+        found = found >> hl.cast(hl.UInt(32), hl.max(shift - _MOST_SHIFT, 0))
+    whole = hl.i16_sat(found >> hl.cast(hl.UInt(32), hl.min(shift, _MOST_SHIFT)))
+    return hl.saturating_cast(of, hl.saturating_add(whole, hl.cast(hl.Int(16), zero)))
+
+
+def _of_long(number: Fixed, of: hl.Type, step: Any, zero: Any) -> hl.Expr:
+    """`stored_as` for one integer of up to 30 bits, to bytes: the upper half of a product."""
+    factor, right, left = number.factor_of(step, 15)
+    narrow = hl.min(right, _MOST_SHIFT)
+    wide = _upper_half(number.integer, factor >> (right - narrow))
+    whole = hl.i16_sat(hl.rounding_shift_right(wide, hl.cast(hl.UInt(32), narrow)))
+    most = hl.cast(hl.Int(16), hl.i32(32767) >> left)
+    whole = hl.clamp(whole, -most, most) << hl.cast(hl.UInt(16), left)
+    return hl.saturating_cast(of, hl.saturating_add(whole, hl.cast(hl.Int(16), zero)))
+
+
+def _of_words(terms: Sequence[Term], of: hl.Type, step: Any, zero: Any) -> hl.Expr:
+    """`stored_as` for integers of 16 bits: products with 28 bits in two parts, of which the lower one is shifted."""
+    limit = (2.0**28 - 2.0**16) / len(terms)
+    limits = [hl.f32(2.0 ** (29 + _LOW) if each.number is None else limit) for each in terms]
+    shift, factors = _factors(terms, limits, step, most=_LOW + 14)
+    shift = hl.max(shift - _LOW, 0)
+    low, high = hl.i32(0), (hl.i32(1) << shift) >> 1
+    for each, factor in zip(terms, factors, strict=True):
+        if each.number is None:
+            high = high + factor
+            continue
+        upper, lower = factor >> _LOW, factor & (1 << _LOW) - 1
+        stored, middle = _signed(each.number.stored)
+        start = each.number.zero + middle
+        high = high + (start * upper + (start * lower >> _LOW)) + _product(stored, upper)
+        low = low + _product(stored, lower)
+    unsigned = of == hl.UInt(16)
+    if of.bits() == 16:
+        high = high + ((zero - (1 << 15) * unsigned) << shift)
+    whole = hl.i16_sat((high + (low >> _LOW)) >> hl.cast(hl.UInt(32), shift))
+    if of.bits() == 16:
+        return hl.reinterpret(of, whole) ^ hl.u16(1 << 15) if unsigned else whole
+    return hl.saturating_cast(of, hl.saturating_add(whole, hl.cast(hl.Int(16), zero)))
+
+
+def _factors(terms: Sequence[Term], limits: Sequence[hl.Expr], step: Any, *, most: int) -> tuple[hl.Expr, list[Any]]:
+    """The factors of terms in steps, times a power of two of at most `most`, as integers up to their limits."""
+    ratios, room = [each.factor / step for each in terms], hl.f32(2.0**most)
+    for ratio, limit in zip(ratios, limits, strict=True):
+        room = hl.min(room, limit / hl.max(hl.abs(ratio), hl.f32(_TINY)))
+    shift = (hl.reinterpret(hl.Int(32), hl.max(room, hl.f32(1.0))) >> 23) - 127
+    found = []
+    for each, ratio, limit in zip(terms, ratios, limits, strict=True):
+        steps = hl.max(shift - _LOW, 0) if each.number is None and most > 24 else shift
+        wide = hl.clamp(ratio * hl.reinterpret(hl.Float(32), (steps + 127) << 23), -limit, limit)
+        found.append(hl.cast(hl.Int(32), wide + hl.select(wide < hl.f32(0.0), hl.f32(-0.5), hl.f32(0.5))))
+    return shift, found
+
+
+def _product(stored: hl.Expr, factor: hl.Expr) -> hl.Expr:
+    """A product of an integer of 16 bits, and of one that all elements share."""
+    return hl.cast(hl.Int(32), stored) * _short(factor)
+
+
+def _short(factor: hl.Expr) -> hl.Expr:
+    return hl.cast(hl.Int(32), hl.cast(hl.Int(16), factor))
+
+
+def _signed(stored: hl.Expr) -> tuple[hl.Expr, int]:
+    """An integer of 16 bits less the middle of its range, and the middle."""
+    if stored.type().is_int():
+        return stored, 0
+    return hl.reinterpret(hl.Int(16), stored ^ hl.u16(1 << 15)), 1 << 15
+
+
+def _lowest(stored: hl.Expr) -> int:
+    return -(1 << int(stored.type().bits()) - 1) if stored.type().is_int() else 0
+
+
+def _highest(stored: hl.Expr) -> int:
+    return _lowest(stored) + (1 << int(stored.type().bits())) - 1
 
 
 class OfRow(Fixed):
@@ -144,7 +310,7 @@ def of_shared(value: Any) -> Fixed:
     number = hl.f32(float(value)) if _is_number(value) else hl.cast(hl.Float(32), value)
     scale = hl.max(hl.abs(number), hl.f32(_TINY)) * hl.f32(2.0 ** (1 - _BITS))
     most = hl.i32(1 << _BITS - 1)
-    return Fixed(hl.select(number < hl.f32(0.0), -most, most), scale, _MOST >> 1)
+    return Fixed(hl.select(number < hl.f32(0.0), -most, most), scale, _MOST >> 1).of_terms(Term(None, number))
 
 
 def like(a: Any, b: Any) -> tuple[Fixed, Fixed]:
@@ -177,13 +343,15 @@ def reduced(x: Fixed, take: Any) -> Fixed:
     return Fixed(take(x.stored), x.scale, x.bound, x.zero)
 
 
+def count_of(over: hl.RDom) -> hl.Expr:
+    """The number of elements of a domain."""
+    return reduce(lambda a, b: a * b, (over[axis].extent() for axis in range(over.dimensions())), hl.i32(1))
+
+
 def total(over: hl.RDom, x: Fixed) -> Fixed:
     """The sum over a domain, with as many bits as its length leaves."""
-    count = hl.i32(1)
-    for axis in range(over.dimensions()):
-        count = count * over[axis].extent()
     short = x if x.bound.bit_length() <= _BITS - 8 else x.widened(_BITS - 8)
-    shift = hl.max(short.bound.bit_length() + 32 - hl.cast(hl.Int(32), hl.count_leading_zeros(count)) - _BITS, 0)
+    shift = short.too_many_bits(count_of(over))
     scale = short.scale * hl.cast(hl.Float(32), hl.i32(1) << shift)
     return Fixed(hl.sum(over, short.integer >> shift), scale, _MOST)
 

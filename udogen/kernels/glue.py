@@ -74,6 +74,7 @@ def include(request: Request, report: Report) -> str:
                    for launch in report.launches}  # fmt: skip
     data = {
         "op": request.op,
+        "alias_on_hexagon": report.auto,
         **_functions(request, report, [variant for row in by_types.values() for variant in row.values()]),
         "lines": [_Lines(name, _numbers(numbers)) for name, numbers in report.lines.items()],
         "table": _table(request, report, by_types) if report.table else None,
@@ -98,7 +99,9 @@ def _functions(request: Request, report: Report, variants: Sequence[KernelVarian
     endings = ("", "_aligned") if _may_be_aligned(request, report) else ("",)
     return {
         "functions": [_Function(name + ending, parameters) for name, parameters in declared for ending in endings],
-        "small": [functions[name] for name, variant in by_name.items() if variant.last] if report.auto else (),
+        "small": [functions[name] for name, variant in by_name.items() if variant.last]
+        if report.auto or report.tiles
+        else (),
     }
 
 
@@ -192,6 +195,6 @@ def _call(request: Request, report: Report, variant: KernelVariant) -> str:
     if request.machine.gpu:
         return f"call.of({name}_launches).run({name}(static_cast<udo::halide::Call*>(&call), {arguments}))"
     call = f"UDO_HALIDE({name}, {arguments})" if _may_be_aligned(request, report) else f"{name}(&call, {arguments})"
-    if report.auto and variant.last:  # a function returns an error before it writes anything
+    if (report.auto and variant.last) or report.tiles:  # a function returns an error before it writes anything
         call = f"{call} == 0 ? 0 : {name}_small(call.again(), {arguments})"
     return f"call.run({call})"

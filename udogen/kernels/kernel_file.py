@@ -9,7 +9,7 @@ import traceback
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -27,6 +27,7 @@ from udogen.kernels.request import (
     TensorPort,
     type_combinations,
 )
+from udogen.kernels.sums import Domain, Tiles
 from udogen.python_files import load_module, words_of
 
 SCALARS = {"f32": "Float", "i32": "Int"}
@@ -63,6 +64,7 @@ class Kernel:
         views: dict[str, View] = dict.fromkeys(names, Flat())
         self.names = []
         self.reads_outputs = False
+        self.first = ""  # the first variable of the output that has tiles
         for name, parameter in inspect.signature(found, eval_str=True).parameters.items():
             self._need(name, names)
             self.names.append(name)
@@ -161,7 +163,35 @@ class Kernel:
         flat = all(isinstance(view, Flat) for view in self.views)  # rows may begin at any address
         aligned = (False, True) if self.request.machine.aligned and flat else (False,)
         found = [KernelVariant(*each) for each in product(self.types(), lasts, aligned)]
-        return [*found, *(replace(each, small=True) for each in found if self.is_scheduled_by_halide(each))]
+        small = [replace(each, small=True) for each in found if self.has_tiles or self.is_scheduled_by_halide(each)]
+        return [*found, *small]
+
+    @cached_property
+    def has_tiles(self) -> bool:
+        """Whether functions have register tiles, so that small outputs have others: for sums, on every processor."""
+        outputs = [port.is_output for port in self.request.tensors]
+        is_own = self.own_schedule is not None or self.autoschedule is not None
+        view = self.views[outputs.index(True)]
+        if is_own or self.request.machine.gpu or sum(outputs) > 1 or not isinstance(view, Whole) or view.rank == 1:
+            return False
+        variant, target = KernelVariant(self.types()[0]), self.request.machine.target
+        try:
+            [plain] = algorithm_of(self, variant, Way(target, 1)).outputs
+            self.first = str(plain.indices[0])
+            tiles = Tiles(on_hvx=False, first=self.first)
+            [made] = algorithm_of(self, variant, Way(target, 2), tiles=tiles).outputs
+        except Exception:  # an error of the kernel itself is raised by the usual way, too
+            return False
+        is_same = [each.name() for each in made.func.args()] == [each.name() for each in plain.func.args()]
+        return is_same and not self.reads_outputs and tiles.can_be_made(plain.func.args())
+
+    def tiles(self, variant: KernelVariant, way: Way) -> Tiles | None:
+        """Where the sums of a function go; None if it has no tiles."""
+        machine = self.request.machine
+        in_floats = not way.fixed and any(port.real or port.types[0] == "f32" for port in self.request.tensors)
+        if variant.small or way.lanes == 1 or (machine.aligned and (in_floats or way.lanes < machine.vector)):
+            return None
+        return Tiles(machine.aligned, self.first) if self.has_tiles else None
 
     def is_scheduled_by_halide(self, variant: KernelVariant) -> bool:
         """Whether the file's `Autoschedule` applies to this function."""
@@ -221,6 +251,7 @@ class Way:
     lanes: int
     fixed: bool = False
     auto: bool = False  # an autoscheduler makes the vectors
+    tiled: bool = False  # sums are in register tiles
 
 
 @dataclass(frozen=True)
@@ -254,12 +285,18 @@ class Algorithm:
                 buffer.dim(axis).set_min(0)
             if aligned:
                 buffer.set_host_alignment(machine.vector)
+        for each in self.place.tiles.sums if self.place.tiles else ():
+            if each.aligned is not None:
+                each.aligned.promise_words()
 
 
-def algorithm_of(kernel: Kernel, variant: KernelVariant, way: Way, *, careful: bool = False) -> Algorithm:
+def algorithm_of(
+    kernel: Kernel, variant: KernelVariant, way: Way, *, careful: bool = False, tiles: Tiles | None = None
+) -> Algorithm:
     """What the kernel's function defines for these types."""
     request, machine = kernel.request, kernel.request.machine
     place = RowLayout(machine, way.lanes, variant.last, way.fixed, used=kernel.use)
+    place.tiles = tiles
     rows = zip(request.tensors, variant.types, kernel.views, strict=True)
     tensors = {port.name: KernelTensor(port, stored, view, place) for port, stored, view in rows if stored}
     scalars = {each: hl.Param(getattr(hl, SCALARS[kind])(32), each) for each, kind in request.scalars.items()}
@@ -271,7 +308,8 @@ def algorithm_of(kernel: Kernel, variant: KernelVariant, way: Way, *, careful: b
     with (
         hvx.operators(request.file, way.lanes, *lengths[:1], data=data, in_floats=in_floats)
         if on_hvx
-        else nullcontext()
+        else nullcontext(),
+        hvx.replaced([(hl, "RDom", partial(Domain, tiles))], request.file) if tiles else nullcontext(),
     ):
         for _ in made.outputs:
             place.begin()

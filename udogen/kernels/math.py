@@ -11,6 +11,7 @@ import halide as hl
 
 from udogen.kernels import fixed
 from udogen.kernels.fixed import Fixed
+from udogen.kernels.sums import Domain
 
 _ROUNDER = 12582912.0  # 1.5 * 2 ** 23
 
@@ -44,6 +45,8 @@ def minimum(over: hl.RDom, of: Any) -> hl.Expr:
 
 def total(over: hl.RDom, of: Any) -> hl.Expr:
     """The sum over a domain."""
+    if isinstance(over, Domain):
+        return over.total(of)
     return fixed.total(over, of) if _is_fixed(of) else hl.sum(over, of)
 
 

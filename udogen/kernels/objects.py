@@ -45,7 +45,7 @@ from udogen.resources import pip_install
 
 _KEY = "key"
 # The modules that determine what is compiled; modules for one kind of machine count only for such machines.
-_DECIDING = ("__init__", "algorithm", "hvx", "kernel_file", "math", "request", "twins", "worker")
+_DECIDING = ("__init__", "algorithm", "fixed", "hvx", "kernel_file", "math", "request", "sums", "twins", "worker")
 _LIBRARY = re.compile(rb"^from udogen\.(\w+) import (\w+)", re.MULTILINE)  # functions for kernels, in a folder
 _LONGEST = 7200.0  # wall-clock seconds for a worker, which itself limits its processor time
 # What Halide's HVX code refers to but never calls here: no library needs to have it.
@@ -128,7 +128,7 @@ def _install(cached: Path, folder: Path, include: str) -> None:
 def _deciding(kernel: Path, machine: TargetMachine) -> list[bytes]:
     """What the code of a kernel for a machine is made of, in addition to the request."""
     text, own = kernel.read_bytes(), Path(__file__).parent
-    names = (*_DECIDING, *(["fixed"] if machine.integers else []), *(["opencl"] if machine.gpu else []))
+    names = (*_DECIDING, *(["opencl"] if machine.gpu else []))
     folders = (own.parent.joinpath(*map(bytes.decode, parts)) for parts in _LIBRARY.findall(text))
     files = [own / f"{name}.py" for name in names] + [file for each in folders for file in sorted(each.glob("*.py"))]
     return [text, repr(machine).encode(), *(file.read_bytes() for file in files)]

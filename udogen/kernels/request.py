@@ -88,7 +88,7 @@ class KernelVariant:
     types: tuple[str, ...]  # of the tensors, in their order; empty for an absent one
     last: bool = True  # rows are along the last axis, so that their elements are contiguous
     aligned: bool = False
-    small: bool = False  # has the usual schedule, for outputs that are smaller than an autoscheduler's tile
+    small: bool = False  # has the usual schedule, for outputs that are smaller than a tile of the other schedule
 
     def name(self, prefix: str) -> str:
         """The name of the function."""
@@ -119,6 +119,7 @@ class Report:
     elementwise: bool  # whether elements depend only on those at the same index, so that tensors can be cut anywhere
     in_one: bool  # whether one thread calculates everything: elements depend on other elements of outputs
     auto: bool  # whether an autoscheduler made the functions for processors, so that small outputs have others
+    tiles: bool  # whether all functions have tiles of sums, so that small outputs have others
     scalar: Mapping[str, str]  # functions without vectors, and why
     launches: tuple[Launch, ...] = ()
     not_on_gpu: str = ""  # why the op does not run on a GPU

@@ -54,6 +54,7 @@ def add_twin(kernel: Kernel, variant: KernelVariant, way: Way, folder: Path) -> 
             schedule(each, made.place, own=own)
     row = {"name": name, "twin": twin, "aligned": variant.aligned, "arguments": _arguments(request, variant, made)}
     row["lines"] = {each.name: max(kernel.uses.get(each.name, {0: False})) for each in made.outputs}
+    row["tiles"] = way.tiled
     if floats.calculates and request.machine.float_vectors and not way.fixed:
         kernel.functions.append({**row, "why": NO_FLOATS})
         integers = partial(_add_integers, kernel, variant, way, folder)

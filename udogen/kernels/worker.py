@@ -12,6 +12,7 @@ import resource
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
@@ -43,6 +44,7 @@ from udogen.kernels.request import (
     Request,
     TargetMachine,
 )
+from udogen.kernels.sums import NotTiledError, tile
 from udogen.kernels.twins import FEATURES, TWIN, add_twin, or_why_not, serial_vectors, write_twin
 from udogen.python_files import on_exit, user_code
 
@@ -58,7 +60,9 @@ def _ways(kernel: Kernel, variant: KernelVariant) -> list[Way]:
         return [Way(machine.target, machine.vector)]
     if kernel.is_scheduled_by_halide(variant):
         return [Way(machine.target, 1, auto=True)]
-    return [*_vectors(kernel, variant), Way(machine.target, 1)]
+    vectors = list(_vectors(kernel, variant))
+    tiled = [replace(each, tiled=True) for each in vectors[:1] if kernel.tiles(variant, each)]
+    return [*tiled, *vectors, Way(machine.target, 1)]
 
 
 def _vectors(kernel: Kernel, variant: KernelVariant) -> Iterator[Way]:
@@ -86,8 +90,8 @@ def _compile(kernel: Kernel, variant: KernelVariant, folder: Path) -> tuple[str,
     for way in _ways(kernel, variant)[request.deaths.count(name) :]:
         try:
             found = _compile_with(kernel, variant, way, folder)
-        except (NotFixedError, hl.HalideError) as fault:
-            why = _why_not(kernel, name, way, fault) or why
+        except (NotTiledError, NotFixedError, hl.HalideError) as fault:
+            why = why if way.tiled else _why_not(kernel, name, way, fault) or why
         else:
             is_scalar = way.lanes == 1 and not way.auto
             if machine.aligned and not request.texts:
@@ -128,11 +132,11 @@ def _compile_with(
     """
     request, machine = kernel.request, kernel.request.machine
     name = variant.name(request.prefix)
-    made = algorithm_of(kernel, variant, way, careful=careful)
+    made = _tiled(kernel, variant, way) if way.tiled else algorithm_of(kernel, variant, way, careful=careful)
     pipeline, target = hl.Pipeline([each.func for each in made.outputs]), hl.Target(way.target + FEATURES)
     if way.auto:
         _autoschedule(kernel, made, partial(pipeline.apply_autoscheduler, target))
-    else:
+    elif not way.tiled:
         own = kernel.has_scheduled(made.place, made.tensors)
         for each in made.outputs:
             schedule(each, made.place, own=own)
@@ -148,13 +152,30 @@ def _compile_with(
         if not machine.float_vectors and re.search(r"\bfloat\d+x\d", text):
             raise NotFixedError("it calculates in them")
         if wrong := hvx.compiled_wrongly(text):
+            if way.tiled:
+                raise NotTiledError(wrong)
             if careful:
                 raise hl.HalideError(f"Halide compiles {wrong} wrongly for vectors of {way.lanes}")
             return _compile_with(kernel, variant, way, folder, careful=True)
     if machine.gpu:
         return _launches(request, made, folder / name)
-    _refuse_missing(kernel, module, folder / f"{name}.o", auto=way.auto)
+    _refuse_missing(kernel, module, folder / f"{name}.o", way)
     return []
+
+
+def _tiled(kernel: Kernel, variant: KernelVariant, way: Way) -> Algorithm:
+    """The function with its sums in register tiles."""
+    machine, tiles = kernel.request.machine, kernel.tiles(variant, way)
+    assert tiles
+    try:
+        made = algorithm_of(kernel, variant, way, tiles=tiles)
+        [output] = made.outputs
+        if not tiles.can_be_made(output.func.args()):
+            raise NotTiledError("sums that vectors do not calculate")
+        tile(output, tiles, machine.vector, way.lanes)
+    except Exception as fault:  # an error of the kernel itself is raised by the usual way, too
+        raise NotTiledError(str(fault)) from fault
+    return made
 
 
 def _launches(request: Request, made: Algorithm, compiled: Path) -> list[Launch]:
@@ -167,13 +188,15 @@ def _launches(request: Request, made: Algorithm, compiled: Path) -> list[Launch]
     return launches(compiled.with_name(f"{compiled.name}.cl").read_text("utf-8"), compiled.name, named)
 
 
-def _refuse_missing(kernel: Kernel, module: Any, compiled: Path, *, auto: bool) -> None:
+def _refuse_missing(kernel: Kernel, module: Any, compiled: Path, way: Way) -> None:
     """Raise if a function needs what no library provides; the error names the part of the kernel that needs it."""
     request = kernel.request
     missing = [need for name, need in _MISSING.items() if name in compiled.read_bytes()]
     if not missing:
         return
-    if auto:
+    if way.tiled:
+        raise NotTiledError(f"it needs {missing[0]}")
+    if way.auto:
         raise kernel.refuse_autoschedule(f"makes a schedule with {missing[0]} of its own, which an op does not have")
     text = compiled.with_suffix(".stmt")
     module.compile({hl.OutputFileType.stmt: str(text)})
@@ -314,7 +337,17 @@ def _run(request: Request, folder: Path, limit: Callable[[], None] = lambda: Non
     names = [port.name for port in request.tensors]
     lines = {name: tuple(sorted(kernel.uses[name])) for name in names if name in kernel.uses}
     report = Report(
-        tuple(variants), views, bool(of_table), elementwise, in_one, auto, scalar, tuple(found), why_not, lines
+        tuple(variants),
+        views,
+        bool(of_table),
+        elementwise,
+        in_one,
+        auto,
+        kernel.has_tiles,
+        scalar,
+        tuple(found),
+        why_not,
+        lines,
     )
     (folder / "report.json").write_text(report.as_json(), "utf-8")
     if kernel.functions:

@@ -2,9 +2,10 @@
  *
  *   program REQUEST
  *
- * REQUEST is a row of words, little-endian: for each call its number, the addresses of the function and
- * of its twin, whether its tensors are aligned, the bits that numbers of more than 16 bits have, the seed, the number of
- * arguments; then each argument: kind, and of a tensor code, bits, rank, dims[rank], of a number the word.
+ * REQUEST is a row of words, little-endian: for each call its number, the addresses of the function and of its twin,
+ * the bytes after an aligned address at which tensors begin (0: one element), the bits that numbers of more than 16 bits
+ * have, the seed, the number of arguments; then each argument: kind, and of a tensor code, bits, rank, dims[rank], of a
+ * number the word.
  * The twin is asked first which lengths its inputs need.  It prints a line for each step, so that a program that dies
  * has reported how far it came.  udogen/build/vectors.py is the other end of both. */
 #include <stdarg.h>
@@ -186,7 +187,7 @@ static void compare(Argument* arguments, uint32_t count, uint32_t function) {
 static const uint32_t* run(const uint32_t* request) {
   static Argument arguments[MAX_ARGUMENTS];
   uint32_t numbers[MAX_ARGUMENTS];
-  const uint32_t function = request[0], vector = request[1], twin = request[2], aligned = request[3];
+  const uint32_t function = request[0], vector = request[1], twin = request[2], shift = request[3];
   const uint32_t most_bits = request[4], seed = request[5], count = request[6];
   request += 7;
   memset(arguments, 0, sizeof arguments);
@@ -215,10 +216,10 @@ static const uint32_t* run(const uint32_t* request) {
     Argument* each = &arguments[n];
     if (each->kind == NUMBER) continue;
     const size_t size = each->buffer.bits / 8u, elements = lay_out(each);
-    each->bytes = elements * size + 2 * PAD + size;
+    each->bytes = elements * size + 2 * PAD + 128;
     each->memory = aligned_alloc(128, (each->bytes + 127) / 128 * 128);
     memset(each->memory, 0xa5, each->bytes);
-    each->buffer.host = each->memory + PAD + (aligned ? 0 : size);
+    each->buffer.host = each->memory + PAD + (shift ? shift : size);
     if (each->kind == INPUT) fill(each, elements, most_bits, n);
   }
   printf("twin %u\n", function);

@@ -1,0 +1,29 @@
+"""The ops in numpy."""
+
+import numpy as np
+
+
+def int_mat_mul(a, b):
+    return a.astype(np.int64) @ b.astype(np.int64)
+
+
+def mat_mul(a, b):
+    return a @ b
+
+
+def linear(a, b):
+    return a @ b.T
+
+
+def conv(x, weights):
+    high, wide = weights.shape[:2]
+    down, across = x.shape[1] - high + 1, x.shape[2] - wide + 1
+    return sum(x[:, i : i + down, j : j + across] @ weights[i, j] for i in range(high) for j in range(wide))
+
+
+def add(a, b):
+    return a + b
+
+
+def multiply(a, b):
+    return a * b
