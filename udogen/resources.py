@@ -10,6 +10,7 @@ from functools import cache
 from importlib import import_module
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote, urlsplit
 
 from udogen.errors import UsageError
 
@@ -140,7 +141,6 @@ def pip_install(extra: str) -> str:
     import json  # this function is for messages
     from importlib.metadata import PackageNotFoundError, distribution
     from shlex import quote
-    from urllib.parse import unquote, urlsplit
 
     try:
         origin = json.loads(distribution("udogen").read_text("direct_url.json") or "{}")

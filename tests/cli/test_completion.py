@@ -83,7 +83,7 @@ def test_names_are_completed(words: str, expected: set[str], project: Path) -> N
         ("register ScaleOpPackageCp --client cpp", "ScaleOpPackageCpu"),
         ("register ScaleOpPackageCpu --client snpe-net-rn", "snpe-net-run"),
         ("register ScaleOpPackageHtp --client cpp --target htp_x68", "htp_x86"),
-        ("script ScaleOpPackageCpu --client qnn-net-rn --device adb -o x", "qnn-net-run"),
+        ("script ScaleOpPackageCpu --client qnn-net-rn --model x -o x", "qnn-net-run"),
         ("run op ScaleOpPackageCp Scale --input x=2", "ScaleOpPackageCpu"),
         ("test --case Scale/egde", "Scale/edge"),
         ("test --case Scal3", "Scale"),

@@ -153,6 +153,6 @@ def test_the_config_is_parsed_once_and_a_wrong_name_starts_nothing(
 
 def test_a_misspelt_op_starts_nothing(package: Path) -> None:
     done, counts = counted(package, "ScaleBye")
-    assert done.returncode == 5
+    assert done.returncode == 2
     assert "did you mean `ScaleBy`?" in done.stderr
     assert counts == {"configs": 0, "processes": 0}

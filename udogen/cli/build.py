@@ -16,7 +16,7 @@ from udogen.build.package import PackageLibrary, open_packages
 from udogen.build.tools import Environment
 from udogen.build.vectors import NO_QEMU, not_executed
 from udogen.cli import output
-from udogen.cli.lazy import Choice, completed, known_targets
+from udogen.cli.lazy import NameChoice, completed, known_targets
 from udogen.cli.options import JOBS, argument, json_option, option, verb
 from udogen.configs.load import load
 from udogen.errors import ToolMissing, UdogenError, UsageError
@@ -52,7 +52,7 @@ class BuildOptions:
     names: tuple[str, ...] = argument(metavar="[TARGET...]", shell_complete=completed(known_targets))
     folder: Path = option("-C", default=Path(), metavar="DIR", help="The package folder (default: the current folder).")
     toolchain: str = option(
-        "--toolchain", type=Choice(["auto", "sdk", "open"]), default="auto",
+        "--toolchain", type=NameChoice(["auto", "sdk", "open"]), default="auto",
         help="sdk: the vendor's; open: zig, clang or g++ with udogen's own headers; "
         "auto: the SDK if it fits, else open.",
     )  # fmt: skip
@@ -82,17 +82,7 @@ def command(options: BuildOptions) -> None:
     for line in left:
         output.warn(line)
     begun = time.perf_counter()
-    built = []
-    for package, steps in planned:
-        for step in steps:
-            output.print_note(
-                f"{package.name}: {step.target.id}: {step.choice.toolchain} toolchain: {step.choice.title}"
-            )
-        with output.progress(package.name, total=len(steps) * (len(package.sources) + 1)) as advance:
-            try:
-                built += make.build(package, steps, jobs=options.jobs or 0, on_step=advance, say=output.print_note)
-            except UdogenError as fault:
-                raise in_kernel_sources(fault, package) from fault
+    built = [artifact for package, steps in planned for artifact in _build(package, steps, options.jobs or 0)]
     took = time.perf_counter() - begun
     unloadable = {id(each): found for each in built if (found := _unloadable(each, env))}
     for each in built:
@@ -100,15 +90,32 @@ def command(options: BuildOptions) -> None:
             warnings.append(f"{each.step.artifact.name}: {finding.message} {finding.evidence.strip()} ({finding.hint})")
             output.warn(warnings[-1])
     _print_built(built, took, warnings, as_json=options.as_json)
-    if not built and not options.as_json:
-        packages = open_packages(options.folder)
-        have = dict.fromkeys(each.backend for each in packages if not each.kind.registration)
-        folder = shlex.quote(str(options.folder))
-        output.print_next(f"`udogen build {' '.join(have)} -C {folder}`, as no target here runs on this machine")
     _print_releases([each for each in built if id(each) not in unloadable], env.qnn_sdk_root)
-    here = [each.package for each in built if each.step.target.id.endswith("_x86") and each.package.ops]
-    if here and not options.as_json:
-        print_run(here[0])
+    if not options.as_json:
+        _print_next(built, options.folder)
+
+
+def _build(package: PackageLibrary, steps: Sequence[Step], jobs: int) -> list[Artifact]:
+    """Build targets of one package, with notes and progress."""
+    for step in steps:
+        output.print_note(f"{package.name}: {step.target.id}: {step.choice.toolchain} toolchain: {step.choice.title}")
+    with output.progress(package.name, total=len(steps) * (len(package.sources) + 1)) as advance:
+        try:
+            return make.build(package, steps, jobs=jobs, on_step=advance, say=output.print_note)
+        except UdogenError as fault:
+            raise in_kernel_sources(fault, package) from fault
+
+
+def _print_next(built: Sequence[Artifact], folder: Path) -> None:
+    """Print the next step: how to run an op of what was built, or what to build for this machine."""
+    if not built:
+        have = dict.fromkeys(each.backend for each in open_packages(folder) if not each.kind.registration)
+        here = shlex.quote(str(folder))
+        output.print_next(f"`udogen build {' '.join(have)} -C {here}`, as no target here runs on this machine")
+    for each in built:
+        if each.step.target.id.endswith("_x86") and each.package.ops:
+            print_run(each.package)
+            return
 
 
 def print_run(package: PackageLibrary) -> None:

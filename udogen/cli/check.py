@@ -9,7 +9,7 @@ from pathlib import Path
 
 from udogen import backends
 from udogen.cli import output
-from udogen.cli.lazy import Choice
+from udogen.cli.lazy import NameChoice
 from udogen.cli.options import ConfigOptions, json_option, option, strict_option, verb
 from udogen.configs import vendor
 from udogen.configs.load import load
@@ -25,11 +25,11 @@ class CheckOptions(ConfigOptions):
     """The options of the command line."""
 
     chosen: tuple[str, ...] = option(
-        "--backend", type=Choice(list(backends.ALL)),
+        "--backend", type=NameChoice(list(backends.ALL)),
         help="Check only for this backend; may repeat.",
     )  # fmt: skip
     layout: str | None = option(
-        "--layout", type=Choice(list(dict.fromkeys(backends.USUAL_LAYOUT.values()))),
+        "--layout", type=NameChoice(list(dict.fromkeys(backends.USUAL_LAYOUT.values()))),
         help="Check for this package layout: snpe (default for JSON), qnn (default for XML).",
     )  # fmt: skip
     vendors: bool = option("--vendor", help="Also check that Qualcomm's own generators accept the config.")

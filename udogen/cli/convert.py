@@ -9,7 +9,7 @@ from pathlib import Path
 
 from udogen import backends
 from udogen.cli import output
-from udogen.cli.lazy import Choice
+from udogen.cli.lazy import NameChoice
 from udogen.cli.options import ConfigOptions, json_option, option, strict_option, verb
 from udogen.configs import json_write, rules, vendor, xml_write
 from udogen.configs.load import load, parse
@@ -25,10 +25,10 @@ _SHOWN = 8  # refusals of Qualcomm's generators
 class ConvertOptions(ConfigOptions):
     """The options of the command line."""
 
-    language: str = option("--to", type=Choice(["xml", "json"]), required=True, help="The format to write.")
+    language: str = option("--to", type=NameChoice(["xml", "json"]), required=True, help="The format to write.")
     out: Path | None = option("-o", "--output", metavar="FILE", help="The output file (default, or -: stdout).")
     chosen: tuple[str, ...] = option(
-        "--backend", type=Choice(list(backends.ALL)),
+        "--backend", type=NameChoice(list(backends.ALL)),
         help="Write only the parts for this backend; may repeat.",
     )  # fmt: skip
     force: bool = option("--force", help="Overwrite FILE.")

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from udogen.backends import architectures, targets
 from udogen.build import toolchains
 from udogen.cli import output
-from udogen.cli.lazy import Choice
+from udogen.cli.lazy import NameChoice
 from udogen.cli.options import json_option, option, verb
 from udogen.qnn import socs
 from udogen.tables import table
@@ -66,7 +66,9 @@ class DoctorOptions:
         help="Compile shared code in advance (zig's libraries for Hexagon, emulators, checkers), or only these: "
         "hexagon, aarch64, x86_64, cpu-emulator, gpu-emulator, htp-emulator, watch, qemu-plugin.",
     )  # fmt: skip
-    registry: str | None = option("--list", type=Choice(list(_REGISTRIES)), help="List the available choices instead.")
+    registry: str | None = option(
+        "--list", type=NameChoice(list(_REGISTRIES)), help="List the available choices instead."
+    )
     as_json: bool = json_option()
 
 

@@ -86,7 +86,7 @@ class LazyGroup(click.Group):
         return command.get_short_help_str(90) if command else ""
 
 
-class Choice(click.ParamType):  # type: ignore[type-arg]
+class NameChoice(click.ParamType):  # type: ignore[type-arg]
     """A choice among names, or among those that a function returns when the option is used or shown by --help."""
 
     name = "choice"

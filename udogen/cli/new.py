@@ -12,7 +12,7 @@ import click
 
 from udogen import backends
 from udogen.cli import output
-from udogen.cli.lazy import Choice
+from udogen.cli.lazy import NameChoice
 from udogen.cli.options import PathType, argument, given, json_option, option, sizes, verb
 from udogen.errors import UsageError
 from udogen.plugins import SOURCES
@@ -38,7 +38,7 @@ class NewOptions:
         help="A package of Qualcomm's generators, or handwritten in their style; DIR is not changed.",
     )  # fmt: skip
     kernel: str | None = option(
-        "--kernel", type=Choice(["cpp", "python"]),
+        "--kernel", type=NameChoice(["cpp", "python"]),
         help="The language of the kernels (default: cpp).  Python needs the extra `kernels`.",
     )  # fmt: skip
     inputs: tuple[str, ...] = option("--input", metavar="NAME:TYPE:RANK", help="An input: x:FLOAT_32:4D; may repeat.")
@@ -49,7 +49,7 @@ class NewOptions:
         help="The name of the package; for a model: one package with all ops (default: one for each op).",
     )  # fmt: skip
     chosen: tuple[str, ...] = option(
-        "--backend", type=Choice(list(backends.ALL)),
+        "--backend", type=NameChoice(list(backends.ALL)),
         help="For this backend; may repeat (default: cpu, and htp if it supports the op).",
     )  # fmt: skip
     wanted: tuple[str, ...] = option("--op", metavar="DOMAIN::TYPE", help="Only this op of the model; may repeat.")

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 import click
 
-from udogen.cli.lazy import Choice
+from udogen.cli.lazy import NameChoice
 from udogen.errors import UsageError
 
 _Options = TypeVar("_Options")
@@ -159,7 +159,7 @@ def runtime_kind() -> Any:
     """--runtime."""
     return option(
         "--runtime",
-        type=Choice(["auto", "real", "emulator"]),
+        type=NameChoice(["auto", "real", "emulator"]),
         default="auto",
         help="Qualcomm's runtime, or udogen's emulator (default: the real one, if it can run on this machine).",
     )

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from udogen.cli import output
-from udogen.cli.lazy import Choice, completed, known_targets
+from udogen.cli.lazy import NameChoice, completed, known_targets
 from udogen.cli.options import argument, json_option, option, verb
 from udogen.plugins import names
 
@@ -22,7 +22,7 @@ class RegisterOptions:
 
     paths: tuple[Path, ...] = argument(required=True, metavar="LIB|DIR...")
     client: str = option(
-        "--client", required=True, type=Choice(CLIENTS), metavar="NAME",
+        "--client", required=True, type=NameChoice(CLIENTS), metavar="NAME",
         help=f"The program that registers the package: {', '.join(CLIENTS)}.",
     )  # fmt: skip
     target: str = option(

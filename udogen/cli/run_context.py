@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from udogen.cli import output
-from udogen.cli.lazy import Choice
+from udogen.cli.lazy import NameChoice
 from udogen.cli.options import (
     POSITIVE,
     SECONDS,
@@ -61,7 +61,7 @@ class RunContextOptions:
         "--op-package", metavar="LIB|DIR[:PROVIDER[:TARGET]]",
         help="Register this op package first, a library or the folder it was built in; may repeat.",
     )  # fmt: skip
-    backend: str | None = option("--backend", type=Choice(_runtimes), help="Default: htp.")
+    backend: str | None = option("--backend", type=NameChoice(_runtimes), help="Default: htp.")
     kind: str = runtime_kind()
     library: Path | None = option("--qnn-lib", "--backend_so", help="The runtime library.")
     system: Path | None = option("--system_so", help="libQnnSystem.so (default: beside the runtime).")

@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from udogen.cli import output
-from udogen.cli.lazy import Choice, completed, known_targets
+from udogen.cli.lazy import NameChoice, completed, known_targets
 from udogen.cli.options import TOLERANCE, PathType, argument, json_option, option, repeated_pairs, same_options, verb
 
 CLIENTS = ("cpp", "qnn-net-run", "snpe-net-run")  # so that --help imports none; a test compares it with their table
@@ -25,7 +25,7 @@ class ScriptArguments:
 
     paths: tuple[Path, ...] = argument(required=True, metavar="LIB|DIR...")
     client: str = option(
-        "--client", required=True, type=Choice(CLIENTS), metavar="NAME",
+        "--client", required=True, type=NameChoice(CLIENTS), metavar="NAME",
         help=f"The program to run: {', '.join(CLIENTS)}.",
     )  # fmt: skip
     model: Path = option(

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from udogen.cli import output
-from udogen.cli.lazy import Choice, LazyGroup
+from udogen.cli.lazy import LazyGroup, NameChoice
 from udogen.cli.options import (
     SECONDS,
     TOLERANCE,
@@ -41,10 +41,10 @@ class RunModelOptions:
     packages: tuple[Path, ...] = option(
         "--package", metavar="DIR", help="A built op package with ops of the model; may repeat."
     )
-    backend: str = option("--backend", type=Choice(["cpu", "htp"]), default="cpu", help="Default: cpu.")
+    backend: str = option("--backend", type=NameChoice(["cpu", "htp"]), default="cpu", help="Default: cpu.")
     bits: str = option(
         "--bits",
-        type=Choice(["float", "8"]),
+        type=NameChoice(["float", "8"]),
         default="float",
         help="8: quantized to 8 bits, calibrated on the inputs.",
     )
@@ -259,7 +259,7 @@ class FuseArguments:
         help="The size of an open dimension; may repeat.",
     )  # fmt: skip
     backends: tuple[str, ...] = option(
-        "--backend", type=Choice(["cpu", "htp"]),
+        "--backend", type=NameChoice(["cpu", "htp"]),
         help="The backend to compare the new model on; may repeat (default: both).",
     )  # fmt: skip
     no_run: bool = option("--no-run", help="Only write the files.")

@@ -12,7 +12,6 @@ import math
 import re
 import secrets
 import signal
-import subprocess
 import sys
 import tarfile
 import tempfile
@@ -245,11 +244,7 @@ class DeviceSession(Closing):
     def _clean(self) -> None:
         """Remove the sent files, even after an interrupt."""
         if self._runs:
-            cleaning = process.start(_command(self._folder / "script", "--clean"))
-            try:
-                cleaning.communicate(timeout=_PROBE_SECONDS)
-            except subprocess.TimeoutExpired:  # the device is lost
-                cleaning.kill()
+            process.run(_command(self._folder / "script", "--clean"), timeout=_PROBE_SECONDS)
 
     # --- results ---------------------------------------------------------------------------------------------
 
