@@ -22,7 +22,7 @@ OF_MATH = ("absolute", "exp", "larger", "maximum", "minimum", "select", "sigmoid
 OTHERS = {
     "udogen.kernels": ("Flat", "Rows", "Whole"),
     "udogen.kernels.math": OF_MATH,
-    "udogen.onnx.ort": ("session",),  # docs/clients.md
+    "udogen.onnx.ort": ("session",),  # docs/onnx-runtime.md
 }
 EXAMPLES = sorted((ROOT / "examples").rglob("*.py"))
 
