@@ -230,7 +230,7 @@ def test_a_link_that_connects_nothing_is_refused(folder: Path) -> None:
         (["[state]", 'past_total = "total"', 'x = "total"'], 4, "is the next value of the states `past_total` and `x`"),
         (["[links]", 'past_total = "x_out"', "[state]", 'past_total = "total"'], 3, "`past_total` has two writers"),
         (['graphs = ["stp"]'], 2, "the model has no graph `stp`"),
-        (["sessions = 3"], 2, "a model on cpu has one session, not 3"),
+        (["sessions = 3"], 2, "3 sessions are requested, but"),
     ],
 )
 def test_what_is_wrong_in_a_description_is_reported_with_its_line(
@@ -274,13 +274,16 @@ def test_a_model_that_does_not_fit_is_refused_with_the_table(
 ) -> None:
     folder = model_of("htp", "emulator")
     size = sum((folder / f"forward_{shard}.bin").stat().st_size for shard in range(2))
-    small = ModelDescription(contexts=(folder,), sessions=1, session_limit=size)
     with pytest.raises(UsageError, match=r"2 layers that map .* do not fit into one session") as caught:
-        Model.open(small)
+        Model.open(folder, sessions=1, session_limit=size)
+    with pytest.raises(UsageError, match="'much' is not a size"):
+        Model.open(folder, session_limit="much")
+    with Model.open(folder, session_limit="2MiB") as model:
+        assert model.memory.rows[0].total == 2 << 20
     assert any("HTP0" in line for line in caught.value.details)
     file = tmp_path / "model.toml"
     for sessions, fault in (
-        (3, f"{file}:2: 3 sessions are requested for 2 layers"),
+        (3, f"{file}:2: 3 sessions are requested, but"),
         (1, f"{file}:3: 2 layers that map "),
     ):
         file.write_text(f'contexts = ["{folder}"]\nsessions = {sessions}\nsession_limit = {size}\n')

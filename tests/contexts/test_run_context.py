@@ -134,10 +134,12 @@ def test_shared_memory_that_the_runtime_does_not_take(tmp_path: Path) -> None:
 
 
 def test_sessions_show_their_plan(shards: Path) -> None:
-    text = run(shards, *CPU, "--sessions", 3)
+    text = run(shards, *CPU, "--sessions", 1)
     assert text.startswith("session [MiB]  weights")
-    assert [line.split()[0] for line in text.splitlines()[1:4]] == ["HTP0", "HTP1", "HTP2"]
+    assert [line.split()[0] for line in text.splitlines()[1:3]] == ["CPU", "all"]
     assert "3 of 3 contexts fine" in text
+    text = run(shards, *CPU, "--sessions", 3, code=2)
+    assert "3 sessions are requested, but" in text and "has one session: QNN makes one on each device" in text
 
 
 @pytest.mark.parametrize("kind", ["emulator", "real"])

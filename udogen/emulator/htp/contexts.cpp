@@ -117,7 +117,13 @@ Qnn_ErrorHandle_t contextCreateFromBinary(Qnn_BackendHandle_t handle, Qnn_Device
       shared.isDeferred = options.isDeferred;
       shared.binary = binary;
       shared.binarySize = size;
-      code = options.isDeferred ? measure(handle, shared) : restore(binary, size, found);
+      const auto chosen = std::static_pointer_cast<HtpDevice>(objects().find<Device>(device));
+      const auto domain = chosen == nullptr ? domainOf(0) : chosen->domain;
+      if (!shared.mapping.begin(domain, size, backend->logger)) {
+        code = QNN_CONTEXT_ERROR_MEM_ALLOC;
+      } else {
+        code = options.isDeferred ? measure(handle, shared) : restore(binary, size, found);
+      }
     }
     if (code != QNN_SUCCESS) {
       core.contextFree(context, nullptr);

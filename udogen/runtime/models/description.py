@@ -139,11 +139,16 @@ def _package(node: Node) -> Any:
     return replace(package, path=_existing(Node(str(package.path), node.path, node.document)))
 
 
-def _size(node: Node) -> int:
-    size = node.value if node.is_whole else parse_size(node.value) if isinstance(node.value, str) else None
-    if not size or size < 0:
-        raise UsageError(f"{node.shown} is not a size", hint='give bytes, or a string: "3.5GB", "2000MiB"')
+def bytes_of(given: object, shown: str = "") -> int:
+    """The bytes of a size: a number, or a string such as 3.5GB."""
+    size = parse_size(given) if isinstance(given, str) else given
+    if isinstance(size, bool) or not isinstance(size, int) or size < 1:
+        raise UsageError(f"{shown or repr(given)} is not a size", hint='give bytes, or a string: "3.5GB", "2000MiB"')
     return size
+
+
+def _size(node: Node) -> int:
+    return bytes_of(node.value, node.shown)
 
 
 _KEYS: Mapping[str, Hint] = {
@@ -231,15 +236,11 @@ def _sessions(
         for name, context in binaries.items()
     ]
     count = description.sessions
-    if runtime.backend == htp.BACKEND.id:
-        specs = sessions_of(runtime, count, limit=description.session_limit)
-    elif description.sessions > 1:
-        message = f"a model on {runtime.backend} has one session, not {description.sessions}"
-        raise description.error("sessions", message, "choose the backend htp, or leave sessions out")
-    else:
-        memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-        specs = (SessionSpec(runtime.backend.upper(), 0, memory),)
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    limit = description.session_limit if runtime.backend == htp.BACKEND.id else memory
+    specs: Sequence[SessionSpec] = ()
     try:
+        specs = sessions_of(runtime, count, limit=limit)
         return place_layers(layers, specs, exactly=count)
     except UsageError as fault:
         key = "sessions" if count > min(len(layers), len(specs)) else "session_limit"

@@ -23,7 +23,7 @@ from udogen.runtime.contexts.commands import parse_package
 from udogen.runtime.contexts.report import GraphProfile, profile_row
 from udogen.runtime.contexts.runtime import Runtime
 from udogen.runtime.models.chain import Chain, ChainState, Copies, MemoryBreakdown, MemoryRow, Timing
-from udogen.runtime.models.description import ModelDescription, describe, open_runtime, planned
+from udogen.runtime.models.description import ModelDescription, bytes_of, describe, open_runtime, planned
 from udogen.runtime.models.wiring import GraphChain, StateTensor
 from udogen.runtime.sessions import Sessions
 
@@ -81,19 +81,21 @@ class Model(Closing):
         *,
         packages: Sequence[PathArgument] | None = None,
         sessions: int | None = None,
+        session_limit: int | str | None = None,
         memory: str | None = None,
         profile: bool = False,
     ) -> Model:
         """Open a model: `Model.open("model.toml")`, or `Model.open("llm", sessions=3)`.
 
         `source` is a description, its file, a folder of context binaries (with or without a `model.toml`), or one
-        binary.  `packages`, `sessions` and `memory` replace those of the description.  With `profile` the runtime
-        measures each step: `model.profile_of("step")`.
+        binary.  `packages`, `sessions`, `session_limit` (3_000_000_000 or "3GB") and `memory` replace those of the
+        description.  With `profile` the runtime measures each step: `model.profile_of("step")`.
         """
         description = source if isinstance(source, ModelDescription) else describe(source)
         given = {
             "packages": None if packages is None else tuple(parse_package(str(package)) for package in packages),
             "sessions": sessions,
+            "session_limit": None if session_limit is None else bytes_of(session_limit),
             "memory": memory,
         }
         changes = {name: value for name, value in given.items() if value is not None}
