@@ -159,7 +159,7 @@ def seconds(call: Callable[[], object]) -> float:
 def test_time_against_the_op_of_libqnncpu(op: BuiltIn, cpu: Built) -> None:
     with ExitStack() as stack:
         stack.enter_context(one_core())
-        backend = stack.enter_context(BackendHandle(Interface.load(find_runtime("cpu", kind="real").path)))
+        backend = stack.enter_context(BackendHandle(Interface.load(find_runtime("cpu", runtime="real").path)))
         backend.register(cpu.library, cpu.provider)
         ours, theirs = (executor(backend, op, package, stack) for package in (cpu.package, "qti.aisw"))
         np.testing.assert_allclose(ours(), theirs(), rtol=1e-3, atol=1e-5)
@@ -197,7 +197,7 @@ def test_autoschedulers_of_halide(op: BuiltIn, name: str, cpu: Built, tmp_path: 
     other = find_built(folder)
     with ExitStack() as stack:
         stack.enter_context(one_core())
-        interface = Interface.load(find_runtime("cpu", kind="real").path)
+        interface = Interface.load(find_runtime("cpu", runtime="real").path)
         calls = []
         for built in (other, cpu):
             backend = stack.enter_context(BackendHandle(interface))

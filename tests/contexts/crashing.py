@@ -15,7 +15,7 @@ SHAPE = (1, 1, 1, 8)
 
 
 def main(library: Path, provider: str, package: str, folder: Path) -> None:
-    with Runtime("htp", kind="real") as runtime:
+    with Runtime("htp", runtime="real") as runtime:
         runtime.register(library, provider)
         for number, (owner, op) in enumerate([(package, "Crashes"), ("qti.aisw", "Relu"), (package, "Fails")]):
             with runtime.new_context() as context:

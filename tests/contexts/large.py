@@ -95,7 +95,7 @@ def made(place: Path, megabytes: int = MEGABYTES) -> Path:
 def main() -> None:
     place, megabytes = Path(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) > 2 else MEGABYTES
     os.dup2(2, 1)  # libQnnHtp writes to stdout
-    with Runtime("htp", kind="real") as runtime, runtime.new_context() as context:
+    with Runtime("htp", runtime="real") as runtime, runtime.new_context() as context:
         compose(context, megabytes // 16)
         store(context, place)
 

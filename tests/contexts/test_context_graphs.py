@@ -271,7 +271,7 @@ def test_two_htp_runtimes_and_a_package(tmp_path: Path) -> None:
     program = f"""
 from pathlib import Path
 from udogen.runtime import Runtime
-with Runtime("htp", kind="emulator") as first, Runtime("htp", kind="real") as second:
+with Runtime("htp", runtime="emulator") as first, Runtime("htp", runtime="real") as second:
     first.register(Path({str(package.library)!r}))
     try:
         second.register(Path({str(package.library)!r}))

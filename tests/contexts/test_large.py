@@ -35,7 +35,7 @@ def test_both_clients_run_a_shard_with_an_op_package(
     """The client in C registers, restores and executes like udogen; other tests measure."""
     folder = sharded_llm(kind)
     package = find_built(folder / "package", backend="htp")
-    runtime, client = find_runtime("htp", kind=kind).path, c_client.build(tmp_path)
+    runtime, client = find_runtime("htp", runtime=kind).path, c_client.build(tmp_path)
     for argv in ([client], c_client.PYTHON):
         measured = c_client.run(
             argv,
@@ -52,7 +52,7 @@ def test_both_clients_run_a_shard_with_an_op_package(
 
 
 def test_restoring_a_gigabyte_takes_what_the_library_takes(gigabyte: Path, tmp_path: Path) -> None:
-    runtime = find_runtime("htp", kind="real").path
+    runtime = find_runtime("htp", runtime="real").path
     client = c_client.build(tmp_path)
     theirs = c_client.run([client], gigabyte, runtime=runtime, graph=GRAPH, loops=0, room=tmp_path)
     ours = c_client.run(c_client.PYTHON, gigabyte, runtime=runtime, graph=GRAPH, loops=0, room=tmp_path)

@@ -262,7 +262,7 @@ def test_files_that_do_not_fit(shards: Path, tmp_path: Path) -> None:
 
 
 def test_no_child_is_left_where_its_runtime_does_not_start(tmp_path: Path) -> None:
-    options = RunOptions(backend="cpu", kind="emulator", packages=(OpLibrary(tmp_path / "none.so"),))
+    options = RunOptions(backend="cpu", runtime="emulator", packages=(OpLibrary(tmp_path / "none.so"),))
     before = children()
     with pytest.raises(UdogenError, match=r"none\.so"), ContextSession(options):
         pass

@@ -193,7 +193,7 @@ given = ModelDescription(
     contexts=(folder,), graphs=("step",), links={"state": "next"}, state={}, memory="raw", runtime="emulator",
     backend="htp",
 )
-runtime = Runtime("htp", kind="emulator", log=lambda _, line: lines.append(line), log_level=3)
+runtime = Runtime("htp", runtime="emulator", log=lambda _, line: lines.append(line), log_level=3)
 with runtime, Model(given.changed({"session_limit": 2 * size + 1000}), runtime=runtime) as model:
     found = model.step(state=array(1), x=array(2))["next"]
     report = {

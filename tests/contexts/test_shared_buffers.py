@@ -410,7 +410,7 @@ def test_memory_and_plans_that_do_not_fit(context: Context) -> None:
 def real(request: pytest.FixtureRequest) -> Iterator[Runtime]:
     """Opened before a test checks for leaks: output of libQnnHtp goes through a pipe that stays open."""
     need_runtime(request.param)
-    with Runtime(request.param, kind="real") as runtime:
+    with Runtime(request.param, runtime="real") as runtime:
         yield runtime
 
 

@@ -84,7 +84,7 @@ def test_contexts_come_and_go_beside_executions(cpu: BackendHandle, cpu_leaky: B
 
 @pytest.fixture
 def htp(hooks: Built) -> Iterator[BackendHandle]:
-    with BackendHandle(Interface.load(find_runtime("htp", kind="emulator").path)) as opened:
+    with BackendHandle(Interface.load(find_runtime("htp", runtime="emulator").path)) as opened:
         opened.register(Path(hooks.library), hooks.provider)
         yield opened
 

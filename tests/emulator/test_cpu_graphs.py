@@ -44,7 +44,7 @@ def edges() -> tuple[QnnTensor, QnnTensor]:
 def test_a_context_of_two_graphs_is_restored(cpu: BackendHandle, cpu_leaky: Built) -> None:
     register(cpu, cpu_leaky)
     binary = two_graphs(cpu, cpu_leaky.package)
-    info = binary_info(find_runtime("cpu", kind="emulator").system, binary)
+    info = binary_info(find_runtime("cpu", runtime="emulator").system, binary)
     assert [graph.name for graph in info.graphs] == ["one", "two"] and info.backend_id == 3
     with cpu.restore(binary) as context:
         for graph in info.graphs:
@@ -93,7 +93,7 @@ def test_only_enabled_graphs_are_made_ready(cpu: BackendHandle, cpu_leaky: Built
         for name, code in (("two", 0), ("one", 6035)):
             x, y = edges()
             graph = context.retrieve(name)
-            info = binary_info(find_runtime("cpu", kind="emulator").system, binary).graphs[0]
+            info = binary_info(find_runtime("cpu", runtime="emulator").system, binary).graphs[0]
             x.struct.v1.id, y.struct.v1.id = info.inputs[0].id, info.outputs[0].id
             if code == 0:
                 run(graph, {x: X}, y)

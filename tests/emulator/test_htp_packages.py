@@ -35,7 +35,7 @@ def twelve(folder: Path) -> Built:
 
 @pytest.fixture(scope="module")
 def both(twelve: Built) -> Iterator[list[OpSession]]:
-    sessions = [OpSession(twelve.library, twelve.provider, backend="htp", runtime_kind=k, timeout=60) for k in KINDS]
+    sessions = [OpSession(twelve.library, twelve.provider, backend="htp", runtime=k, timeout=60) for k in KINDS]
     with sessions[0], sessions[1]:
         yield sessions
 

@@ -45,7 +45,7 @@ def run(runtime: Path, built: Built) -> dict[str, Any]:
 
 @pytest.fixture(scope="module", params=["real", "emulator"])
 def answers(request: pytest.FixtureRequest, built: Built) -> dict[str, Any]:
-    return run(find_runtime("htp", kind=str(request.param)).path, built)
+    return run(find_runtime("htp", runtime=str(request.param)).path, built)
 
 
 def test_a_client_that_never_validates_gives_the_order_of_the_config(answers: dict[str, Any]) -> None:

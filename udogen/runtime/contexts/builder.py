@@ -308,7 +308,7 @@ class GraphBuilder(Closing):
         *,
         packages: Sequence[PathArgument] = (),
         runtime: str | Runtime = "auto",
-        soc: int = 0,
+        soc: int | str = 0,
         log: LogSink | None = None,
         name: str = "new",
     ) -> None:
@@ -316,7 +316,7 @@ class GraphBuilder(Closing):
             if isinstance(runtime, Runtime):
                 self.runtime = runtime
             else:
-                self.runtime = stack.enter_context(Runtime(backend, kind=runtime, soc=soc, log=log))
+                self.runtime = stack.enter_context(Runtime(backend, runtime=runtime, soc=soc, log=log))
             self._built = [find_built(arguments.path(each, "an op package"), backend=backend) for each in packages]
             for each in self._built:
                 self.runtime.register(each.library, each.provider)

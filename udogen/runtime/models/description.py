@@ -61,7 +61,7 @@ class ModelDescription:
     packages: tuple[OpLibrary, ...] = ()
     backend: str = ""
     runtime: str = "auto"
-    soc: str = ""
+    soc: int | str = ""
     graphs: tuple[str, ...] = ()
     links: Mapping[str, str] = field(default_factory=dict)
     state: Mapping[str, str] = field(default_factory=dict)
@@ -78,6 +78,7 @@ class ModelDescription:
                 raise UsageError(
                     f"the {what} of a model is {value!r}", hint=f"one of: {', '.join(filter(None, choices))}"
                 )
+        socs.number_of(self.soc)
         if self.sessions < 0 or self.session_limit < 1:
             raise UsageError(
                 f"a model has {self.sessions} sessions of {self.session_limit} bytes",
@@ -139,6 +140,11 @@ def _package(node: Node) -> Any:
     return replace(package, path=_existing(Node(str(package.path), node.path, node.document)))
 
 
+def _soc(node: Node) -> Any:
+    soc = node.value if node.is_whole else value_of(node, str)
+    return soc if soc is INVALID else soc and socs.number_of(soc)
+
+
 def bytes_of(given: object, shown: str = "") -> int:
     """The bytes of a size: a number, or a string such as 3.5GB."""
     size = parse_size(given) if isinstance(given, str) else given
@@ -155,7 +161,7 @@ _KEYS: Mapping[str, Hint] = {
     "contexts": tuple[Annotated[Path, _existing], ...],
     "packages": tuple[Annotated[OpLibrary, _package], ...],
     **{key: one_of(choices) for key, choices in CHOICES.items()},
-    "soc": str,
+    "soc": _soc,
     "graphs": tuple[str, ...],
     "links": Mapping[str, str],
     "state": Mapping[str, str],
@@ -250,12 +256,8 @@ def _sessions(
 def open_runtime(description: ModelDescription) -> Runtime:
     """The runtime of a model, with its op packages."""
     description = resolved(description)
-    soc = socs.model_of(description.soc) if description.soc else 0
-    if soc is None:
-        message = f"the soc of the model, {description.soc!r}, is unknown"
-        raise description.error("soc", message, f"one of {', '.join(socs.ALL)}")
     with ExitStack() as stack:
-        runtime = stack.enter_context(Runtime(description.backend, kind=description.runtime, soc=soc))
+        runtime = stack.enter_context(Runtime(description.backend, runtime=description.runtime, soc=description.soc))
         for package in description.packages:
             runtime.register(package.path, package.provider, package.target or None)
         stack.pop_all()
