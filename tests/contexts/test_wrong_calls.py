@@ -207,6 +207,7 @@ ALLOWED: Mapping[str, Any] = {
     "OnStep": type,
     "LogSink": type,
     "Number": (int, float),
+    "Named": str,
 }
 ANY = {"Any", "Array"}  # the call itself checks them when they are used
 

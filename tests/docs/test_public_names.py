@@ -119,5 +119,5 @@ def test_the_kind_of_a_runtime_and_its_library_have_one_name_each() -> None:
         "register_package",
     }  # an open runtime, or a report of one
     assert {name for name, default in kinds.items() if default != "auto"} - described == set()
-    libraries = {"Runtime", "OpSession", "find_runtime", "TestOptions", "add_op_package"}
+    libraries = {"Runtime", "OpSession", "find_runtime", "TestOptions"}
     assert {name for name, given in taken.items() if "qnn_lib" in given} == libraries

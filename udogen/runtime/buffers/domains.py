@@ -20,6 +20,8 @@ from typing import TYPE_CHECKING, Any
 
 from udogen.errors import RunFailed, UsageError, kind_of
 from udogen.findings import suggestion
+from udogen.opdef import datatypes
+from udogen.opdef.datatypes import Named
 from udogen.qnn.handles import ION, Closing, run_all
 from udogen.qnn.interface import QnnError
 from udogen.qnn.system import TensorInfo
@@ -47,7 +49,10 @@ class BufferDesc:
     """
 
     dimensions: tuple[int, ...] | None = None  # 0: unknown size; None: unknown rank
-    dtype: str = ""
+    dtype: Named = ""
+
+    def __post_init__(self) -> None:
+        datatypes.name_of(self.dtype)  # raises if it is no type
 
 
 @dataclass(frozen=True)
@@ -122,8 +127,9 @@ def _differences(desc: BufferDesc, tensors: Sequence[tuple[str, TensorInfo]]) ->
             yield f"{first} and {name} have different quantizations: a copy would be needed"
         if len(info.shape) != len(model.shape):
             yield f"{first} has {len(model.shape)} dimensions, {name} has {len(info.shape)}"
-    if desc.dtype and desc.dtype != model.dtype:
-        yield f"the description has {desc.dtype}, {first} is {model.dtype}"
+    wanted = datatypes.name_of(desc.dtype, quantized=model.quant is not None)
+    if wanted and wanted != model.dtype:
+        yield f"the description has {wanted}, {first} is {model.dtype}"
     if desc.dimensions is not None and len(desc.dimensions) != len(model.shape):
         yield f"the description has {len(desc.dimensions)} dimensions, {first} has {len(model.shape)}"
 

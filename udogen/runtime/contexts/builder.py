@@ -14,6 +14,7 @@ from udogen import resources
 from udogen.errors import RunFailed, UdogenError, UsageError, kind_of, write_file, writing
 from udogen.findings import nearest, suggestion
 from udogen.opdef import datatypes
+from udogen.opdef.datatypes import Named
 from udogen.opdef.model import Op
 from udogen.qnn.handles import Closing
 from udogen.qnn.interface import LogSink, QnnError
@@ -42,16 +43,20 @@ class TensorSpec:
     """An output of a node: `TensorSpec("y", "UFIXED_POINT_8", (1, 8), grid_of(-1, 1, "UFIXED_POINT_8"))`."""
 
     name: str
-    dtype: str
+    dtype: Named
     shape: tuple[int, ...]
     quant: Quantization = None
     dynamic: tuple[bool, ...] = ()  # a flag for each axis: whether it may be smaller than in `shape`
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "dtype", datatypes.name_of(self.dtype, quantized=self.quant is not None))
 
 
 class GraphDraft:
     """A graph under construction, from `GraphBuilder.graph`: tensors are passed from op to op.
 
-    Types are those of configs (FLOAT_32, UFIXED_POINT_8); ops with types that the runtime does not support are refused.
+    Types are named as in configs (FLOAT_32, UFIXED_POINT_8) or in numpy (uint8 with a quantization is fixed point); ops
+    with types that the runtime does not support are refused.
     """
 
     def __init__(self, builder: GraphBuilder, name: str, outputs: Sequence[str], handle: GraphHandle) -> None:
@@ -65,7 +70,7 @@ class GraphDraft:
     def input(
         self,
         name: str,
-        dtype: str,
+        dtype: Named,
         shape: Sequence[int],
         quant: Quantization = None,
         *,
@@ -83,18 +88,18 @@ class GraphDraft:
             )
         return self._add(TensorSpec(name, dtype, tuple(shape), quant, flags), APP_WRITE)
 
-    def weight(self, name: str, array: Array, dtype: str = "", quant: Quantization = None) -> QnnTensor:
+    def weight(self, name: str, array: Array, dtype: Named = "", quant: Quantization = None) -> QnnTensor:
         """A constant: `graph.weight("w", w, "UFIXED_POINT_8", grid_of(w.min(), w.max(), "UFIXED_POINT_8"))`.
 
         Real numbers are quantized for a fixed-point tensor; without `dtype` the type is that of the array.
         """
         array = np.asarray(array)
-        row = datatypes.parse(dtype) if dtype else next(
-            (each for each in datatypes.ALL if each.numpy == str(array.dtype)), None
-        )  # fmt: skip
+        is_named = not (isinstance(dtype, str) and not dtype)
+        named = datatypes.name_of(dtype, quantized=quant is not None) if is_named else datatypes.name_of(array.dtype)
+        row = datatypes.parse(named)
         if row is None or not row.numpy:
             raise UsageError(
-                f"weight `{name}` is {dtype or array.dtype}, which numpy and QNN do not both have",
+                f"weight `{name}` is {named}, which numpy and QNN do not both have",
                 hint="give a data type: FLOAT_32, UFIXED_POINT_8, INT_32 …",
             )
         if array.dtype.kind == "f" and quant is not None and row.quantized:
