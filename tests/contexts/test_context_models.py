@@ -25,7 +25,7 @@ from tests.making import LONG, ROOT, need_runtime
 from udogen import GraphBuilder, Model, RunFailed, UdogenError, UsageError
 from udogen.findings import ConfigError
 from udogen.qnn.interface import Interface
-from udogen.runtime import ModelDescription, grid_of
+from udogen.runtime import ModelDescription, Runtime, dequantize, grid_of
 from udogen.runtime.models.description import read_description
 
 SHAPE = (1, 1, 8)
@@ -147,12 +147,15 @@ def test_quantized_tensors_take_real_numbers(tmp_path: Path) -> None:
         builder.save(tmp_path / "one.bin")
     real = np.array([-4, 0, 1, 4.0])
     with Model.open(tmp_path / "one.bin") as model:
-        found = model.step(x=real)["y"]
-        assert found.dtype == np.uint8
-        np.testing.assert_allclose(model.real("y", found).reshape(-1), real, atol=grid.scale / 2)
-        assert model.real("y", found)[0, 1] == 0, "zero is one of the numbers of a grid"
+        found = model.step(x=real)
+        assert found["y"].dtype == np.uint8 and found == dict(found)
+        np.testing.assert_allclose(found.real["y"].reshape(-1), real, atol=grid.scale / 2)
+        assert found.real["y"][0, 1] == 0, "zero is one of the numbers of a grid"
         with pytest.raises(UsageError, match="input `x` has NaN, which fixed-point numbers cannot be"):
             model.step(x=[np.nan, 0, 1, 4])
+    with Runtime("cpu", runtime="emulator") as runtime, runtime.restore(tmp_path / "one.bin") as context:
+        outputs = context.graph("g")(x=np.array([0, 128, 255, 1], np.uint8))
+        np.testing.assert_array_equal(outputs.real["y"], dequantize(outputs["y"], grid))
 
 
 @pytest.mark.parametrize(
@@ -601,3 +604,24 @@ def test_a_profile_has_the_ops_and_is_a_trace(
             ("forward_1", "step"),
         ]
         assert all(row.seconds > 0 and row.events for row in model.profile_of("step"))
+
+
+UNKNOWN = {
+    "a graph of a step": lambda model: model.step(x=ramp(0), graph="stp"),
+    "an input of a step": lambda model: model.step(x=ramp(0), y=ramp(0), graph="step"),
+    "an input that is missing": lambda model: model.step({}, graph="step"),
+    "an output of a step": lambda model: model.step(x=ramp(0), out={"x_ut": ramp(0)}, graph="step"),
+    "a graph of a context": lambda model: model.runtime.contexts[0].graph("stp"),
+    "a tensor of a graph": lambda model: model.runtime.contexts[0].graph("step").binding("z"),
+    "an input of a graph": lambda model: model.runtime.contexts[0].graph("step")(z=ramp(0)),
+    "an array to bind": lambda model: model.runtime.contexts[0].graph("step").bind({"z": ramp(0)}),
+}
+
+
+@pytest.mark.parametrize("name", UNKNOWN)
+def test_an_unknown_name_is_a_key_error_too(model_of: Callable[[str, str], Path], name: str) -> None:
+    with Model.open(model_of("cpu", "emulator")) as model:
+        with pytest.raises(UsageError) as refused:
+            UNKNOWN[name](model)
+        assert isinstance(refused.value, KeyError) and refused.value.exit_code == 2
+        assert str(refused.value).startswith(refused.value.message) and refused.value.hint

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from udogen import resources
-from udogen.errors import RunFailed, UdogenError, UsageError, kind_of, write_file, writing
+from udogen.errors import RunFailed, UdogenError, UnknownName, UsageError, kind_of, write_file, writing
 from udogen.findings import nearest, suggestion
 from udogen.opdef import datatypes
 from udogen.opdef.datatypes import Named
@@ -188,7 +188,7 @@ class GraphDraft:
         names = [each.name for each in op.params]
         for key in given:
             if key not in names:
-                raise UsageError(
+                raise UnknownName(
                     f"op `{name}` has no parameter `{key}`",
                     hint=suggestion(key, names, f"it has: {', '.join(names) or 'none'}"),
                 )
@@ -372,12 +372,12 @@ class GraphBuilder(Closing):
             names = [each.name for each in self.runtime.operations() if each.package == node.package]
             if node.op_type not in names:
                 has = f"{self.runtime.name} has {len(names)} ops of package `{node.package}`"
-                return UsageError(f"{what}: there is no such op", hint=suggestion(node.op_type, names, has))
+                return UnknownName(f"{what}: there is no such op", hint=suggestion(node.op_type, names, has))
         reason = log_messages.refusal(fault.logged) or fault.row.meaning
         known = str(resources.facts("built_in_params").get(node.op_type, "?")).split()
         strange = [name for name, _ in node.params if name not in known]
         if node.package == BUILT_IN and known != ["?"] and strange and "param" in reason.lower():
-            return UsageError(
+            return UnknownName(
                 f"{what} has no parameter `{strange[0]}`",
                 hint=suggestion(strange[0], known, f"it has: {', '.join(known) or 'none'}"),
                 details=fault.logged,

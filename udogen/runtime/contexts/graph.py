@@ -9,7 +9,7 @@ from contextlib import ExitStack
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
-from udogen.errors import RunFailed
+from udogen.errors import RunFailed, UnknownName
 from udogen.findings import suggestion
 from udogen.qnn import abi
 from udogen.qnn.handles import GraphHandle, ProfileHandle
@@ -24,6 +24,23 @@ if TYPE_CHECKING:
 
     from udogen.runtime.contexts.context import Context
     from udogen.runtime.op.calls import Array
+
+
+class Outputs(dict[str, Any]):
+    """The outputs of an execution by name, as stored; `real` has their real numbers: `graph(x=x).real["y"]`."""
+
+    __slots__ = ("_infos",)
+
+    def __init__(self, stored: Mapping[str, Array], infos: Mapping[str, TensorInfo]) -> None:
+        super().__init__(stored)
+        self._infos = infos
+
+    @property
+    def real(self) -> dict[str, Array]:
+        """The real numbers that the stored ones represent."""
+        from udogen.runtime.contexts.arrays import dequantize  # with numpy
+
+        return {name: dequantize(array, self._infos[name].quant) for name, array in self.items()}
 
 
 class Graph:
@@ -48,6 +65,7 @@ class Graph:
         self._outs = [TensorBinding(tensor, APP_READ, arrays[1], i) for i, tensor in enumerate(self.outputs)]
         self._dynamic = tuple(binding for binding in (*self._ins, *self._outs) if binding.is_dynamic)
         self._bindings = {binding.info.name: binding for binding in (*self._outs, *self._ins)}
+        self._infos = {tensor.name: tensor for tensor in self.outputs}
         self._arrays = arrays
         self._call, self._args = handle.call(*arrays, counts=(len(self.inputs), len(self.outputs)), profile=profile)
         self._lock = handle.one_at_a_time
@@ -108,7 +126,7 @@ class Graph:
         arguments.expect(name, str, f"the name of a tensor of graph `{self.name}`", "its name")
         binding = self._bindings.get(name)
         if binding is None:
-            raise RunFailed(
+            raise UnknownName(
                 f"graph `{self.name}` has no tensor `{name}`",
                 hint=suggestion(name, self._bindings, f"it has: {', '.join(self._bindings)}"),
             )
@@ -192,10 +210,11 @@ class Graph:
 
     def __call__(
         self, inputs: Mapping[str, Array] | None = None, /, *, out: Mapping[str, Array] | None = None, **named: Array
-    ) -> dict[str, Array]:
+    ) -> Outputs:
         """Execute it on these arrays; bound tensors need none.  Returns the outputs that are not bound, by name.
 
-        Arrays have the stored types (integers for a fixed-point tensor); those of `out` are written to.
+        Arrays have the stored types (integers for a fixed-point tensor); those of `out` are written to.  The real
+        numbers of the outputs: `graph(x=x).real["y"]`.
         """
         self._check_names(inputs)
         self._check_names(out)
@@ -223,8 +242,8 @@ class Graph:
             raise self._handle.interface.error("graphExecute", code, began)
         if self._dynamic:
             self._check_sizes()
-            return {name: self._bindings[name].written(array) for name, array in results.items()}
-        return results
+            results = {name: self._bindings[name].written(array) for name, array in results.items()}
+        return Outputs(results, self._infos)
 
     def _check_names(self, arrays: Mapping[str, Array] | None) -> None:
         """Raise if this is not a mapping with names as keys; unknown names are reported when they are bound."""

@@ -7,12 +7,13 @@ from dataclasses import dataclass, field
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from udogen.errors import RunFailed, UsageError
+from udogen.errors import RunFailed, UnknownName
 from udogen.findings import suggestion
 from udogen.qnn.handles import ION
 from udogen.runtime.buffers.buffer import RAW
 from udogen.runtime.buffers.domains import INPUT, OUTPUT, BufferPair, ManagedBuffer, MemoryDomain, Role
 from udogen.runtime.buffers.plan import BufferPlan, PlannedBuffer, PlannedTensor
+from udogen.runtime.contexts.graph import Outputs
 from udogen.runtime.models.wiring import Connection, GraphChain, OuterTensor
 from udogen.runtime.sessions import MIB
 from udogen.tables import columns
@@ -80,12 +81,12 @@ class Chain:
         self.seconds: tuple[float, ...] = ()  # of each graph in the last step
         self.last: dict[str, Array] = {}  # the outputs that the last step returned
 
-    def run(self, arrays: Mapping[str, Array], out: Mapping[str, Array]) -> tuple[dict[str, Array], Copies]:
+    def run(self, arrays: Mapping[str, Array], out: Mapping[str, Array]) -> tuple[Outputs, Copies]:
         """Execute all graphs; returns the outputs by name, and what was copied for it."""
         for name in out:
             if name not in self.outputs:
                 known = suggestion(name, self.outputs, f"outputs: {', '.join(self.outputs)}")
-                raise UsageError(f"graph `{self.name}` has no output `{name}`", hint=known)
+                raise UnknownName(f"graph `{self.name}` has no output `{name}`", hint=known)
         before, seconds = self._copies(), []
         for name, buffer in self._given.items():
             buffer.copy_from(arrays[name])
@@ -101,7 +102,7 @@ class Chain:
         for name, buffer in self._returned.items():
             results[name] = buffer.copy_to(out.get(name))
         self.last = {name: results[name] for name in self.outputs}
-        return dict(self.last), self._copies() - before
+        return Outputs(self.last, self.outputs), self._copies() - before
 
     def _execute(self, stage: int, arrays: Mapping[str, Array], results: dict[str, Array]) -> None:
         graph, (inputs, outputs) = self.graphs[stage], self._names[stage]

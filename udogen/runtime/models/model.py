@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from udogen.errors import RunFailed, UsageError
+from udogen.errors import RunFailed, UnknownName, UsageError
 from udogen.findings import nearest, suggestion
 from udogen.qnn.handles import Closing
 from udogen.runtime import arguments
 from udogen.runtime.arguments import PathArgument
 from udogen.runtime.buffers.domains import INPUT, OUTPUT, BufferPair, MemoryDomain, Role
 from udogen.runtime.buffers.plan import BufferPlan, join_plans
-from udogen.runtime.contexts.arrays import dequantize, fits, given_value
+from udogen.runtime.contexts.arrays import fits, given_value
 from udogen.runtime.contexts.commands import parse_package
 from udogen.runtime.contexts.report import GraphProfile, profile_row
 from udogen.runtime.contexts.runtime import Runtime
@@ -29,7 +29,7 @@ from udogen.runtime.sessions import Sessions
 
 if TYPE_CHECKING:
     from udogen.qnn.system import TensorInfo
-    from udogen.runtime.contexts.graph import Graph
+    from udogen.runtime.contexts.graph import Graph, Outputs
     from udogen.runtime.op.calls import Array
 
 
@@ -111,12 +111,12 @@ class Model(Closing):
         graph: str = "",
         out: Mapping[str, Array] | None = None,
         **named: Any,
-    ) -> dict[str, Array]:
+    ) -> Outputs:
         """Execute one step; returns its outputs by name, as stored: `model.step(hidden=x, position=3)`.
 
-        Arrays are stored integers or, for fixed-point tensors, real numbers, which are quantized; `real` returns the
-        real numbers of outputs.  `graph` may be left out if only one graph has inputs of these names and shapes.
-        `out`: arrays that outputs are written to.  An error leaves the state as it was before the step.
+        Arrays are stored integers or, for fixed-point tensors, real numbers, which are quantized.  The real numbers of
+        the outputs: `model.step(hidden=x).real["logits"]`.  `graph` may be left out if only one graph has inputs of
+        these names and shapes.  `out`: arrays that outputs are written to.  An error leaves the state as it was.
         """
         if inputs is not None:
             arguments.mapping(inputs, "what a model is given", hint='give arrays in a dict: {"tensor": …}')
@@ -143,7 +143,7 @@ class Model(Closing):
         if graph:
             arguments.expect(graph, str, "the graph of a step", "its name")
             if graph not in self._chains:
-                raise UsageError(
+                raise UnknownName(
                     f"the model has no graph `{graph}`",
                     hint=suggestion(graph, self._chains, f"it has: {', '.join(self._chains)}"),
                 )
@@ -161,13 +161,6 @@ class Model(Closing):
             else "give the inputs of one of them; with step(graph=…) the error names the wrong one",
             details=[f"{chain.name} takes {_signature(chain.inputs)}" for chain in self._chains.values()],
         )
-
-    def real(self, name: str, stored: Array, *, graph: str = "") -> Array:
-        """The real numbers that the stored ones of an output represent: `model.real("logits", outputs["logits"])`."""
-        for chain in self._chains.values():
-            if name in chain.outputs and graph in ("", chain.name):
-                return dequantize(stored, chain.outputs[name].quant)
-        raise UsageError(f"the model has no output `{name}`", hint=f"it has: {', '.join(self.outputs())}")
 
     def inputs(self, graph: str = "") -> dict[str, TensorInfo]:
         """The inputs of a step, by name: `model.inputs("kv_forward")["hidden"].shape`."""
@@ -334,7 +327,8 @@ def _check_inputs(chain: Chain, given: Mapping[str, Array]) -> None:
     faults += [f"graph `{chain.name}` is given no input `{name}`" for name in chain.inputs if name not in given]
     if faults:
         hint = f"{chain.name} takes {_signature(chain.inputs)}"
-        raise arguments.faulty(faults, "things are wrong with the inputs of a step", hint=hint)
+        found = arguments.faulty(faults, "things are wrong with the inputs of a step", hint=hint)
+        raise UnknownName(found.message, hint=hint, details=found.details)
 
 
 def _signature(tensors: Mapping[str, TensorInfo]) -> str:
