@@ -53,7 +53,7 @@ class UsageError(UdogenError):
 
 
 class UnknownName(UsageError, KeyError):
-    """There is nothing of this name; the hint has the names that there are, or the one that was meant."""
+    """Nothing has this name; the hint has the names of what exists, or the one that was meant."""
 
 
 class ToolMissing(UdogenError):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
@@ -17,11 +16,12 @@ from udogen.qnn.system import GraphInfo, TensorInfo
 from udogen.qnn.tensors import APP_READ, APP_WRITE
 from udogen.runtime import arguments
 from udogen.runtime.buffers.buffer import Bindable
-from udogen.runtime.contexts.binding import TensorBinding
+from udogen.runtime.contexts.binding import Bound, TensorBinding
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
+    from udogen.runtime.buffers.domains import Access
     from udogen.runtime.contexts.context import Context
     from udogen.runtime.op.calls import Array
 
@@ -95,6 +95,18 @@ class Graph:
             finally:
                 self._update_state()
 
+    def exchange(self, places: Sequence[Bound]) -> bool:
+        """Bind tensors again to what they were bound to earlier; False if something was unbound or freed meanwhile."""
+        with self._lock:
+            if not self._open:
+                return False
+            for binding, attachment, _ in places:
+                if not binding.bound or attachment is None or attachment.ended:
+                    return False
+            for binding, attachment, held in places:
+                binding.exchange(attachment, held)
+            return True
+
     def unbind(self, names: Sequence[str] | None = None) -> None:
         """Unbind these tensors, or all; they must be bound again before the graph runs.
 
@@ -164,12 +176,16 @@ class Graph:
         from concurrent.futures import Future  # it imports logging: 5 ms that few programs need to spend
 
         future: Future[None] = Future()
-        leaving, codes, began = ExitStack(), list[int](), monotonic()
+        entered: list[Access] = []
+        began = monotonic()
+
+        def leave(codes: Sequence[int]) -> None:
+            for access in reversed(entered):
+                access.end(codes)
 
         def done(code: int) -> None:
-            codes.append(code)
             try:
-                leaving.close()
+                leave([code])
             finally:
                 self._lock.release()
                 if code:
@@ -186,11 +202,11 @@ class Graph:
         try:
             if not self._ready:
                 self._refuse()
-            self._enter(leaving, codes)
+            self._enter(entered)
             future.set_running_or_notify_cancel()
             self._handle.start(self._args, done)
         except BaseException:
-            leaving.close()
+            leave([])
             self._lock.release()
             raise
         return future
@@ -272,12 +288,16 @@ class Graph:
 
     def _call_guarded(self, borrowed: Sequence[TensorBinding] = ()) -> int:
         codes: list[int] = []  # the code it returned, for `Access.end`
-        with ExitStack() as leaving:
-            self._enter(leaving, codes, borrowed)
+        entered: list[Access] = []
+        try:
+            self._enter(entered, borrowed)
             codes.append(self._call(*self._args))
-            for binding in self._outs:
-                if codes == [0] and binding.is_dynamic and binding.guarded and binding not in borrowed:
+            for binding in self._dynamic:
+                if codes == [0] and binding.role == APP_READ and binding.guarded and binding not in borrowed:
                     binding.access.announce(binding.shape)
+        finally:
+            for access in reversed(entered):
+                access.end(codes)
         return codes[0]
 
     def _execute_largest(self) -> None:
@@ -323,12 +343,12 @@ class Graph:
                 stacklevel=3,
             )
 
-    def _enter(self, leaving: ExitStack, codes: list[int], borrowed: Sequence[TensorBinding] = ()) -> None:
+    def _enter(self, entered: list[Access], borrowed: Sequence[TensorBinding] = ()) -> None:
         for binding in self._guarded:
             if binding not in borrowed:
                 access = binding.access
                 access.begin()
-                leaving.callback(access.end, codes)
+                entered.append(access)
                 if binding.is_dynamic and (held := access.shape()) is not None:
                     binding.resize(held)
 

@@ -22,7 +22,7 @@ from udogen.runtime.contexts.arrays import fits, given_value
 from udogen.runtime.contexts.commands import parse_package
 from udogen.runtime.contexts.report import GraphProfile, profile_row
 from udogen.runtime.contexts.runtime import Runtime
-from udogen.runtime.models.chain import Chain, ChainState, Copies, MemoryBreakdown, MemoryRow, Timing
+from udogen.runtime.models.chain import NOTHING, Chain, ChainState, Copies, MemoryBreakdown, MemoryRow, Timing
 from udogen.runtime.models.description import ModelDescription, bytes_of, describe, open_runtime, planned
 from udogen.runtime.models.wiring import GraphChain, StateTensor
 from udogen.runtime.sessions import Sessions
@@ -68,6 +68,7 @@ class Model(Closing):
             if description.memory == "shared" and not self.domain.registers:
                 library = runtime.path.name
                 warnings.warn(f"{library} registers no shared memory here: its tensors are in raw memory", stacklevel=3)
+            self._stages = {name: [self.names[n] for n in chain.wired.contexts] for name, chain in self._chains.items()}
             self.timings: dict[str, Timing] = {name: Timing(name) for name in self._chains}
             self._copied = Copies()
             self.closed, self.steps = False, 0
@@ -124,18 +125,19 @@ class Model(Closing):
         with self._lock:
             self.check_open()
             chain = self._chain_of(given, graph)
-            arrays = {
-                name: given_value(array, chain.inputs[name]) for name, array in given.items() if name in chain.inputs
-            }
-            _check_inputs(chain, given)
+            arrays = {name: chain.stored(name, array) for name, array in given.items() if name in chain.inputs}
+            if given.keys() != chain.inputs.keys():
+                _check_inputs(chain, given)
             began = perf_counter()
             try:
                 outputs, copied = chain.run(arrays, out or {})
             except RunFailed as fault:
                 fault.details = (f"in step {self.steps} of the model, graph `{chain.name}`", *fault.details)
                 raise
-            self._copied, self.steps = self._copied + copied, self.steps + 1
-            contexts = dict(zip((self.names[number] for number in chain.wired.contexts), chain.seconds, strict=True))
+            self.steps += 1
+            if copied is not NOTHING:
+                self._copied += copied
+            contexts = dict(zip(self._stages[chain.name], chain.seconds, strict=True))
             self.timings[chain.name].add(perf_counter() - began, contexts)
             return outputs
 
@@ -310,7 +312,11 @@ class Model(Closing):
 def _takes(chain: Chain, given: Mapping[str, Array]) -> bool:
     if given.keys() != chain.inputs.keys():
         return False
-    return all(fits(array.shape, chain.inputs[name]) or array.size == 1 for name, array in given.items())
+    shapes = chain.layouts
+    return all(
+        array.shape == shapes[name][0] or array.size == 1 or fits(array.shape, chain.inputs[name])
+        for name, array in given.items()
+    )
 
 
 def _check_inputs(chain: Chain, given: Mapping[str, Array]) -> None:
