@@ -25,7 +25,7 @@ from tests.making import LONG, ROOT, need_runtime
 from udogen import GraphBuilder, Model, RunFailed, UdogenError, UsageError
 from udogen.findings import ConfigError
 from udogen.qnn.interface import Interface
-from udogen.runtime import ModelDescription, Runtime, dequantize, grid_of
+from udogen.runtime import ModelDescription, QnnError, Runtime, dequantize, grid_of
 from udogen.runtime.models.description import read_description
 
 SHAPE = (1, 1, 8)
@@ -625,3 +625,43 @@ def test_an_unknown_name_is_a_key_error_too(model_of: Callable[[str, str], Path]
             UNKNOWN[name](model)
         assert isinstance(refused.value, KeyError) and refused.value.exit_code == 2
         assert str(refused.value).startswith(refused.value.message) and refused.value.hint
+
+
+# --- weights that are stored once -------------------------------------------------------------------------------------
+
+
+def stored_twice(kind: str, *, share: bool) -> tuple[bytes, np.ndarray, int]:
+    """A context of two graphs with one weight of 1 MiB, what one of them computes, and the weights that were kept."""
+    grid, weights = grid_of(-4, 4, "UFIXED_POINT_8"), np.random.default_rng(1).normal(size=(1024, 1024))
+    with GraphBuilder("htp", runtime=kind, share_weights=share) as builder:
+        for name, rows in (("prefill", 16), ("decode", 1)):
+            with builder.graph(name, outputs=["y"]) as graph:
+                x = graph.input("x", np.uint8, (rows, 1024), grid)
+                w = graph.weight("w", weights, np.uint8, grid)
+                graph.op("MatMul", [x, w], "y", shape=(rows, 1024), quant=grid_of(-200, 200, np.uint8))
+        return builder.context.binary(), builder.graphs["decode"](x=ROW)["y"], len(builder._constants)
+
+
+ROW = np.random.default_rng(2).integers(0, 255, (1, 1024), np.uint8)
+
+
+@pytest.mark.parametrize("kind", ["emulator", "real"])
+def test_a_weight_of_two_graphs_is_stored_once(kind: str) -> None:
+    if kind == "real":
+        need_runtime("htp")
+    (alone, expected, kept), (shared, found, _) = (stored_twice(kind, share=share) for share in (False, True))
+    assert len(alone) > 2 << 20 and len(shared) < 1.2 * (1 << 20) and kept == 1
+    np.testing.assert_array_equal(found, expected)
+    with Runtime("htp", runtime=kind) as runtime:
+        if kind == "real":  # "Shared weights buffer isn't supported on this platform"
+            with pytest.raises(QnnError, match="1000"):
+                runtime.restore(shared)
+            return
+        with runtime.restore(shared) as context:
+            np.testing.assert_array_equal(context.graph("decode")(x=ROW)["y"], expected)
+            assert len(context.binary()) == len(alone), "the option is not stored"
+
+
+def test_only_htp_shares_weights() -> None:
+    with pytest.raises(UsageError, match="contexts of cpu store the weights of each graph"):
+        GraphBuilder("cpu", runtime="emulator", share_weights=True)

@@ -26,7 +26,7 @@ WRONG: list[Any] = [
 ]
 # The other side of a protocol between objects of udogen; and what only ends things.
 INTERNAL = {
-    "GraphBuilder": {"find", "refusal"},
+    "GraphBuilder": {"constant", "find", "refusal"},
     "GraphDraft": {"check_outputs"},
 }
 SCALE = api.ScaleOffset(0.5, 0)

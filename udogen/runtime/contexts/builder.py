@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -11,12 +12,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from udogen import resources
+from udogen.backends import htp
 from udogen.errors import RunFailed, UdogenError, UnknownName, UsageError, kind_of, write_file, writing
 from udogen.findings import nearest, suggestion
 from udogen.opdef import datatypes
 from udogen.opdef.datatypes import Named
 from udogen.opdef.model import Op
-from udogen.qnn.handles import Closing
+from udogen.qnn.handles import Closing, ContextOptions
 from udogen.qnn.interface import LogSink, QnnError
 from udogen.qnn.quantization import Quantization
 from udogen.qnn.tensors import APP_READ, APP_WRITE, NATIVE, STATIC, OpConfig, Param, QnnTensor, Scalar
@@ -246,7 +248,7 @@ class GraphDraft:
                 f"tensor `{spec.name}` is {row.name}, and has no quantization",
                 hint=f'give one: quant=grid_of(least, largest, "{row.name}")',
             )
-        data = None if array is None else bytearray(np.ascontiguousarray(array).tobytes())
+        data = None if array is None else self._builder.constant(array)
         made = QnnTensor(
             spec.name,
             dtype=row.name,
@@ -304,6 +306,8 @@ class GraphBuilder(Closing):
     ...         graph.op("Relu", [x], "y", like=x)
     ...     builder.save("forward_0.bin")
 
+    With `share_weights`, which HTP has, equal weights of its graphs are stored once.
+
     `builder = GraphBuilder("htp", packages=[folder])`
     """
 
@@ -316,6 +320,7 @@ class GraphBuilder(Closing):
         soc: int | str = 0,
         log: LogSink | None = None,
         name: str = "new",
+        share_weights: bool = False,
     ) -> None:
         with ExitStack() as stack:
             if isinstance(runtime, Runtime):
@@ -325,10 +330,25 @@ class GraphBuilder(Closing):
             self._built = [find_built(arguments.path(each, "an op package"), backend=backend) for each in packages]
             for each in self._built:
                 self.runtime.register(each.library, each.provider)
-            self.context: Context = stack.enter_context(self.runtime.new_context(name))
+            if share_weights and self.runtime.backend != htp.BACKEND.id:
+                raise UsageError(
+                    f"contexts of {self.runtime.backend} store the weights of each graph",
+                    hint="only those of htp share",
+                )
+            options = ContextOptions(htp={"WEIGHT_SHARING_ENABLED": True}) if share_weights else None
+            self.context: Context = stack.enter_context(self.runtime.new_context(name, options=options))
+            self._constants: dict[bytes, bytearray] = {}
             self.graphs: dict[str, Graph] = {}
             self._drafted: set[str] = set()
             self._stack = stack.pop_all()
+
+    def constant(self, array: Array) -> bytearray:
+        """The bytes of an array, once for all graphs."""
+        data = np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
+        key = hashlib.blake2b(data, digest_size=32).digest()
+        if key not in self._constants:
+            self._constants[key] = bytearray(data)
+        return self._constants[key]
 
     def __enter__(self) -> GraphBuilder:
         self.context.check_open()

@@ -366,15 +366,23 @@ class Runtime(Closing):
                 hint=f"use --backend {made_for.id}",
             )
 
-    def new_context(self, name: str = "new", *, device: int | None = None, profile: bool = False) -> Context:
+    def new_context(
+        self,
+        name: str = "new",
+        *,
+        device: int | None = None,
+        options: ContextOptions | None = None,
+        profile: bool = False,
+    ) -> Context:
         """An empty context to build graphs in: `Context.new_graph`, then `Context.finalize_graph`."""
+        chosen = _options(options, deferred=False)
         arguments.expect(name, str, "the name of a context", "a str")
         with self._lock:
             self.check_open()
             self._check_device(device)
             with ExitStack() as stack:
                 measures = self._profile(stack, profile)
-                handle = self._backend.context(self.device(device))
+                handle = self._backend.context(self.device(device), chosen)
                 stack.pop_all()
             interface = self._interface
             info = BinaryInfo(
@@ -386,7 +394,7 @@ class Runtime(Closing):
                 graphs=(),
             )
             return self._opened(
-                Context(self, handle, info, name=name, options=ContextOptions(), profile=measures, restored=False)
+                Context(self, handle, info, name=name, options=chosen, profile=measures, restored=False)
             )
 
     def _profile(self, stack: ExitStack, wanted: bool) -> ProfileHandle | None:
