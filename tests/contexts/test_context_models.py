@@ -246,6 +246,39 @@ def test_what_is_wrong_in_a_description_is_reported_with_its_line(
     assert f"{file}:{place}: " in str(caught.value) and text in str(caught.value) and caught.value.hint
 
 
+KEYS = ("contexts", "packages", "backend", "runtime", "soc", "graphs", "links", "state", "sessions", "session_limit")
+VALUES = ('"x"', "-1", "1.5", "true", "[1]", '["x"]', "1979-05-27", '["a_file"]', '["empty"]', '"\\u0000"', "[[]]")
+WRONG = (
+    *((key, value) for key in (*KEYS, "memory") for value in VALUES),
+    *(("contexts", value) for value in ("[]", "{}", '""')),
+    *(("soc", value) for value in ('"SM9999"', '"v12"', "4294967296")),
+    ("backend", '"htp"'),
+    ("runtime", '"real"'),
+    ("packages", '["a_file:Provider:HTP"]'),
+    ("sessions", "3"),
+    ("session_limit", '"0GB"'),
+    ("link", "{}"),
+)
+
+
+def test_there_are_enough_wrong_descriptions() -> None:
+    assert len(WRONG) >= 80
+
+
+@pytest.mark.parametrize(("key", "value"), WRONG)
+@pytest.mark.parametrize("mark", ["", "\ufeff"], ids=["", "BOM"])
+def test_what_is_wrong_has_its_line(folder: Path, key: str, value: str, mark: str) -> None:
+    (folder / "a_file").write_text("text")
+    (folder / "empty").mkdir()
+    file = folder / "model.toml"
+    others = [] if key == "contexts" else ['contexts = ["."]']
+    file.write_text(mark + "\n".join([*others, "# a comment", f"{key} = {value}", ""]), "utf-8")
+    with nothing_left(), pytest.raises(UdogenError) as caught:
+        Model.open(file)
+    assert f"{file}:{len(others) + 2}:" in str(caught.value)
+    assert caught.value.hint or isinstance(caught.value, ConfigError)
+
+
 def test_types_and_shapes_of_links_and_states_must_agree(tmp_path: Path) -> None:
     for shard, (shape, dtype) in enumerate((((4,), "FLOAT_32"), ((2, 2), "FLOAT_32"))):
         with GraphBuilder("cpu", runtime="emulator") as builder:

@@ -13,7 +13,7 @@ from udogen import backends
 from udogen.backends import htp
 from udogen.documents.document import Node, parse
 from udogen.documents.typed import INVALID, Hint, between, one_of, read_keys, value_of
-from udogen.errors import UsageError, read_plain, reading
+from udogen.errors import UdogenError, UsageError, read_plain, reading
 from udogen.findings import ConfigError, Findings, Location
 from udogen.qnn import socs
 from udogen.runtime import arguments
@@ -95,6 +95,15 @@ class ModelDescription:
         line = self.lines.get(f"{key}.{row}") or self.lines.get(key)
         return Location(str(self.file), line) if line else Location("")
 
+    @contextmanager
+    def naming(self, key: str, row: str = "") -> Iterator[None]:
+        """Add the line of a key, or of a row of it, to an error about its value."""
+        try:
+            yield
+        except UdogenError as fault:
+            fault.message = located(self.place(key, row), fault.message)
+            raise
+
     def error(self, key: str, message: str, hint: str, details: Iterable[str] = ()) -> UsageError:
         """An error about a key, with its line."""
         return UsageError(located(self.place(key), message), hint=hint, details=details)
@@ -118,7 +127,8 @@ def read_description(path: Path) -> ModelDescription:
 def _description(top: Node) -> ModelDescription | None:
     values = read_keys(top, _KEYS)
     if not values.get("contexts") and not top.document.findings.errors:
-        top.error("`contexts` names no file and no folder", 'contexts = ["."] is this folder')
+        path = ("contexts",) if ("contexts",) in top.document.lines else top.path
+        top.document.error(path, "`contexts` names no file and no folder", 'contexts = ["."] is this folder')
     if top.document.findings.errors:
         return None
     lines = {".".join(map(str, path)): line for path, line in top.document.lines.items() if path}
@@ -180,7 +190,8 @@ def describe(source: PathArgument) -> ModelDescription:
 
 def shards_of(description: ModelDescription) -> tuple[Shard, ...]:
     """The context binaries of a model, in order; raises if one is missing."""
-    shards, notes = find_shards(description.contexts)
+    with description.naming("contexts"):
+        shards, notes = find_shards(description.contexts)
     missing = [note for note in notes if "missing" in note]
     if missing:
         message = f"a shard of the model is missing: {missing[0]}"
@@ -192,10 +203,16 @@ def resolved(description: ModelDescription) -> ModelDescription:
     """The description with the backend and the runtime that made the binaries, unless it names others."""
     first = shards_of(description)[0]
     head = head_of(first.binary)
+    maker = backends.by_number(head.backend_id)
+    if maker is not None and description.backend not in ("", maker.id):
+        message = f"{first.binary} was made for the backend {maker.id}, not {description.backend}"
+        raise description.error("backend", message, f"use {maker.id}, or leave `backend` out")
+    if head.emulator and description.runtime == "real":
+        message = f"{first.binary} was made by udogen's emulator; no other runtime restores it"
+        raise description.error("runtime", message, "use emulator, or leave `runtime` out")
     if not description.backend:
-        maker = backends.by_number(head.backend_id)
         if maker is None:  # binaries of Qualcomm have it only in their metadata
-            with StoredContext(first, warn=False) as stored:
+            with description.naming("contexts"), StoredContext(first, warn=False) as stored:
                 maker = backends.by_number(stored.info.backend_id)
         description = replace(description, backend=maker.id if maker is not None else htp.BACKEND.id)
     if description.runtime == "auto" and head.emulator:
@@ -213,7 +230,8 @@ def planned(
     """The wiring of a model, the session of each context, and its binaries; `guarded`: as of `StoredContext`."""
     with ExitStack() as stack:
         shards = shards_of(description)
-        stored = [stack.enter_context(StoredContext(shard, guarded=guarded, warn=guarded)) for shard in shards]
+        with description.naming("contexts"):
+            stored = [stack.enter_context(StoredContext(shard, guarded=guarded, warn=guarded)) for shard in shards]
         wiring = _wired(description, stored)
         binaries = dict(zip(wiring.contexts, stored, strict=True))
         yield wiring, _sessions(description, wiring, binaries, runtime), binaries
@@ -258,7 +276,8 @@ def open_runtime(description: ModelDescription) -> Runtime:
     description = resolved(description)
     with ExitStack() as stack:
         runtime = stack.enter_context(Runtime(description.backend, runtime=description.runtime, soc=description.soc))
-        for package in description.packages:
-            runtime.register(package.path, package.provider, package.target or None)
+        for number, package in enumerate(description.packages):
+            with description.naming("packages", str(number)):
+                runtime.register(package.path, package.provider, package.target or None)
         stack.pop_all()
         return runtime
