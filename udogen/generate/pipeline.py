@@ -247,8 +247,12 @@ def _folder(out: Path, plan: Plan, *, alone: bool) -> Path:
         return plain
     suffixed = out / f"{plan.package}{backends.ALL[plan.backend].suffix}"
     usual, other = (plain, suffixed) if alone else (suffixed, plain)
-    # A folder keeps its name when its config gains or loses a backend.
-    return other if _holds(other, plan) and not _holds(usual, plan) else usual
+    # A folder keeps its name when its config gains or loses a backend, or the package of another backend is in it.
+    known, beside = _held(usual), _held(other)
+    if known != (mine := (plan.package, plan.backend)) and beside == mine:
+        return other
+    is_of_another = known is not None and known[0] == plan.package and known[1] in set(backends.ALL) - {plan.backend}
+    return other if is_of_another and beside is None else usual
 
 
 def _interface(options: GenerateOptions, package: OpPackage, by_backend: Iterable[str], log: Say) -> str:
@@ -279,12 +283,13 @@ def _has_version_folders(folder: Path) -> bool:
     return any(sources.parent.parent.name not in own for sources in folders)
 
 
-def _holds(folder: Path, plan: Plan) -> bool:
+def _held(folder: Path) -> tuple[object, object] | None:
+    """The package in a folder and its backend."""
     try:
         manifest = read_manifest(folder) if folder.is_dir() else None
     except OSError:  # reported by the comparison
-        return False
-    return manifest is not None and (manifest.get("package"), manifest.get("backend")) == (plan.package, plan.backend)
+        return None
+    return None if manifest is None else (manifest.get("package"), manifest.get("backend"))
 
 
 def stop_on_conflict(generated: Sequence[Generated]) -> None:
