@@ -104,6 +104,11 @@ def test_examples_import_public_names_only(path: object) -> None:
     assert not found
 
 
+def test_names_become_fewer() -> None:
+    """At most these; a new one takes the place of another."""
+    assert [len(module.__all__) for module in PUBLIC] == [25, 59]
+
+
 def test_the_kind_of_a_runtime_and_its_library_have_one_name_each() -> None:
     """`runtime` is auto, real or emulator; `qnn_lib` a path.  The kinds of memory and of weights are called `kind`."""
     public = {name: getattr(module, name) for module, name in NAMES}
