@@ -169,7 +169,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
         from udogen.qnn.interface import Interface
         from udogen.runtime import find_runtime
 
-        Interface.load(find_runtime("htp", kind="emulator").path)
+        Interface.load(find_runtime("htp", runtime="emulator").path)
 
 
 @pytest.fixture(scope="module", autouse=True)

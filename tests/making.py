@@ -179,7 +179,7 @@ def op_session(built: Built, backend: str = "cpu", kind: str = "auto") -> OpSess
     """Return a session with a package, shared by all tests of a file: most of a call's time is a worker's start."""
     key = (built.library, built.library.stat().st_mtime_ns, backend, kind)
     if key not in _sessions:
-        session = OpSession(built.library, built.provider, backend=backend, runtime_kind=kind, timeout=60)
+        session = OpSession(built.library, built.provider, backend=backend, runtime=kind, timeout=60)
         _sessions[key] = session.__enter__()
     return _sessions[key]
 

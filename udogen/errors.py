@@ -52,6 +52,10 @@ class UsageError(UdogenError):
     kind = "usage"
 
 
+class UnknownName(UsageError, KeyError):
+    """Nothing has this name; the hint has the names of what exists, or the one that was meant."""
+
+
 class ToolMissing(UdogenError):
     """A program, SDK or library that this step needs is missing: `except ToolMissing as error: print(error.hint)`."""
 

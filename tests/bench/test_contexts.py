@@ -25,7 +25,7 @@ LOOPS, ROUNDS = 5_000, 9
 
 def small(place: Path, backend: str, kind: str) -> Path:
     """Return a stored context with one Relu of 8 floats: the cost of an execution that computes nothing."""
-    with Runtime(backend, kind=kind) as runtime, runtime.new_context() as context:
+    with Runtime(backend, runtime=kind) as runtime, runtime.new_context() as context:
         graph = context.new_graph("small")
         x, y = (
             graph.add_tensor(QnnTensor(name, dtype="FLOAT_32", shape=(8,), role=role))
@@ -34,7 +34,7 @@ def small(place: Path, backend: str, kind: str) -> Path:
         graph.add_node(OpConfig("relu", package="qti.aisw", op_type="Relu", inputs=[x], outputs=[y], params=[]))
         graph.finalize()
         place.write_bytes(context.binary())
-    with Runtime(backend, kind=kind) as runtime, runtime.restore(place) as restored:
+    with Runtime(backend, runtime=kind) as runtime, runtime.restore(place) as restored:
         found = restored.graph("small")(x=np.arange(-4, 4, dtype=np.float32))
         assert found["y"].tolist() == [0, 0, 0, 0, 0, 1, 2, 3]
     return place
@@ -57,7 +57,7 @@ def test_one_execution_of_a_small_graph(backend: str, kind: str, tmp_path: Path)
     """The targets: at most 2 us more than C with bound buffers, and 5 us more than that with arrays."""
     need_runtime(backend)
     place = small(tmp_path / "small.bin", backend, kind)
-    measured = pairs(place, "small", find_runtime(backend, kind=kind).path, tmp_path, loops=LOOPS)
+    measured = pairs(place, "small", find_runtime(backend, runtime=kind).path, tmp_path, loops=LOOPS)
     bound = statistics.median(ours.execute - theirs.execute for ours, theirs in measured) * 1e6
     called = statistics.median(ours.called - ours.execute for ours, _ in measured) * 1e6
     least = min(theirs.execute for _, theirs in measured) * 1e6
@@ -68,7 +68,7 @@ def test_restoring_a_gigabyte(tmp_path_factory: pytest.TempPathFactory, tmp_path
     """The targets: 1.1 times the memory and at most 50 MB more, 1.2 times the time to the first execution."""
     need_runtime("htp")
     place = large.made(tmp_path_factory.mktemp("large") / "large.bin")
-    measured = pairs(place, large.GRAPH, find_runtime("htp", kind="real").path, tmp_path, loops=0)
+    measured = pairs(place, large.GRAPH, find_runtime("htp", runtime="real").path, tmp_path, loops=0)
     ours, theirs = (
         {name: min(getattr(pair[side], name) for pair in measured) for name in ("start", "peak")} for side in (0, 1)
     )
@@ -82,7 +82,7 @@ def test_run_context_of_a_gigabyte(tmp_path_factory: pytest.TempPathFactory, tmp
     """The target: a whole process of `udogen run context` takes at most 1.5 times as long as the C client."""
     need_runtime("htp")
     place = large.made(tmp_path_factory.mktemp("large") / "large.bin")
-    runtime, client = find_runtime("htp", kind="real").path, c_client.build(tmp_path)
+    runtime, client = find_runtime("htp", runtime="real").path, c_client.build(tmp_path)
     rows: list[tuple[float, float]] = []
     for _ in range(ROUNDS + 1):
         began = time.monotonic()

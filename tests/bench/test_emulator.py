@@ -33,7 +33,7 @@ def leaky(tmp_path_factory: pytest.TempPathFactory) -> Built:
 
 def executor(stack: ExitStack, kind: str, package: Built | None, folder: Path) -> Callable[[], None]:
     """Return a function that runs an op on 8 floats: LeakyRelu of the package, or the backend's own Relu."""
-    interface = Interface.load(find_runtime("cpu", kind=kind).path)
+    interface = Interface.load(find_runtime("cpu", runtime=kind).path)
     backend = stack.enter_context(BackendHandle(interface))
     if package is not None:  # a process can register a package file only once
         (folder / kind).mkdir()

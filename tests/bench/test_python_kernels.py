@@ -185,7 +185,7 @@ def ratio(op: BuiltIn, cpu: Built) -> float:
     """The time of our op, divided by that of libQnnCpu's."""
     with ExitStack() as stack:
         stack.enter_context(one_core())
-        backend = stack.enter_context(BackendHandle(Interface.load(find_runtime("cpu", kind="real").path)))
+        backend = stack.enter_context(BackendHandle(Interface.load(find_runtime("cpu", runtime="real").path)))
         backend.register(cpu.library, cpu.provider)
         ours, theirs = (executor(backend, op, package, stack) for package in (cpu.package, "qti.aisw"))
         np.testing.assert_allclose(ours(), theirs(), rtol=1e-3, atol=2e-4)
@@ -223,7 +223,7 @@ def test_autoschedulers_of_halide(op: BuiltIn, name: str, cpu: Built, tmp_path: 
     other = find_built(folder)
     with ExitStack() as stack:
         stack.enter_context(one_core())
-        interface = Interface.load(find_runtime("cpu", kind="real").path)
+        interface = Interface.load(find_runtime("cpu", runtime="real").path)
         calls = []
         for built in (other, cpu):
             backend = stack.enter_context(BackendHandle(interface))

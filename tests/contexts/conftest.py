@@ -135,7 +135,7 @@ def htp_log() -> list[str]:
 @pytest.fixture(scope="session")
 def htp(htp_log: list[str]) -> Iterator[Runtime]:
     """The HTP emulator in this process: on a PC it is the only runtime that registers shared memory."""
-    with Runtime("htp", kind="emulator", log=lambda _level, text: htp_log.append(text)) as runtime:
+    with Runtime("htp", runtime="emulator", log=lambda _level, text: htp_log.append(text)) as runtime:
         yield runtime
 
 

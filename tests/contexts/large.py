@@ -73,13 +73,18 @@ def store(context: Context, place: Path) -> None:
         file.truncate(written[0])
 
 
-def made(place: Path, megabytes: int = MEGABYTES) -> Path:
-    """Return the file, written by a separate process; skip the test if memory or disk are too small."""
+def need_memory(folder: Path, needs: int, *, disk: int) -> None:
+    """Skip the test if memory or disk are too small, in megabytes."""
     lines = Path("/proc/meminfo").read_text("utf-8").splitlines()
     memory = next(int(line.split()[1]) for line in lines if line.startswith("MemAvailable:")) >> 10
-    disk = shutil.disk_usage(place.parent).free >> 20
-    if memory < NEEDS or disk < 2 * megabytes:
-        pytest.skip(f"{memory} MB of memory and {disk} MB of disk are too little for a context of {megabytes} MB")
+    free = shutil.disk_usage(folder).free >> 20
+    if memory < needs or free < disk:
+        pytest.skip(f"{memory} MB of memory and {free} MB of disk are too little: {needs} and {disk} are needed")
+
+
+def made(place: Path, megabytes: int = MEGABYTES) -> Path:
+    """Return the file, written by a separate process; skip the test if memory or disk are too small."""
+    need_memory(place.parent, NEEDS, disk=2 * megabytes)
     argv = [sys.executable, "-m", "tests.contexts.large", place, str(megabytes)]
     done = subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, timeout=LONG)
     assert done.returncode == 0, done.stderr[-2000:]
@@ -90,7 +95,7 @@ def made(place: Path, megabytes: int = MEGABYTES) -> Path:
 def main() -> None:
     place, megabytes = Path(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) > 2 else MEGABYTES
     os.dup2(2, 1)  # libQnnHtp writes to stdout
-    with Runtime("htp", kind="real") as runtime, runtime.new_context() as context:
+    with Runtime("htp", runtime="real") as runtime, runtime.new_context() as context:
         compose(context, megabytes // 16)
         store(context, place)
 

@@ -36,7 +36,7 @@ def main() -> None:
     loops = int(many)
     name = Path(listed).read_text("utf-8").split(maxsplit=1)[0]
     backend = next(each for each in RUNTIMES if each in Path(library).name.lower())
-    with Runtime(backend, library=Path(library)) as runtime:
+    with Runtime(backend, qnn_lib=Path(library)) as runtime:
         if package:
             runtime.register(Path(package[0]), *package[1:])
         ready = time.monotonic()

@@ -23,7 +23,7 @@ def open_runtime(backend: str, kind: str) -> Runtime:
     """Open the runtime; skip the test if a real one is not installed."""
     if kind == "real":
         need_runtime(backend)
-    return Runtime(backend, kind=kind)
+    return Runtime(backend, runtime=kind)
 
 
 @cache

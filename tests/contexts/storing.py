@@ -30,7 +30,7 @@ def binary(backend: str, kind: str) -> bytes:
     more: dict[str, Any] = {"dtype": "FLOAT_32"}
     if backend == "htp":
         more = {"dtype": "UFIXED_POINT_8", "quant": QUANT}
-    with BackendHandle(Interface.load(find_runtime(backend, kind=kind).path)) as made, made.context() as context:
+    with BackendHandle(Interface.load(find_runtime(backend, runtime=kind).path)) as made, made.context() as context:
         for name, shape in GRAPHS.items():
             graph = context.graph(name)
             x, m, y = (

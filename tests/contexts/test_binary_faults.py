@@ -154,7 +154,7 @@ def test_a_flip_that_crashes_the_real_library(backend: str, tmp_path: Path, tidy
     """Found by flipping every bit: libQnnSystem 2.47 reads out of bounds."""
     data = bytearray(binary(backend, "real"))
     path = tmp_path / "crash.bin"
-    library = find_runtime(backend, kind="real").system
+    library = find_runtime(backend, runtime="real").system
     messages = set()
     place = CRASHES[backend][0]
     for offset in (place, place + 4, place + 5, place + 41, place + 118):

@@ -93,7 +93,7 @@ def test_freed_by_a_thread_while_another_executes(world: World) -> None:
 
 
 def test_the_runtime_ends_first(world: World) -> None:
-    with Runtime("htp", kind="emulator") as runtime:
+    with Runtime("htp", runtime="emulator") as runtime:
         context = runtime.restore(world.stored)
         buffers = PlannedBuffers(world.plan())
         buffers.bind(context.graph("one"))

@@ -25,7 +25,7 @@ from tests.making import LONG, ROOT, need_runtime
 from udogen import GraphBuilder, Model, RunFailed, UdogenError, UsageError
 from udogen.findings import ConfigError
 from udogen.qnn.interface import Interface
-from udogen.runtime import ModelDescription, grid_of
+from udogen.runtime import ModelDescription, QnnError, Runtime, dequantize, grid_of
 from udogen.runtime.models.description import read_description
 
 SHAPE = (1, 1, 8)
@@ -147,12 +147,15 @@ def test_quantized_tensors_take_real_numbers(tmp_path: Path) -> None:
         builder.save(tmp_path / "one.bin")
     real = np.array([-4, 0, 1, 4.0])
     with Model.open(tmp_path / "one.bin") as model:
-        found = model.step(x=real)["y"]
-        assert found.dtype == np.uint8
-        np.testing.assert_allclose(model.real("y", found).reshape(-1), real, atol=grid.scale / 2)
-        assert model.real("y", found)[0, 1] == 0, "zero is one of the numbers of a grid"
+        found = model.step(x=real)
+        assert found["y"].dtype == np.uint8 and found == dict(found)
+        np.testing.assert_allclose(found.real["y"].reshape(-1), real, atol=grid.scale / 2)
+        assert found.real["y"][0, 1] == 0, "zero is one of the numbers of a grid"
         with pytest.raises(UsageError, match="input `x` has NaN, which fixed-point numbers cannot be"):
             model.step(x=[np.nan, 0, 1, 4])
+    with Runtime("cpu", runtime="emulator") as runtime, runtime.restore(tmp_path / "one.bin") as context:
+        outputs = context.graph("g")(x=np.array([0, 128, 255, 1], np.uint8))
+        np.testing.assert_array_equal(outputs.real["y"], dequantize(outputs["y"], grid))
 
 
 @pytest.mark.parametrize(
@@ -230,7 +233,7 @@ def test_a_link_that_connects_nothing_is_refused(folder: Path) -> None:
         (["[state]", 'past_total = "total"', 'x = "total"'], 4, "is the next value of the states `past_total` and `x`"),
         (["[links]", 'past_total = "x_out"', "[state]", 'past_total = "total"'], 3, "`past_total` has two writers"),
         (['graphs = ["stp"]'], 2, "the model has no graph `stp`"),
-        (["sessions = 3"], 2, "a model on cpu has one session, not 3"),
+        (["sessions = 3"], 2, "3 sessions are requested, but"),
     ],
 )
 def test_what_is_wrong_in_a_description_is_reported_with_its_line(
@@ -241,6 +244,39 @@ def test_what_is_wrong_in_a_description_is_reported_with_its_line(
     with nothing_left(), pytest.raises(UsageError) as caught:
         Model.open(file)
     assert f"{file}:{place}: " in str(caught.value) and text in str(caught.value) and caught.value.hint
+
+
+KEYS = ("contexts", "packages", "backend", "runtime", "soc", "graphs", "links", "state", "sessions", "session_limit")
+VALUES = ('"x"', "-1", "1.5", "true", "[1]", '["x"]', "1979-05-27", '["a_file"]', '["empty"]', '"\\u0000"', "[[]]")
+WRONG = (
+    *((key, value) for key in (*KEYS, "memory") for value in VALUES),
+    *(("contexts", value) for value in ("[]", "{}", '""')),
+    *(("soc", value) for value in ('"SM9999"', '"v12"', "4294967296")),
+    ("backend", '"htp"'),
+    ("runtime", '"real"'),
+    ("packages", '["a_file:Provider:HTP"]'),
+    ("sessions", "3"),
+    ("session_limit", '"0GB"'),
+    ("link", "{}"),
+)
+
+
+def test_there_are_enough_wrong_descriptions() -> None:
+    assert len(WRONG) >= 80
+
+
+@pytest.mark.parametrize(("key", "value"), WRONG)
+@pytest.mark.parametrize("mark", ["", "\ufeff"], ids=["", "BOM"])
+def test_what_is_wrong_has_its_line(folder: Path, key: str, value: str, mark: str) -> None:
+    (folder / "a_file").write_text("text")
+    (folder / "empty").mkdir()
+    file = folder / "model.toml"
+    others = [] if key == "contexts" else ['contexts = ["."]']
+    file.write_text(mark + "\n".join([*others, "# a comment", f"{key} = {value}", ""]), "utf-8")
+    with nothing_left(), pytest.raises(UdogenError) as caught:
+        Model.open(file)
+    assert f"{file}:{len(others) + 2}:" in str(caught.value)
+    assert caught.value.hint or isinstance(caught.value, ConfigError)
 
 
 def test_types_and_shapes_of_links_and_states_must_agree(tmp_path: Path) -> None:
@@ -274,13 +310,16 @@ def test_a_model_that_does_not_fit_is_refused_with_the_table(
 ) -> None:
     folder = model_of("htp", "emulator")
     size = sum((folder / f"forward_{shard}.bin").stat().st_size for shard in range(2))
-    small = ModelDescription(contexts=(folder,), sessions=1, session_limit=size)
     with pytest.raises(UsageError, match=r"2 layers that map .* do not fit into one session") as caught:
-        Model.open(small)
+        Model.open(folder, sessions=1, session_limit=size)
+    with pytest.raises(UsageError, match="'much' is not a size"):
+        Model.open(folder, session_limit="much")
+    with Model.open(folder, session_limit="2MiB") as model:
+        assert model.memory.rows[0].total == 2 << 20
     assert any("HTP0" in line for line in caught.value.details)
     file = tmp_path / "model.toml"
     for sessions, fault in (
-        (3, f"{file}:2: 3 sessions are requested for 2 layers"),
+        (3, f"{file}:2: 3 sessions are requested, but"),
         (1, f"{file}:3: 2 layers that map "),
     ):
         file.write_text(f'contexts = ["{folder}"]\nsessions = {sessions}\nsession_limit = {size}\n')
@@ -598,3 +637,64 @@ def test_a_profile_has_the_ops_and_is_a_trace(
             ("forward_1", "step"),
         ]
         assert all(row.seconds > 0 and row.events for row in model.profile_of("step"))
+
+
+UNKNOWN = {
+    "a graph of a step": lambda model: model.step(x=ramp(0), graph="stp"),
+    "an input of a step": lambda model: model.step(x=ramp(0), y=ramp(0), graph="step"),
+    "an input that is missing": lambda model: model.step({}, graph="step"),
+    "an output of a step": lambda model: model.step(x=ramp(0), out={"x_ut": ramp(0)}, graph="step"),
+    "a graph of a context": lambda model: model.runtime.contexts[0].graph("stp"),
+    "a tensor of a graph": lambda model: model.runtime.contexts[0].graph("step").binding("z"),
+    "an input of a graph": lambda model: model.runtime.contexts[0].graph("step")(z=ramp(0)),
+    "an array to bind": lambda model: model.runtime.contexts[0].graph("step").bind({"z": ramp(0)}),
+}
+
+
+@pytest.mark.parametrize("name", UNKNOWN)
+def test_an_unknown_name_is_a_key_error_too(model_of: Callable[[str, str], Path], name: str) -> None:
+    with Model.open(model_of("cpu", "emulator")) as model:
+        with pytest.raises(UsageError) as refused:
+            UNKNOWN[name](model)
+        assert isinstance(refused.value, KeyError) and refused.value.exit_code == 2
+        assert str(refused.value).startswith(refused.value.message) and refused.value.hint
+
+
+# --- weights that are stored once -------------------------------------------------------------------------------------
+
+
+def stored_twice(kind: str, *, share: bool) -> tuple[bytes, np.ndarray, int]:
+    """A context of two graphs with one weight of 1 MiB, what one of them computes, and the weights that were kept."""
+    grid, weights = grid_of(-4, 4, "UFIXED_POINT_8"), np.random.default_rng(1).normal(size=(1024, 1024))
+    with GraphBuilder("htp", runtime=kind, share_weights=share) as builder:
+        for name, rows in (("prefill", 16), ("decode", 1)):
+            with builder.graph(name, outputs=["y"]) as graph:
+                x = graph.input("x", np.uint8, (rows, 1024), grid)
+                w = graph.weight("w", weights, np.uint8, grid)
+                graph.op("MatMul", [x, w], "y", shape=(rows, 1024), quant=grid_of(-200, 200, np.uint8))
+        return builder.context.binary(), builder.graphs["decode"](x=ROW)["y"], len(builder._constants)
+
+
+ROW = np.random.default_rng(2).integers(0, 255, (1, 1024), np.uint8)
+
+
+@pytest.mark.parametrize("kind", ["emulator", "real"])
+def test_a_weight_of_two_graphs_is_stored_once(kind: str) -> None:
+    if kind == "real":
+        need_runtime("htp")
+    (alone, expected, kept), (shared, found, _) = (stored_twice(kind, share=share) for share in (False, True))
+    assert len(alone) > 2 << 20 and len(shared) < 1.2 * (1 << 20) and kept == 1
+    np.testing.assert_array_equal(found, expected)
+    with Runtime("htp", runtime=kind) as runtime:
+        if kind == "real":  # "Shared weights buffer isn't supported on this platform"
+            with pytest.raises(QnnError, match="1000"):
+                runtime.restore(shared)
+            return
+        with runtime.restore(shared) as context:
+            np.testing.assert_array_equal(context.graph("decode")(x=ROW)["y"], expected)
+            assert len(context.binary()) == len(alone), "the option is not stored"
+
+
+def test_only_htp_shares_weights() -> None:
+    with pytest.raises(UsageError, match="contexts of cpu store the weights of each graph"):
+        GraphBuilder("cpu", runtime="emulator", share_weights=True)

@@ -700,3 +700,22 @@ def test_buffers_domains_and_contexts_may_end_while_graphs_run(runtime: Runtime,
         ), messages
         domain.close()
         context.close()
+
+
+def test_a_pair_is_swapped_however_its_tensors_were_unbound_meanwhile() -> None:
+    with open_runtime("htp", "emulator") as runtime, runtime.restore(binary("htp", "emulator")) as context:
+        step = context.graph("step")
+        with MemoryDomain(runtime) as domain:
+            pair = domain.pair([Role(step, "state", INPUT), Role(step, "next", OUTPUT)], name="kept")
+            pair.bind(step, reads="state", writes="next")
+            pair.copy_from(array(0))
+            for number in range(1, 8):
+                step(x=array(1))
+                if number in (3, 4, 6):
+                    step.unbind(["state"])
+                pair.swap()
+                assert (pair.copy_to() == number).all()
+            assert step.binding("state").bound and step.binding("next").bound
+            pair.reading.close()
+            with pytest.raises(RunFailed, match="has no memory for `state`: buffer `kept"):
+                step(x=array(1))

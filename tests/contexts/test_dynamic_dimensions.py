@@ -57,7 +57,7 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def context(file: Path) -> Iterator[Context]:
     """The same context, restored."""
-    with Runtime("cpu", kind="real") as runtime, runtime.restore(file) as restored:
+    with Runtime("cpu", runtime="real") as runtime, runtime.restore(file) as restored:
         yield restored
 
 
@@ -79,7 +79,7 @@ def test_ops_take_the_smallest_first(kind: str, op: str, expected: Callable[...,
     if kind == "real":
         need_runtime("cpu")
     binary = store(tmp_path / "op.bin", op, kind=kind)
-    with Runtime("cpu", kind=kind) as runtime, runtime.restore(binary) as restored:
+    with Runtime("cpu", runtime=kind) as runtime, runtime.restore(binary) as restored:
         for shape in ((1, 3), (2, 8), (2, 5), (1, 8)):
             x = numbers(*shape)
             np.testing.assert_allclose(restored.graph("g")(x=x)["y"], expected(x), rtol=1e-5)
@@ -88,7 +88,7 @@ def test_ops_take_the_smallest_first(kind: str, op: str, expected: Callable[...,
 def test_a_runtime_that_executes_the_full_size_is_reported(tmp_path: Path) -> None:
     need_runtime("cpu")
     binary = store(tmp_path / "op.bin", "ElementWiseAdd")
-    with Runtime("cpu", kind="real") as runtime, runtime.restore(binary) as restored:
+    with Runtime("cpu", runtime="real") as runtime, runtime.restore(binary) as restored:
         x = numbers(1, 3)
         with pytest.warns(UserWarning, match=r"executed graph `g` at its largest size, though .* `x` \[1, 3\]"):
             found = restored.graph("g")(x=x)["y"]
@@ -215,7 +215,7 @@ def test_the_emulator_multiplies_and_joins_what_it_is_given(dynamic: bool, tmp_p
             output = TensorSpec("y", "FLOAT_32", (4, 4), dynamic=(dynamic, False))
             graph.ops("MatMul", [both, graph.weight("w", w)], [output])
         builder.save(tmp_path / "g.bin")
-    with Runtime("cpu", kind="emulator") as runtime, runtime.restore(tmp_path / "g.bin") as restored:
+    with Runtime("cpu", runtime="emulator") as runtime, runtime.restore(tmp_path / "g.bin") as restored:
         for shape in ((1, 8), (2, 8)):
             x = numbers(*shape)
             if not dynamic and shape == (1, 8):

@@ -31,7 +31,7 @@ from udogen.runtime.sessions import Session
 BACKEND, KIND, PACKAGE, BINARY = sys.argv[1:]
 
 def opened():
-    runtime = Runtime(BACKEND, kind=KIND)
+    runtime = Runtime(BACKEND, runtime=KIND)
     if PACKAGE:
         runtime.register(PACKAGE)
     return runtime
@@ -46,7 +46,7 @@ Place = tuple[str, str, str, str]  # backend, kind, package, context binary
 
 PROGRAMS = {
     "an execution": "runtime = opened(); graph = step_of(runtime); assert run(graph) == 5",
-    "two runtimes": "first, second = opened(), Runtime(BACKEND, kind=KIND); graph = step_of(second); run(graph)",
+    "two runtimes": "first, second = opened(), Runtime(BACKEND, runtime=KIND); graph = step_of(second); run(graph)",
     "closed by hand, twice, in odd orders": """
 runtime = opened()
 context = runtime.restore(BINARY)
@@ -336,7 +336,7 @@ def prepare(runtime):
 
 prepare(opened())  # nowhere, unless somebody asks
 lines = []
-prepare(Runtime(BACKEND, kind=KIND, log=lambda level, line: lines.append((level, line)), log_level=3))
+prepare(Runtime(BACKEND, runtime=KIND, log=lambda level, line: lines.append((level, line)), log_level=3))
 assert any(level == 3 and "Starting stage" in line for level, line in lines)
 assert any(level == 1 and "QnnMem" in line for level, line in lines)
 logging.basicConfig(stream=open("/dev/null", "w"))

@@ -320,7 +320,7 @@ def test_they_are_htps_and_androids(
         message = "external buffers are supported on Android only, and this is not Android"
         refused(lambda: GIVE[kind](context, buffer), message)
     with (
-        Runtime("cpu", kind="emulator") as runtime,
+        Runtime("cpu", runtime="emulator") as runtime,
         runtime.restore(stepping.binary("cpu", "emulator"), name="r") as other,
     ):
         message = f"external buffers are HTP's: context r is one of {runtime.name}"

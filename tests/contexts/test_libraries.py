@@ -65,6 +65,13 @@ def test_on_a_pc_there_is_one(folder: Path, put: Put) -> None:
     assert (found.package, found.arch, found.search) == ("LeakyReluPackage", "", ())
 
 
+def test_on_a_pc_a_version_of_hexagon_names_those_of_a_device(folder: Path, put: Put) -> None:
+    put("x86_64-linux-clang", "x86_64")
+    arm, hexagon = put("aarch64-android", "aarch64"), put("hexagon-v75", "hexagon", 0x75)
+    found = op_libraries(folder, arch="v75")
+    assert [each.file for each in found.registrations] == [arm, hexagon] and found.arch == "v75"
+
+
 @pytest.mark.parametrize("arch", [73, "73", "v73", "V73"])
 def test_on_a_device_there_are_two(folder: Path, put: Put, arch: int | str) -> None:
     arm = put("aarch64-android", "aarch64")

@@ -1,4 +1,4 @@
-"""Nodes that GraphBuilder refuses before they are added, and right ones, on Qualcomm's libraries and the emulator."""
+"""Nodes that GraphBuilder refuses before they are added, right ones on every runtime, and names of data types."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ import pytest
 
 from tests.contexts.conftest import need_runtime
 from tests.making import ONE_KERNEL, ONE_OP, cpu_package
-from udogen import GraphBuilder, UdogenError, resources
-from udogen.runtime import grid_of
-from udogen.runtime.contexts.builder import TensorSpec
+from udogen import GraphBuilder, UdogenError, UsageError, resources
+from udogen.qnn.tensors import byte_size
+from udogen.runtime import Constants, ParamArg, QnnTensor, Scalar, TensorArg, TensorSpec, grid_of, quantize
 
 F, I32, U32, U8 = "FLOAT_32", "INT_32", "UINT_32", "UFIXED_POINT_8"
 Tensor = tuple[Any, ...]  # data type, shape; a third entry makes it a constant
@@ -220,3 +220,38 @@ def test_custom_ops_are_validated_and_each_of_two_builders_gets_the_log(tmp_path
             assert error is not None and error.hint == "did you mean `alpha`?"
             for each in logs:
                 each.clear()
+
+
+TYPES = {
+    "FLOAT_32": ("float32", np.float32, np.dtype("f4"), "QNN_DATATYPE_FLOAT_32"),
+    "FLOAT_64": ("float64", np.float64, float),
+    "INT_32": ("int32", np.int32, np.dtype("int32")),
+    "UINT_8": ("uint8", np.uint8, np.dtype("u1")),
+    "BOOL_8": ("bool", np.bool_, bool),
+}
+
+
+@pytest.mark.parametrize(("name", "given"), [(name, each) for name, row in TYPES.items() for each in row], ids=str)
+def test_a_type_is_named_as_in_qnn_or_in_numpy(name: str, given: object) -> None:
+    for made in (
+        TensorSpec("x", given, (1,)),
+        Scalar("x", given, 1),
+        TensorArg("x", given, (1,)),
+        ParamArg("x", 1, given),
+        QnnTensor("x", dtype=given, shape=(1,), role="NATIVE"),
+        Constants().tensor("x", dtype=given, shape=(1,), data=bytes(8)[: byte_size(given, (1,))]),
+    ):
+        assert made.dtype == name
+
+
+def test_a_type_of_numpy_with_a_quantization_is_fixed_point() -> None:
+    grid = grid_of(-1, 1, np.uint8)
+    assert grid == grid_of(-1, 1, "UFIXED_POINT_8") and quantize(np.ones(1), grid, "UFIXED_POINT_8").dtype == np.uint8
+    with GraphBuilder("cpu", runtime="emulator") as builder, builder.graph("g", outputs=["y"]) as graph:
+        x = graph.input("x", np.uint8, (1, 8), grid)
+        w = graph.weight("w", np.ones((1, 8)), np.dtype("uint8"), grid)
+        assert (x.dtype, w.dtype, graph.weight("v", np.ones(1, "f")).dtype) == (*["UFIXED_POINT_8"] * 2, "FLOAT_32")
+        graph.op("ElementWiseAdd", [x, w], TensorSpec("y", np.uint8, (1, 8), grid))
+    for wrong in (5, object(), None):
+        with pytest.raises(UsageError, match="data type"):
+            TensorSpec("x", wrong, (1,))

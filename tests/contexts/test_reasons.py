@@ -44,7 +44,7 @@ def probe(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def binary(probe: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Graphs of libQnnCpu: one of an op that works, one of an op that fails, and one of an op next to a built-in op."""
     path = tmp_path_factory.mktemp("stored") / "probe.bin"
-    with Runtime("cpu", kind="real") as runtime:
+    with Runtime("cpu", runtime="real") as runtime:
         runtime.register(probe)
         with runtime.new_context() as context:
             for name, op in (("good", "AddOne"), ("bad", "Fails"), ("mixed", "AddOne")):
@@ -82,7 +82,7 @@ def test_what_a_kernel_logs_reaches_the_terminal_and_json(binary: Path, probe: P
 def test_what_a_kernel_logs_reaches_the_exception(binary: Path, probe: Path, caplog: pytest.LogCaptureFixture) -> None:
     heard: list[str] = []
     for log in (None, lambda _level, text: heard.append(text)):
-        with Runtime("cpu", kind="real", log=log) as runtime:
+        with Runtime("cpu", runtime="real", log=log) as runtime:
             runtime.register(probe)
             with runtime.restore(binary) as context:
                 for _ in range(2):  # each error has only its own message
@@ -101,7 +101,7 @@ def test_a_package_that_is_missing_is_named(binary: Path) -> None:
     assert "of the op package `Probe`; that package is not registered" in text
     assert "= register it first: `udogen run context --op-package LIB`" in text
     with (
-        Runtime("cpu", kind="real") as runtime,
+        Runtime("cpu", runtime="real") as runtime,
         pytest.raises(RunFailed, match=r"needs the op `\w+` of the op package `Probe`; that package is not registered"),
     ):
         runtime.restore(binary)

@@ -134,10 +134,12 @@ def test_shared_memory_that_the_runtime_does_not_take(tmp_path: Path) -> None:
 
 
 def test_sessions_show_their_plan(shards: Path) -> None:
-    text = run(shards, *CPU, "--sessions", 3)
+    text = run(shards, *CPU, "--sessions", 1)
     assert text.startswith("session [MiB]  weights")
-    assert [line.split()[0] for line in text.splitlines()[1:4]] == ["HTP0", "HTP1", "HTP2"]
+    assert [line.split()[0] for line in text.splitlines()[1:3]] == ["CPU", "all"]
     assert "3 of 3 contexts fine" in text
+    text = run(shards, *CPU, "--sessions", 3, code=2)
+    assert "3 sessions are requested, but" in text and "has one session: QNN makes one on each device" in text
 
 
 @pytest.mark.parametrize("kind", ["emulator", "real"])
@@ -251,7 +253,7 @@ def test_files_that_do_not_fit(shards: Path, tmp_path: Path) -> None:
 
 
 def test_no_child_is_left_where_its_runtime_does_not_start(tmp_path: Path) -> None:
-    options = RunOptions(backend="cpu", kind="emulator", packages=(OpLibrary(tmp_path / "none.so"),))
+    options = RunOptions(backend="cpu", runtime="emulator", packages=(OpLibrary(tmp_path / "none.so"),))
     before = children()
     with pytest.raises(UdogenError, match=r"none\.so"), ContextSession(options):
         pass

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 import threading
@@ -133,11 +134,14 @@ def test_threads_cannot_open_beyond_the_limit(runtime: Runtime, stored: bytes) -
 
 
 @pytest.mark.parametrize(("backend", "kind"), BACKENDS)
-def test_sessions_take_turns_with_the_devices(backend: str, kind: str) -> None:
+def test_there_is_a_session_for_each_device_and_no_other(backend: str, kind: str) -> None:
     with open_runtime(backend, kind) as runtime:
-        specs = sessions_of(runtime, 3, limit=5)
-        count = max(1, len(runtime.devices()))
-        assert [(each.name, each.device, each.limit) for each in specs] == [(f"HTP{i}", i % count, 5) for i in range(3)]
+        [spec] = sessions_of(runtime, limit=5)
+        assert (spec.name, spec.device, spec.limit) == ("HTP0" if backend == "htp" else "CPU", 0, 5)
+        has = re.escape(f"3 sessions are requested, but {runtime.path.name} has one session")
+        with pytest.raises(UsageError, match=has) as refused_ones:
+            sessions_of(runtime, 3)
+        assert ("UDOGEN_HTP_DEVICES=" in refused_ones.value.hint) == ((backend, kind) == ("htp", "emulator"))
         with Session(runtime, sessions_of(runtime)[0]) as session:
             step = session.open(Layer("a", 1), binary(backend, kind)).graph("step")
             np.testing.assert_array_equal(step(state=array(1), x=array(2))["next"], array(3))
@@ -145,7 +149,7 @@ def test_sessions_take_turns_with_the_devices(backend: str, kind: str) -> None:
 
 def test_nothing_stays_open_when_one_shard_cannot_be_opened(runtime: Runtime, stored: bytes, tidy: None) -> None:
     layers = [Layer("a", 1), Layer("b", 1)]
-    plan = place_layers(layers, sessions_of(runtime, 2), exactly=2)
+    plan = place_layers(layers, [SessionSpec(name, 0) for name in "ab"], exactly=2)
     with pytest.raises(RunFailed):
         Sessions(runtime, plan, {"a": stored, "b": stored[: len(stored) // 2]})
     assert runtime.contexts == ()
@@ -172,16 +176,18 @@ import json, sys
 from pathlib import Path
 from tests.contexts.stepping import array, binary
 from udogen import Model
-from udogen.runtime import ModelDescription
+from udogen.runtime import ModelDescription, QnnError, Runtime
+lines = []
 folder = Path(sys.argv[1])
 for number in range(6):
     (folder / f"forward_{number}.bin").write_bytes(binary("htp", "emulator"))
 size = (folder / "forward_0.bin").stat().st_size
 given = ModelDescription(
     contexts=(folder,), graphs=("step",), links={"state": "next"}, state={}, memory="raw", runtime="emulator",
-    backend="htp", session_limit=2 * size + 1000,
+    backend="htp",
 )
-with Model(given) as model:
+runtime = Runtime("htp", runtime="emulator", log=lambda _, line: lines.append(line), log_level=3)
+with runtime, Model(given.changed({"session_limit": 2 * size + 1000}), runtime=runtime) as model:
     found = model.step(state=array(1), x=array(2))["next"]
     report = {
         "sessions": [[row.session.name, row.session.device, list(row.layers)] for row in model.session_plan.shares],
@@ -190,9 +196,16 @@ with Model(given) as model:
         "copied": sum(model.copied),
         "holders": [len(buffer.held_by) for buffer in model.domain.buffers],
     }
+    try:  # a handle of its own has the same process domain, which is full
+        runtime.restore(folder / "forward_0.bin", device=1)
+    except QnnError as error:
+        report["full"] = [error.code, error.message]
+report["handles"] = [line for line in lines if "device handles" in line]
 print(json.dumps(report))
 """
-    env = {**os.environ, "PYTHONPATH": str(ROOT), "UDOGEN_HTP_DEVICES": "SM8650,SM8550,SM8750x2"}
+    size = len(binary("htp", "emulator"))
+    limit = {"UDOGEN_HTP_DEVICES": "SM8650,SM8550,SM8750x2", "UDOGEN_HTP_SESSION_LIMIT": str(2 * size + 1000)}
+    env = {**os.environ, "PYTHONPATH": str(ROOT), **limit}
     argv = [sys.executable, "-c", program, str(tmp_path)]
     done = subprocess.run(argv, env=env, capture_output=True, text=True, timeout=LONG)
     assert done.returncode == 0, done.stderr
@@ -202,4 +215,10 @@ print(json.dumps(report))
         "result": 13.0,
         "copied": 0,
         "holders": [2] * 5,
+        "full": [
+            1002,
+            "contextCreateFromBinary failed with 1002 (QNN_COMMON_ERROR_MEM_ALLOC): the process domain of HTP1 may map "
+            f"{2 * size + 1000} bytes, with this context it would be {3 * size}",
+        ],
+        "handles": [f"HTP{i}: unsigned process domain, 1 device handles" for i in range(3)],
     }

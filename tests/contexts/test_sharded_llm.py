@@ -122,7 +122,7 @@ from pathlib import Path
 from udogen.runtime.contexts.runtime import Runtime
 library, shard, kind = Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3]
 for _ in range(4):
-    with Runtime("htp", kind=kind) as runtime:
+    with Runtime("htp", runtime=kind) as runtime:
         runtime.register(library)
         runtime.restore(shard).close()
     assert str(library) in Path("/proc/self/maps").read_text()

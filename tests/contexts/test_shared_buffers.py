@@ -14,6 +14,7 @@ import pytest
 
 from tests.contexts.adding import NBYTES, SHAPE, X, expected, run
 from tests.contexts.conftest import nothing_left, refuses
+from tests.contexts.stepping import array, binary
 from tests.making import need_runtime
 from udogen import GraphBuilder
 from udogen.errors import RunFailed, UsageError
@@ -410,7 +411,7 @@ def test_memory_and_plans_that_do_not_fit(context: Context) -> None:
 def real(request: pytest.FixtureRequest) -> Iterator[Runtime]:
     """Opened before a test checks for leaks: output of libQnnHtp goes through a pipe that stays open."""
     need_runtime(request.param)
-    with Runtime(request.param, kind="real") as runtime:
+    with Runtime(request.param, runtime="real") as runtime:
         yield runtime
 
 
@@ -435,3 +436,19 @@ def relu(runtime: Runtime) -> bytes:
             x = graph.input("x", "FLOAT_32", SHAPE)
             graph.op("Relu", [x], "y", like=x)
         return builder.context.binary()
+
+
+def test_memory_of_somebody_else_is_bound_without_a_copy() -> None:
+    """A descriptor of a camera: mapped here, registered for the context, and seen by the next execution."""
+    frame = os.memfd_create("camera")
+    os.ftruncate(frame, 2 * 4096)
+    with Runtime("htp", runtime="emulator") as runtime, runtime.restore(binary("htp", "emulator")) as context:
+        step = context.graph("step")
+        with open_pool("mmap_fd", 4096, file=FileRange(frame, 4096)) as pool:
+            os.close(frame)
+            step.bind({"x": pool})
+            for value in (3, 5):
+                pool.view[: array(1).nbytes] = array(value).tobytes()
+                assert (step(state=array(1))["next"] == value + 1).all()
+            assert step.copied == 0 and len(context.registrations) == 1
+        assert len(context.registrations) == 0

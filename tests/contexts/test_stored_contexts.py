@@ -74,7 +74,7 @@ def test_what_the_real_htp_library_adds(tmp_path: Path) -> None:
 @ANY
 def test_what_is_written_as_json_is_read_back(backend: str, kind: str, tmp_path: Path) -> None:
     path = store(tmp_path, backend=backend, kind=kind)
-    library = find_runtime(backend, kind=kind).system
+    library = find_runtime(backend, runtime=kind).system
     info = system.file_info(library, path)
     assert binaries.file_info(library, path) == info, "the worker reads the same"
     made = tmp_path / "made.json"
@@ -111,7 +111,7 @@ def test_a_mapping_is_not_copied(tmp_path: Path) -> None:
 def test_a_library_without_the_call_that_takes_const(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As in old releases: the other function is called, with memory that it may write to."""
     path = store(tmp_path)
-    real = system._table(find_runtime(*SMALL[:1], kind=SMALL[1]).system)
+    real = system._table(find_runtime(*SMALL[:1], runtime=SMALL[1]).system)
 
     class Old:
         systemContextGetMetaData = None
@@ -119,7 +119,7 @@ def test_a_library_without_the_call_that_takes_const(tmp_path: Path, monkeypatch
         def __getattr__(self, name: str) -> object:
             return getattr(real, name)
 
-    library = find_runtime("htp", kind="emulator").system
+    library = find_runtime("htp", runtime="emulator").system
     wanted = system.file_info(library, path)
     monkeypatch.setattr(system, "_table", lambda _library: Old())
     assert system.file_info(library, path) == wanted
@@ -132,7 +132,7 @@ def test_the_right_system_library_is_found(tmp_path: Path) -> None:
         assert head.emulator is (kind == "emulator")
         library = binaries.system_library_of(head)
         assert library.name == "libQnnSystem.so"
-        assert (library.parent == find_runtime(backend, kind=kind).path.parent) or kind == "real"
+        assert (library.parent == find_runtime(backend, runtime=kind).path.parent) or kind == "real"
     assert binaries.system_library_of(heads.Head(), given=library) == library
     assert binaries.system_library_of(heads.Head(), given=library.parent) == library
     with pytest.raises(ToolMissing, match=f"there is no QNN system library at {tmp_path}/libQnnSystem.so"):
@@ -260,7 +260,7 @@ def test_a_file_without_a_manifest_is_warned_of_in_python(tmp_path: Path) -> Non
     path = store(tmp_path, backend="cpu", vouched=False)
     with pytest.warns(UserWarning, match="forward_0.bin cannot be verified.*--write-manifest"):
         StoredContext(path, guarded=False).close()
-    with Runtime("cpu", kind="emulator") as runtime:
+    with Runtime("cpu", runtime="emulator") as runtime:
         with pytest.warns(UserWarning, match="forward_0.bin cannot be verified"):
             runtime.restore(path).close()
         with warnings.catch_warnings():
@@ -335,4 +335,4 @@ def test_an_encoding_in_a_binary(kind: str, quant: Quantization) -> None:
             x = graph.input("x", "SFIXED_POINT_8", (1, 1, 1, 8), quant)
             graph.op("Relu", [x], "y", like=x)
         made = builder.context.binary()
-    assert system.binary_info(find_runtime("htp", kind=kind).system, made).graph("g").inputs[0].quant == quant
+    assert system.binary_info(find_runtime("htp", runtime=kind).system, made).graph("g").inputs[0].quant == quant

@@ -26,7 +26,7 @@ WRONG: list[Any] = [
 ]
 # The other side of a protocol between objects of udogen; and what only ends things.
 INTERNAL = {
-    "GraphBuilder": {"find", "refusal"},
+    "GraphBuilder": {"constant", "find", "refusal"},
     "GraphDraft": {"check_outputs"},
     "OpSession": {"parallel"},
     "Runtime": {"abandon", "device", "disown", "forget", "check_process", "register_file"},
@@ -132,7 +132,7 @@ class World:
             "QnnTensor": {"name": "t", "dtype": "FLOAT_32", "shape": SHAPE, "role": api.APP_WRITE},
             "RepackBuffer": {"kind": "Q4_0", "shape": (32, 32)},
             "Role": {"graph": self.graph, "tensor": "x", "usage": "input"},
-            "Runtime": {"backend": "cpu", "kind": "emulator"},
+            "Runtime": {"backend": "cpu", "runtime": "emulator"},
             "Scalar": {"name": "s", "dtype": "INT_32", "value": 1},
             "ScaleOffset": {"scale": 0.5},
             "StoredContext": {"shard": self.file, "guarded": False},
@@ -145,7 +145,7 @@ class World:
             "dequantize_blocks": {"blocks": np.zeros((1, 18), np.uint8), "kind": "Q4_0"},
             "executions": {"library": built.library},
             "find_built": {"path": folder / "package"},
-            "find_runtime": {"kind": "emulator"},
+            "find_runtime": {"runtime": "emulator"},
             "find_source": {"path": folder / "package", "backend": "cpu"},
             "grid_of": {"low": -1.0, "high": 1.0, "dtype": "UFIXED_POINT_8"},
             "mapped_to_hexagon": {"buffer": self.pool},
@@ -319,6 +319,7 @@ ALLOWED: Mapping[str, Any] = {
     "OnStep": type,
     "LogSink": type,
     "Number": (int, float),
+    "Named": str,
 }
 ANY = {"Any", "Array"}  # the call itself checks them when they are used
 

@@ -102,3 +102,27 @@ def test_examples_import_public_names_only(path: object) -> None:
             public = {**OTHERS, **{module.__name__: module.__all__ for module in PUBLIC}}.get(node.module, [])
             found += [f"{node.module}.{each.name}" for each in node.names if each.name not in public]
     assert not found
+
+
+def test_names_become_fewer() -> None:
+    """At most these; a new one takes the place of another."""
+    assert [len(module.__all__) for module in PUBLIC] == [25, 59]
+
+
+def test_the_kind_of_a_runtime_and_its_library_have_one_name_each() -> None:
+    """`runtime` is auto, real or emulator; `qnn_lib` a path.  The kinds of memory and of weights are called `kind`."""
+    public = {name: getattr(module, name) for module, name in NAMES}
+    taken = {name: inspect.signature(each).parameters for name, each in public.items() if inspect.isfunction(each)}
+    taken |= {name: inspect.signature(each).parameters for name, each in public.items() if inspect.isclass(each)}
+    assert {name for name, given in taken.items() if {"runtime_kind", "explicit"} & given.keys()} == set()
+    kinds = {name: given["runtime"].default for name, given in taken.items() if "runtime" in given}
+    described = {
+        "Outcome",
+        "MemoryDomain",
+        "Context",
+        "Model",
+        "register_package",
+    }  # an open runtime, or a report of one
+    assert {name for name, default in kinds.items() if default != "auto"} - described == set()
+    libraries = {"Runtime", "OpSession", "find_runtime", "TestOptions"}
+    assert {name for name, given in taken.items() if "qnn_lib" in given} == libraries

@@ -33,7 +33,7 @@ def leaky(tmp_path_factory: pytest.TempPathFactory) -> Built:
 def interface() -> Interface:
     """The emulator's table of functions."""
     need_opencl()
-    return Interface.load(find_runtime("gpu", kind="emulator").path)
+    return Interface.load(find_runtime("gpu", runtime="emulator").path)
 
 
 @pytest.fixture
@@ -67,14 +67,14 @@ def hooks(tmp_path_factory: pytest.TempPathFactory) -> Built:
 @pytest.fixture(scope="session")
 def cpu_interface() -> Interface:
     """The table of functions of the CPU emulator."""
-    return Interface.load(find_runtime("cpu", kind="emulator").path)
+    return Interface.load(find_runtime("cpu", runtime="emulator").path)
 
 
 @pytest.fixture(scope="session")
 def real_interface() -> Interface:
     """The table of functions of libQnnCpu.so."""
     need_runtime("cpu")
-    return Interface.load(find_runtime("cpu", kind="real").path)
+    return Interface.load(find_runtime("cpu", runtime="real").path)
 
 
 @pytest.fixture

@@ -74,7 +74,7 @@ def run(backend: BackendHandle, name: str, row: dict[str, Any]) -> object:
 def main() -> None:
     """`htp_drive.py KIND LIBRARY ROWS OUT`."""
     kind, library, rows, out = sys.argv[1:5]
-    interface = Interface.load(find_runtime("htp", kind=kind).path)
+    interface = Interface.load(find_runtime("htp", runtime=kind).path)
     log_lines: list[str] = []
     with (
         LogHandle(interface, lambda _level, text: log_lines.append(text), 1) as log,

@@ -77,7 +77,7 @@ def place(request: pytest.FixtureRequest) -> Iterator[Place]:
         make.graph.finalize()
         return make.graph, x, y
 
-    with BackendHandle(Interface.load(find_runtime(request.param, kind="emulator").path)) as opened:
+    with BackendHandle(Interface.load(find_runtime(request.param, runtime="emulator").path)) as opened:
         register(opened, built)
         yield Place(opened, compose, *((X, mixed_in_numpy) if request.param == "cpu" else (LINE, lambda x: 2 * x)))
 

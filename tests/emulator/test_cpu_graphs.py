@@ -45,7 +45,7 @@ def edges() -> tuple[QnnTensor, QnnTensor]:
 def test_a_context_of_two_graphs_is_restored(cpu: BackendHandle, cpu_leaky: Built) -> None:
     register(cpu, cpu_leaky)
     binary = two_graphs(cpu, cpu_leaky.package)
-    info = binary_info(find_runtime("cpu", kind="emulator").system, binary)
+    info = binary_info(find_runtime("cpu", runtime="emulator").system, binary)
     assert [graph.name for graph in info.graphs] == ["one", "two"] and info.backend_id == 3
     with cpu.restore(binary) as context:
         for graph in info.graphs:

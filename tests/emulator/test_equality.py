@@ -62,9 +62,7 @@ class Both(NamedTuple):
 def opened(built: Built, backend: str) -> Iterator[Both]:
     with ExitStack() as stack:
         sessions = [
-            stack.enter_context(
-                OpSession(built.library, built.provider, backend=backend, runtime_kind=kind, timeout=60)
-            )
+            stack.enter_context(OpSession(built.library, built.provider, backend=backend, runtime=kind, timeout=60))
             for kind in ("real", "emulator")
         ]
         yield Both(built, backend, sessions)

@@ -32,7 +32,7 @@ WEIGHTS, SPILL = "WEIGHTS_BUFFER", "SHARED_SPILLFILL_BUFFER"
 
 @pytest.fixture(scope="module")
 def interface() -> Interface:
-    return Interface.load(find_runtime("htp", kind="emulator").path)
+    return Interface.load(find_runtime("htp", runtime="emulator").path)
 
 
 @dataclass

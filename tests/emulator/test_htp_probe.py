@@ -6,7 +6,8 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +16,13 @@ import pytest
 
 from tests.emulator import htp_drive
 from tests.making import ROOT, compiler, need_runtime
-from udogen import resources
+from udogen import GraphBuilder, resources
+from udogen.errors import UsageError
 from udogen.qnn import abi, socs
 from udogen.qnn.handles import BackendHandle, ContextHandle, DeviceHandle, GraphHandle, LogHandle, ProfileHandle
 from udogen.qnn.interface import Interface, QnnError
 from udogen.qnn.tensors import APP_READ, APP_WRITE, OpConfig, QnnTensor
-from udogen.runtime import find_runtime
+from udogen.runtime import ModelDescription, Runtime, find_runtime
 
 FFI = abi.ffi()
 SOURCE = ROOT / "tests/emulator/htp_probe.cpp"
@@ -38,7 +40,7 @@ def probe(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def interface() -> Interface:
-    return Interface.load(find_runtime("htp", kind="emulator").path)
+    return Interface.load(find_runtime("htp", runtime="emulator").path)
 
 
 @pytest.fixture
@@ -205,9 +207,9 @@ DEVICES = """
 import sys, json
 from udogen.qnn import abi
 from udogen.qnn.interface import Interface
-from udogen.runtime import find_runtime
+from udogen.runtime import ModelDescription, Runtime, find_runtime
 ffi = abi.ffi()
-table = Interface.load(find_runtime("htp", kind="emulator").path)
+table = Interface.load(find_runtime("htp", runtime="emulator").path)
 info = ffi.new("QnnDevice_PlatformInfo_t const **")
 table.call("deviceGetPlatformInfo", ffi.NULL, info)
 rows = []
@@ -252,3 +254,18 @@ def test_a_device_is_of_a_known_processor(backend: BackendHandle, interface: Int
     with pytest.raises(QnnError) as refused:
         DeviceHandle(interface, soc=9999)
     assert refused.value.code == 14001
+
+
+@pytest.mark.parametrize("soc", ["SM8650", "sm8650", "v75", "57", 57, np.int64(57)])
+def test_a_processor_is_named_or_numbered_everywhere(soc: int | str) -> None:
+    assert socs.number_of(soc) == 57
+    with Runtime("htp", runtime="emulator", soc=soc) as runtime, GraphBuilder("htp", runtime="emulator", soc=soc):
+        runtime.new_context().close()
+
+
+@pytest.mark.parametrize("soc", ["SM8651", "v12", -1, 2**32, 5.7, True])
+@pytest.mark.parametrize("make", [Runtime, GraphBuilder, partial(ModelDescription, ())], ids=str)
+def test_a_wrong_processor_is_refused_with_those_that_there_are(make: Callable[..., object], soc: object) -> None:
+    with pytest.raises(UsageError, match="soc") as refused:
+        make(backend="htp", runtime="emulator", soc=soc)
+    assert not isinstance(soc, str) or "SM8650" in refused.value.hint

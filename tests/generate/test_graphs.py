@@ -53,7 +53,7 @@ def test_nodes_of_one_op_keep_their_own_parameters(
     wanted = pytest.approx(-np.prod([alpha or 0.01 for alpha in alphas]))
     assert negative(builder.context, "chain") == wanted
     stored = builder.context.binary()
-    with Runtime("cpu", kind="real") as runtime:
+    with Runtime("cpu", runtime="real") as runtime:
         runtime.register(library)
         with runtime.restore(stored) as context:
             assert negative(context, "chain") == wanted

@@ -413,6 +413,6 @@ def test_the_examples_with_the_headers_of_a_real_sdk(example: str, tmp_path: Pat
         if not REAL_HTP:
             continue
         cases = [case for case in each.cases if case.backend == "htp"]
-        options = TestOptions(runtime=Path(REAL_HTP), loops=1)
+        options = TestOptions(qnn_lib=Path(REAL_HTP), loops=1)
         outcomes = run_cases(find_built(out, backend="htp"), cases, backend="htp", options=options)
         assert cases and all(outcome.passed for outcome in outcomes), outcomes

@@ -46,7 +46,7 @@ def run(runtime: Path, built: Built) -> dict[str, Any]:
 
 @pytest.fixture(scope="module", params=["real", "emulator"])
 def answers(request: pytest.FixtureRequest, built: Built) -> dict[str, Any]:
-    return run(find_runtime("htp", kind=str(request.param)).path, built)
+    return run(find_runtime("htp", runtime=str(request.param)).path, built)
 
 
 def sentences(replies: list[Any]) -> list[str]:

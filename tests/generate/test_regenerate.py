@@ -273,6 +273,15 @@ def test_another_package_in_the_folder_is_refused(work: Work) -> None:
     assert "contains the cpu package OtherPackage" in done.stderr
 
 
+def test_packages_of_several_backends_in_one_folder(tmp_path: Path) -> None:
+    """One after another, in any order, and again: each keeps its folder."""
+    names = {"cpu": "LeakyReluPackage", "htp": "LeakyReluPackageHtp", "gpu": "LeakyReluPackageGpu"}
+    for backend in ("cpu", "htp", "gpu", "htp", "cpu"):
+        done = udogen("generate", FIRST, "--backend", backend, "-o", tmp_path)
+        assert done.returncode == 0 and f"{names[backend]}: {backend} package" in done.stdout + done.stderr
+    assert sorted(each.name for each in tmp_path.iterdir()) == sorted(names.values())
+
+
 @pytest.mark.parametrize("below", ["file", "file/deeper"])
 def test_output_that_is_a_file(tmp_path: Path, below: str) -> None:
     (tmp_path / "file").write_text("mine\n")

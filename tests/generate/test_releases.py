@@ -56,7 +56,7 @@ def test_the_same_libraries_in_this_release(
     if done.returncode != 0:
         pytest.skip(f"onnxruntime-qnn {release} cannot be had here: {done.stderr.strip().splitlines()[-1:]}")
     runtime = tmp_path / "onnxruntime_qnn" / "libQnnHtp.so"
-    with OpSession(built.library, built.provider, backend="htp", runtime=runtime, timeout=60) as session:
+    with OpSession(built.library, built.provider, backend="htp", qnn_lib=runtime, timeout=60) as session:
         assert session.runtime.build_id.startswith(RELEASES[release])
         a, b = np.ones((1, 2, 2, 2), np.float32), np.array([7, 8, 9], np.int32)
         options = CallOptions({"in[0]": a, "in[1]": b}, params={"mode": "FLOOR"}, shapes={"out[1]": (7,)})
@@ -68,7 +68,7 @@ def test_the_same_libraries_in_this_release(
             found = session.run(make_call(built.op("Mix", "htp"), built, "Mix", options)).outputs["y"]
             np.testing.assert_allclose(found.astype(np.float32), X.astype(np.float32), atol=tolerance)
     # With a processor set, HTP queries the cost of kernels; from 2.50 on it uses another query than before.
-    with OpSession(hooked.library, hooked.provider, backend="htp", runtime=runtime, timeout=60, soc=SM8650) as session:
+    with OpSession(hooked.library, hooked.provider, backend="htp", qnn_lib=runtime, timeout=60, soc=SM8650) as session:
         x = np.arange(18, dtype=np.float32).reshape(1, 2, 3, 3)
         for op, real in (("Chosen", np.ones_like(x)), ("Twice", x + 4), ("Late", x + 1), ("Sliced", x * 2)):
             found = session.run(make_call(hooked.op(op, "htp"), hooked, op, CallOptions({"x": x}))).outputs["y"]

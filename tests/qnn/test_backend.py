@@ -79,7 +79,7 @@ def test_onnx_runtime_may_be_imported_after_a_runtime_is_open(backend: str) -> N
     pytest.importorskip("onnxruntime")
     program = f"""
 from udogen.runtime import Runtime
-with Runtime({backend!r}, kind="real"):
+with Runtime({backend!r}, runtime="real"):
     import onnxruntime
     try:
         onnxruntime.InferenceSession(b"no model")

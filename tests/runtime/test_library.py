@@ -30,8 +30,8 @@ def test_an_explicit_path_then_the_sdk_then_the_wheel(tmp_path: Path, monkeypatc
     (tmp_path / "libQnnCpu.so").touch()
     sdk = find_runtime("cpu", environment=Environment(qnn_sdk_root=str(tmp_path)))
     assert (sdk.origin, sdk.path) == ("QNN_SDK_ROOT", folder / "libQnnCpu.so")
-    assert find_runtime("cpu", explicit=tmp_path).path == tmp_path / "libQnnCpu.so"
-    assert find_runtime("cpu", explicit=tmp_path / "libQnnCpu.so").origin == "given"
+    assert find_runtime("cpu", qnn_lib=tmp_path).path == tmp_path / "libQnnCpu.so"
+    assert find_runtime("cpu", qnn_lib=tmp_path / "libQnnCpu.so").origin == "given"
 
 
 def test_no_runtime_is_a_missing_tool_with_the_way_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -44,7 +44,7 @@ def test_no_runtime_is_a_missing_tool_with_the_way_to_get_it(monkeypatch: pytest
 
 def test_a_given_runtime_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(ToolMissing, match="no QNN runtime at"):
-        find_runtime("cpu", explicit=tmp_path)
+        find_runtime("cpu", qnn_lib=tmp_path)
 
 
 def test_a_backend_without_runtime() -> None:

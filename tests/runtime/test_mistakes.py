@@ -63,14 +63,14 @@ def test_a_wrong_provider_a_missing_package_a_missing_runtime(probe: Path, tmp_p
         OpSession(tmp_path / "libP.so", PROVIDER)
     (tmp_path / "libQnnCpu.so").write_text("not a library")
     with pytest.raises(RunFailed, match=r"the runtime library .* is not a shared library"):
-        OpSession(probe, PROVIDER, runtime=tmp_path / "libQnnCpu.so")
+        OpSession(probe, PROVIDER, qnn_lib=tmp_path / "libQnnCpu.so")
 
 
 def test_a_runtime_that_is_none(probe: Path) -> None:
     before = children()  # a session of another file may still be ending
     with (
         pytest.raises(RegistrationFailed, match="is not a QNN runtime library"),
-        OpSession(probe, PROVIDER, runtime=probe, timeout=20),
+        OpSession(probe, PROVIDER, qnn_lib=probe, timeout=20),
     ):
         pass
     assert children() <= before

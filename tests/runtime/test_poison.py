@@ -79,7 +79,7 @@ def test_nothing_is_left_behind(session: OpSession) -> None:
 
 def test_in_our_emulator_too(probe: Path) -> None:
     """udogen's emulator of the CPU backend, not Qualcomm's library."""
-    with OpSession(probe, PROVIDER, runtime_kind="emulator", timeout=60) as session:
+    with OpSession(probe, PROVIDER, runtime="emulator", timeout=60) as session:
         for poison in (0x5A, 0xC3):
             answer = session.run(replace(call("Dump"), poison=poison)).outputs["y"]
             assert answer.tobytes() == bytes([poison]) * answer.nbytes

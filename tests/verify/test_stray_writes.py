@@ -99,7 +99,7 @@ def test_a_kernel_that_reads_a_vector_too_much_is_not_accused_on_cpu(how: str, c
 
 
 def test_on_the_cpu_emulator(cpu: Built) -> None:
-    with OpSession(cpu.library, cpu.provider, runtime_kind="emulator", timeout=60) as session:
+    with OpSession(cpu.library, cpu.provider, runtime="emulator", timeout=60) as session:
         for how, sentence in STRAYS.items():
             with pytest.raises(OpFailed) as raised:
                 session.run(call_of(cpu, "cpu", how))

@@ -155,7 +155,7 @@ def strict_option() -> Any:
     return option("--strict", help="Treat warnings as errors.")
 
 
-def runtime_kind() -> Any:
+def runtime_option() -> Any:
     """--runtime."""
     return option(
         "--runtime",
@@ -248,13 +248,7 @@ def soc_of(text: str | None, backend: str) -> int:
         return 0
     if backend not in backends.ALL or not backends.ALL[backend].prepares_for_soc:
         raise UsageError(f"--soc is for --backend htp, not {backend}", hint="leave it out")
-    model = socs.model_of(text)
-    if model is None:
-        raise UsageError(
-            f"--soc {text}: unknown processor",
-            hint=f"one of {', '.join(socs.ALL)}, its number, or a version of Hexagon (v75)",
-        )
-    return model
+    return socs.number_of(text, "--soc")
 
 
 def check_writable(*files: Path | None) -> None:

@@ -25,7 +25,7 @@ from udogen.cli.options import (
     pairs,
     profile_option,
     prove_option,
-    runtime_kind,
+    runtime_option,
     soc_of,
     trace_option,
     verb,
@@ -62,8 +62,8 @@ class RunContextOptions:
         help="Register this op package first, a library or the folder it was built in; may repeat.",
     )  # fmt: skip
     backend: str | None = option("--backend", type=NameChoice(_runtimes), help="Default: htp.")
-    kind: str = runtime_kind()
-    library: Path | None = option("--qnn-lib", "--backend_so", help="The runtime library.")
+    runtime: str = runtime_option()
+    qnn_lib: Path | None = option("--qnn-lib", "--backend_so", help="The runtime library.")
     system: Path | None = option("--system_so", help="libQnnSystem.so (default: beside the runtime).")
     soc: str | None = option(
         "--soc", metavar="NAME", help="htp: the processor to restore for (SM8650, its number, v75)."
@@ -174,7 +174,7 @@ def _run(options: RunContextOptions, worker: WorkerProcess) -> _ContextResult:
     for text in warnings:
         output.warn(text)
     with (
-        output.emulator_steps(how.backend, options.kind) as advance,
+        output.emulator_steps(how.backend, options.runtime) as advance,
         ContextSession(how, first=worker, on_step=advance, on_log=log_printer(options.level)) as session,
     ):
         described = list(describe_contexts(session, jobs))
@@ -207,8 +207,8 @@ def _run_options(options: RunContextOptions) -> RunOptions:
         check_alignment(options.align)
     return RunOptions(
         backend=backend,
-        kind=options.kind,
-        library=options.library,
+        runtime=options.runtime,
+        qnn_lib=options.qnn_lib,
         system=options.system,
         soc=soc_of(options.soc, backend),
         device=options.device,

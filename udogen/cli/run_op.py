@@ -26,7 +26,7 @@ from udogen.cli.options import (
     option,
     pairs,
     prove_option,
-    runtime_kind,
+    runtime_option,
     shape_of,
     soc_of,
     verb,
@@ -88,7 +88,7 @@ class RunOpOptions:
         "--slices", type=click.IntRange(1, 64), metavar="N", help="hexagon: threads of a kernel with slices."
     )
     count: bool = option("--count", help="hexagon, dsp: count the packets of the kernel.")
-    kind: str = runtime_kind()
+    runtime: str = runtime_option()
     qnn_lib: Path | None = option(
         "--qnn-lib", metavar="PATH", help="The runtime library (default: QNN_SDK_ROOT, then the wheel)."
     )
@@ -253,13 +253,13 @@ def _run(built: Built, call: OpCall, options: RunOpOptions) -> OpResult:
     if options.loops == 1 and not options.heap and options.save_context is None:
         call = replace(call, poison=POISON)
     with (
-        output.emulator_steps(options.backend, options.kind) as advance,
+        output.emulator_steps(options.backend, options.runtime) as advance,
         OpSession(
             built.library,
             built.provider,
             backend=options.backend,
-            runtime=options.qnn_lib,
-            runtime_kind=options.kind,
+            runtime=options.runtime,
+            qnn_lib=options.qnn_lib,
             on_step=advance,
             timeout=options.timeout,
             target=options.target,

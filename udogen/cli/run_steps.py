@@ -124,8 +124,8 @@ def _run(options: RunStepsOptions) -> tuple[StepsRan, ContextsOpened]:
         backend = description.backend
         how = RunOptions(
             backend=backend,
-            kind=description.runtime,
-            soc=soc_of(description.soc or None, backend),
+            runtime=description.runtime,
+            soc=soc_of(str(description.soc) or None, backend),
             packages=tuple(library_of(package, backend) for package in description.packages),
             log_level=log_level(options.level),
             profile=options.profile or options.trace_file is not None,
@@ -145,7 +145,7 @@ def _run(options: RunStepsOptions) -> tuple[StepsRan, ContextsOpened]:
             tolerance=options.tolerance,
         )
         with (
-            output.emulator_steps(how.backend, how.kind) as advance,
+            output.emulator_steps(how.backend, how.runtime) as advance,
             ContextSession(
                 how, worker=_WORKER, first=worker, on_step=advance, on_log=log_printer(options.level)
             ) as session,

@@ -55,7 +55,7 @@ def this_machine() -> Machine:
         version=_version,
         wheel=_wheel,
         choose=lambda target: _or_fault(lambda: toolchains.choose(target, env)),
-        runtime=lambda backend: _or_fault(lambda: find_runtime(backend, kind="real", environment=env)),
+        runtime=lambda backend: _or_fault(lambda: find_runtime(backend, runtime="real", environment=env)),
         release=lambda path: ", ".join(text.removeprefix("v") for text in elf.sdk_releases(path)),
         cache=resources.cache_path(),
         opencl=tuple(sorted(Path("/etc/OpenCL/vendors").glob("*.icd"))),

@@ -178,7 +178,11 @@ def _plan_package(
     layout = layouts.ALL[options.layout or USUAL_LAYOUT[package.language]]
     out, alone = options.out or Path(package.output_path or "."), len(by_backend) == 1
     plans = layout.plan(by_backend, source)
-    folders = [] if options.force else [(_folder(out, plan, alone=alone), plan) for plan in plans]
+    folders = (
+        []
+        if options.force
+        else [(_folder(out, plan, alone=alone, chosen=bool(options.backends)), plan) for plan in plans]
+    )
     old = kernel_files.kernels_in_folders(folders)
     source_in_python = replace(source, kernels=kernel_files.with_kernels_in_python(source, folders))
     styled = kernel_files.styled(source_in_python, old, by_backend, options.styles, options.htp_api)
@@ -188,7 +192,7 @@ def _plan_package(
         plans.append(converter.plan(package, source))
     return [
         _Planned(
-            _folder(out, plan, alone=alone),
+            _folder(out, plan, alone=alone, chosen=bool(options.backends)),
             plan,
             source.label,
             {part.backend: source.vendor[part.backend] for part in plan.parts if source.vendor.get(part.backend)},
@@ -238,7 +242,7 @@ def resolve_all(
     return resolved_packages
 
 
-def _folder(out: Path, plan: Plan, *, alone: bool) -> Path:
+def _folder(out: Path, plan: Plan, *, alone: bool, chosen: bool) -> Path:
     """The folder of a package: its name; with the backend's suffix if a config has several folders."""
     if plan.folder:
         return out / plan.folder
@@ -248,7 +252,14 @@ def _folder(out: Path, plan: Plan, *, alone: bool) -> Path:
     suffixed = out / f"{plan.package}{backends.ALL[plan.backend].suffix}"
     usual, other = (plain, suffixed) if alone else (suffixed, plain)
     # A folder keeps its name when its config gains or loses a backend.
-    return other if _holds(other, plan) and not _holds(usual, plan) else usual
+    mine, beside = (plan.package, plan.backend), _held(other)
+    if beside == mine:
+        return usual if _held(usual) == mine else other
+    if not chosen or beside is not None:  # manifests are read once, where no backend is chosen
+        return usual
+    known = _held(usual)
+    is_of_another = known is not None and known != mine and known[0] == plan.package and known[1] in backends.ALL
+    return other if is_of_another else usual
 
 
 def _interface(options: GenerateOptions, package: OpPackage, by_backend: Iterable[str], log: Say) -> str:
@@ -279,12 +290,13 @@ def _has_version_folders(folder: Path) -> bool:
     return any(sources.parent.parent.name not in own for sources in folders)
 
 
-def _holds(folder: Path, plan: Plan) -> bool:
+def _held(folder: Path) -> tuple[object, object] | None:
+    """The package in a folder and its backend."""
     try:
         manifest = read_manifest(folder) if folder.is_dir() else None
     except OSError:  # reported by the comparison
-        return False
-    return manifest is not None and (manifest.get("package"), manifest.get("backend")) == (plan.package, plan.backend)
+        return None
+    return None if manifest is None else (manifest.get("package"), manifest.get("backend"))
 
 
 def stop_on_conflict(generated: Sequence[Generated]) -> None:

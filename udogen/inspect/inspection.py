@@ -111,7 +111,7 @@ def _static_evidence(facts: LibraryFacts, runtime: ComparedRuntime, folder: Pack
 def _register(evidence: LibraryEvidence, backend: str) -> LibraryEvidence:
     try:
         with OpSession(
-            evidence.path, evidence.provider, backend=backend, runtime=evidence.runtime.main.path, timeout=_SECONDS
+            evidence.path, evidence.provider, backend=backend, qnn_lib=evidence.runtime.main.path, timeout=_SECONDS
         ) as session:
             return replace(evidence, registered=(session.package, session.runtime))
     except RunFailed as fault:

@@ -6,7 +6,9 @@ Values: `Qnn_DataType_t` of the public QNN API reference (and FLOAT_64, BFLOAT_1
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+from udogen.errors import UsageError, kind_of
 
 
 class DataType(NamedTuple):
@@ -87,6 +89,28 @@ _SPELLINGS = {
 def parse(text: str) -> DataType | None:
     """The type that a config names, in any of the three spellings, or None."""
     return _SPELLINGS.get(text)
+
+
+Named = Any  # how a caller of the API names a type: FLOAT_32, float32, numpy.float32, the dtype of an array
+_OF_PYTHON = {"float": "float64", "int": "int64", "bool_": "bool"}  # as numpy understands them
+
+
+def name_of(given: Named, *, quantized: bool = False) -> str:
+    """The name in QNN of a type that a caller names; `quantized` makes uint8 UFIXED_POINT_8.
+
+    A str that names no type is returned as it is.
+    """
+    named = given if isinstance(given, str) else getattr(given, "name", None) or getattr(given, "__name__", None)
+    text = named if isinstance(named, str) else ""
+    stored = _OF_PYTHON.get(text, text)
+    rows = [each for each in ALL if each.numpy and each.numpy == stored]
+    row = _SPELLINGS.get(text) or min(rows, key=lambda each: each.quantized != quantized, default=None)
+    if row is not None:
+        return row.name
+    if not isinstance(given, str) or "\0" in given:
+        hint = "give its name (FLOAT_32, UFIXED_POINT_8), or a type of numpy"
+        raise UsageError(f"a data type is {kind_of(given)}", hint=hint)
+    return given
 
 
 def meant(text: str, allowed: Sequence[DataType] = ()) -> DataType | None:

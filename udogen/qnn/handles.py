@@ -507,27 +507,40 @@ class LogHandle(Handle):
             self.interface.call("logSetLogLevel", self.raw, self._level)
 
 
+_AT_4 = ("v2.43", "v2.49")  # releases in which the values of QnnHtpDevice_CustomConfig_t begin at offset 4
+
+
 class DeviceHandle(Handle):
-    """The processor that a backend runs on; for HTP chosen by SoC or number."""
+    """The processor that a backend runs on, for HTP chosen by SoC or number; with a number, as an unsigned domain."""
 
     def __init__(
         self, interface: Interface, log: LogHandle | None = None, *, soc: int = 0, number: int | None = None
     ) -> None:
         self._kept: list[Any] = []  # the runtime reads them after this returns
-        made = interface.make("deviceCreate", raw_of(log), self._configs(soc, number))
-        super().__init__(interface, made, "deviceFree")
-
-    def _configs(self, soc: int, number: int | None) -> Any:
-        ffi, rows = abi.ffi(), []
+        rows = []
         if soc:
-            custom, row = ffi.new("QnnHtpDevice_CustomConfig_t *"), ffi.new("QnnDevice_Config_t *")
-            custom.option = ffi.integer_const("QNN_HTP_DEVICE_CONFIG_OPTION_SOC")
-            custom.socModelAt4 = custom.socModel = soc
-            row.option, row.customConfig = ffi.integer_const("QNN_DEVICE_CONFIG_OPTION_CUSTOM"), custom
-            rows.append(row)
-            self._kept.append(custom)
+            rows.append(self._custom("SOC", soc, soc))
         if number is not None:
             rows.append(self._platform(number))
+        if number is not None and "HTP" in interface.name:
+            # The member has the number of the device, then a truth.  Where it begins at 4, that truth is at 8.
+            begins_at_4 = interface.build_id().startswith(_AT_4)
+            rows.append(self._custom("SIGNEDPD", number, 0 if begins_at_4 else number))
+        made = interface.make("deviceCreate", raw_of(log), self._configs(rows))
+        super().__init__(interface, made, "deviceFree")
+
+    def _custom(self, option: str, at_4: int, at_8: int) -> Any:
+        """An option of HTP, with the numbers at two places: releases differ in where its value begins."""
+        ffi = abi.ffi()
+        custom, row = ffi.new("QnnHtpDevice_CustomConfig_t *"), ffi.new("QnnDevice_Config_t *")
+        custom.option = ffi.integer_const(f"QNN_HTP_DEVICE_CONFIG_OPTION_{option}")
+        custom.socModelAt4, custom.socModel = at_4, at_8
+        row.option, row.customConfig = ffi.integer_const("QNN_DEVICE_CONFIG_OPTION_CUSTOM"), custom
+        self._kept.append(custom)
+        return row
+
+    def _configs(self, rows: Sequence[Any]) -> Any:
+        ffi = abi.ffi()
         if not rows:
             return ffi.NULL
         configs = ffi.new("QnnDevice_Config_t const *[]", [*rows, ffi.NULL])

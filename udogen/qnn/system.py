@@ -54,11 +54,14 @@ class TensorInfo:
     @property
     def dims(self) -> tuple[int | None, ...]:
         """Its dimensions; None for open ones, whose largest size is in `shape`."""
-        flags = self.dynamic or (False,) * len(self.shape)
-        return tuple(None if is_open else size for size, is_open in zip(self.shape, flags, strict=True))
+        if not self.dynamic:
+            return self.shape
+        return tuple(None if is_open else size for size, is_open in zip(self.shape, self.dynamic, strict=True))
 
     def takes(self, shape: Sequence[int]) -> bool:
         """Whether an execution may have this shape: open dimensions may be smaller than their largest size."""
+        if not self.dynamic:  # asked around each execution
+            return tuple(shape) == tuple(self.shape)
         return len(shape) == len(self.shape) and all(
             0 < size <= most if fixed is None else size == fixed
             for size, fixed, most in zip(shape, self.dims, self.shape, strict=True)

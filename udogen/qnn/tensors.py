@@ -9,6 +9,7 @@ from typing import Any
 
 from udogen.errors import RunFailed, UsageError, kind_of
 from udogen.opdef import datatypes
+from udogen.opdef.datatypes import Named
 from udogen.qnn import abi, quantization
 from udogen.qnn.quantization import Quantization
 
@@ -20,12 +21,12 @@ Number = int | float | bool
 MOST_BYTES = (1 << 32) - 1  # Qnn_ClientBuffer_t counts in 32 bits
 
 
-def type_code(dtype: str) -> int:
+def type_code(dtype: Named) -> int:
     """The number of a data type, by the name it has in configs (FLOAT_32)."""
     return _row(dtype).code
 
 
-def byte_size(dtype: str, shape: Sequence[int]) -> int:
+def byte_size(dtype: Named, shape: Sequence[int]) -> int:
     """The bytes of a dense tensor; rank 0 is one element, sub-byte elements are packed."""
     return (_row(dtype).bits * prod(shape) + 7) // 8
 
@@ -41,7 +42,7 @@ class QnnTensor:
         self,
         name: str,
         *,
-        dtype: str,
+        dtype: Named,
         shape: Sequence[int],
         role: str,
         quant: Quantization = None,
@@ -50,7 +51,7 @@ class QnnTensor:
         dynamic: Sequence[bool] = (),
     ) -> None:
         ffi = abi.ffi()
-        text, row = abi.text_bytes(name, "the name of a tensor"), _row(dtype)
+        text, row = abi.text_bytes(name, "the name of a tensor"), _row(dtype, quantized=quant is not None)
         self.name, self.dtype, self.shape, self.role = name, row.name, _sizes(shape, name), role
         if not 0 <= id < 2**32:
             raise UsageError(f"tensor `{name}` cannot have the id {id}", hint="leave it out: the graph gives it one")
@@ -134,8 +135,11 @@ class Scalar:
     """A param that is one number or one string: `Scalar("axis", "UINT_32", 1)`."""
 
     name: str
-    dtype: str
+    dtype: Named
     value: Number | str
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "dtype", datatypes.name_of(self.dtype))
 
 
 # A param that is a tensor has the name of the tensor, or is a pair of its own name and the tensor.
@@ -261,8 +265,8 @@ def _whole(value: Number | str) -> int:
     return number
 
 
-def _row(dtype: str) -> datatypes.DataType:
-    row = datatypes.parse(dtype)
+def _row(dtype: Named, *, quantized: bool = False) -> datatypes.DataType:
+    row = datatypes.parse(datatypes.name_of(dtype, quantized=quantized))
     if row is None or row.kind == "special":
         raise RunFailed(
             f"`{dtype}` is not a data type that a tensor or a param can have",

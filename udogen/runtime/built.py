@@ -227,9 +227,14 @@ def op_libraries(package: Path, *, arch: str | int = "", machine: str = "", andr
 
     A PC needs one.  A device needs two of the same name: one for ARM, which prepares graphs and is registered with
     target CPU, and one for Hexagon with target HTP.  `arch` is the version of Hexagon (`DeviceInfo.arch`), `machine`
-    the processor of this process.
+    the processor of the process: by default this one, or with `arch` on a PC that of a device with Android.
+
+    `[arm, hexagon] = op_libraries(folder, arch="v75").registrations`
     """
-    machine = machine or platform.machine()
+    here = platform.machine()
+    if not machine and arch and here == "x86_64":
+        machine, android = "aarch64", True if android is None else android
+    machine = machine or here
     folder = _folder(package)
     if machine == "x86_64":
         # The target must be NULL or CPU: libQnnHtp returns 4003 for HTP on a PC.
@@ -272,7 +277,7 @@ def register_package(runtime: Runtime, package: Path, *, arch: str | int = "", m
                 hint="name the one to register for (arch)",
             )
         arch = max(versions, default=0)
-    libraries = op_libraries(package, arch=arch, machine=machine)
+    libraries = op_libraries(package, arch=arch, machine=machine or platform.machine())
     for registration in libraries.registrations:
         runtime.register(Path(registration.library), registration.provider, registration.target)
     return libraries

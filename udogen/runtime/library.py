@@ -58,21 +58,21 @@ class RuntimeLibrary:
 def find_runtime(
     backend: str = "cpu",
     *,
-    explicit: PathArgument | None = None,
+    qnn_lib: PathArgument | None = None,
     environment: tools.Environment | None = None,
-    kind: str = "auto",
+    runtime: str = "auto",
     on_step: Callable[[str], None] = lambda _line: None,
 ) -> RuntimeLibrary:
     """The library of a backend: the given one, or that of the SDK, the wheel, or the emulator.
 
-    `kind` is one of KINDS.  `auto` selects the emulator only if no real runtime runs on this machine.
+    `runtime` is one of KINDS.  `auto` selects the emulator only if no real runtime runs on this machine.
 
-    `library = find_runtime("htp", kind="real")`
+    `library = find_runtime("htp", runtime="real")`
     """
     arguments.expect(backend, str, "the backend", f"one of: {', '.join(backends.RUNTIMES)}")
-    arguments.expect(kind, str, "the kind of runtime", "one of: " + ", ".join(KINDS))
-    if explicit is not None:
-        explicit = arguments.path(explicit, "the runtime library")
+    arguments.expect(runtime, str, "the kind of runtime", "one of: " + ", ".join(KINDS))
+    if qnn_lib is not None:
+        qnn_lib = arguments.path(qnn_lib, "the runtime library")
     from udogen.build import tools
 
     if environment is not None:
@@ -80,22 +80,22 @@ def find_runtime(
     row = backends.RUNTIMES.get(backend)
     if row is None:
         raise UsageError(f"no runtime for backend `{backend}`", hint=f"one of: {', '.join(backends.RUNTIMES)}")
-    if kind not in KINDS:
-        raise UsageError(f"unknown kind of runtime: `{kind}`", hint="one of: " + ", ".join(KINDS))
+    if runtime not in KINDS:
+        raise UsageError(f"unknown kind of runtime: `{runtime}`", hint="one of: " + ", ".join(KINDS))
     runs_here = os.uname().machine in row.machines
-    if kind == "emulator" or (kind == "auto" and explicit is None and not runs_here):
-        if explicit is not None:
+    if runtime == "emulator" or (runtime == "auto" and qnn_lib is None and not runs_here):
+        if qnn_lib is not None:
             raise UsageError("--qnn-lib and --runtime emulator are two runtimes", hint="leave one of them out")
         from udogen.build import emulator
 
         return RuntimeLibrary(backend, row, emulator.build_backend(backend, on_step=on_step), "emulator", emulator=True)
-    if explicit is None and not runs_here:
+    if qnn_lib is None and not runs_here:
         raise ToolMissing(
             f"{row.library} does not run on {os.uname().machine}",
             hint="udogen's emulator does: `udogen run op … --runtime emulator`",
         )
-    if explicit is not None:
-        return _given(backend, row, explicit)
+    if qnn_lib is not None:
+        return _given(backend, row, qnn_lib)
     return _installed(backend, row, environment or tools.environment())
 
 

@@ -13,6 +13,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from udogen.backends import htp
 from udogen.errors import RunFailed, UsageError
 from udogen.qnn.handles import Closing
 from udogen.runtime.buffers.buffer import SPILL_SIZE, TENSORS, WEIGHTS_SIZE, Buffer
@@ -266,14 +267,24 @@ def layer_of(name: str, info: BinaryInfo, size: int, *, is_state: Callable[[str]
 
 
 def sessions_of(runtime: Runtime, count: int = 0, *, limit: int = DEFAULT_LIMIT) -> tuple[SessionSpec, ...]:
-    """Sessions HTP0, HTP1, ... for the devices of a runtime: one on each, or `count` spread over them.
+    """Sessions HTP0, HTP1, ...: one for each device of a runtime, or for the first `count` of them.
 
+    A session is the process domain of a device handle; no call of QNN makes a second one on the same device.
     QNN does not report how much a session may map, so `limit` is the same for every device.
     """
     numbers = [device.number for device in runtime.devices()] or [0]
-    return tuple(
-        SessionSpec(f"HTP{index}", numbers[index % len(numbers)], limit) for index in range(count or len(numbers))
-    )
+    if count > len(numbers):
+        has = "one session" if len(numbers) == 1 else f"{len(numbers)} sessions"
+        names = ",".join(["SM8650"] * count)
+        raise UsageError(
+            f"{count} sessions are requested, but {runtime.path.name} has {has}: QNN makes one on each device",
+            hint=f"UDOGEN_HTP_DEVICES={names} gives the emulator {count} devices"
+            if runtime.emulator and runtime.backend == htp.BACKEND.id
+            else f"request {len(numbers)}; what one session cannot map needs another device, or a smaller model",
+        )
+    if runtime.backend != htp.BACKEND.id:
+        return (SessionSpec(runtime.backend.upper(), 0, limit),)
+    return tuple(SessionSpec(f"HTP{number}", number, limit) for number in numbers[: count or len(numbers)])
 
 
 class Session(Closing):

@@ -55,6 +55,6 @@ class TestOptions:
     loops: int = 0  # timed executions; 0: those of the test file, or a few
     measure: bool = False  # measure times and packets precisely, also of numpy and the vendor's own op
     explain: bool = False  # diagnose failures and search for smaller failing cases
-    runtime: Path | None = None  # use this library instead of the place's default
+    qnn_lib: Path | None = None  # use this library instead of the place's default
     force: bool = False
     safety: SafetyOptions = field(default_factory=SafetyOptions)

@@ -110,7 +110,7 @@ def check_available(place: Place, on_step: Callable[[str], None]) -> None:
     elif place.program is not None:
         place.program.check(place.config)
     else:
-        find_runtime(place.config, kind=place.kind, on_step=on_step)
+        find_runtime(place.config, runtime=place.kind, on_step=on_step)
 
 
 def open_session(
@@ -133,8 +133,8 @@ def open_session(
             built.library,
             built.provider,
             backend=place.config,
-            runtime=options.runtime,
-            runtime_kind=place.kind if options.runtime is None else "auto",
+            runtime=place.kind if options.qnn_lib is None else "auto",
+            qnn_lib=options.qnn_lib,
             timeout=timeout,
             force=options.force,
             poison=POISON,

@@ -93,10 +93,8 @@ class CaseRunner(Closing):
             if isinstance(self._session, HexagonSession):
                 self._checks = PageGuards(self._session) if options.safety.guard else None
             elif options.safety.any and place.watched:
-                kind = place.kind if options.runtime is None else "auto"
-                checks = SafetyChecks(
-                    self._built, options, backend=place.config, runtime_kind=kind, on_step=self._on_step
-                )
+                kind = place.kind if options.qnn_lib is None else "auto"
+                checks = SafetyChecks(self._built, options, backend=place.config, runtime=kind, on_step=self._on_step)
                 self._checks = stack.enter_context(checks)
             # If memory stays poisoned for the lifetime of a process, times are measured in another process.
             clean = options.measure and place.watched and RUNTIMES[place.config].keeps_memory

@@ -135,7 +135,7 @@ class DeviceSession(Closing):
                 self._built.library,
                 self._built.provider,
                 backend=self._place.config,
-                runtime_kind=self._place.kind,
+                runtime=self._place.kind,
                 timeout=self._timeout,
                 soc=(soc or 0) if self._facts.system != PC else 0,
                 on_step=self._on_step,

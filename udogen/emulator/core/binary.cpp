@@ -19,6 +19,9 @@ struct Head {
   std::uint64_t checksum;
 };
 
+// In the place of a size: constants that are stored already, so many bytes behind the head.
+constexpr std::uint64_t isStored = std::uint64_t{1} << 63;
+
 std::uint64_t checksumOf(const unsigned char* bytes, std::size_t count) {
   std::uint64_t hash = 0xcbf29ce484222325u;  // FNV-1a
   for (std::size_t i = 0; i < count; ++i) hash = (hash ^ bytes[i]) * 0x100000001b3u;
@@ -59,16 +62,31 @@ class Writer {
       if (axis.offsets != nullptr) bytes(axis.offsets, axis.numElements * sizeof *axis.offsets);
     }
     const std::uint64_t size = t.type == QNN_TENSOR_TYPE_STATIC ? t.clientBuf.dataSize : 0;
+    constant(t.clientBuf.data, size);
+  }
+  void constant(const void* data, std::uint64_t size) {
+    if (size == 0) return number(0);
+    for (const std::size_t at : constants_) {
+      if (std::memcmp(&out[at], &size, sizeof size) == 0 && std::memcmp(&out[at + sizeof size], data, size) == 0) {
+        number(isStored | at);
+        return;
+      }
+    }
+    if (shares) constants_.push_back(out.size());
     number(size);
-    bytes(t.clientBuf.data, size);
+    bytes(data, size);
   }
   std::vector<unsigned char> out;
+  bool shares = false;
+
+ private:
+  std::vector<std::size_t> constants_;  // where the sizes of those are that may be referred to
 };
 
 /// Reads what a Writer wrote; past the end it gives zeros, and `good` is false.
 class Reader {
  public:
-  Reader(const unsigned char* from, std::size_t count) : at_(from), left_(count) {}
+  Reader(const unsigned char* from, std::size_t count) : begin_(from), at_(from), left_(count) {}
 
   const unsigned char* bytes(std::size_t count) {
     if (count > left_) {
@@ -86,6 +104,18 @@ class Reader {
     if (const unsigned char* const from = bytes(sizeof value)) std::memcpy(&value, from, sizeof value);
     return value;
   }
+  /// Constants, here or stored before; also their size.
+  const unsigned char* constant(std::uint64_t& size) {
+    size = number();
+    if ((size & isStored) == 0) return bytes(size);
+    const std::uint64_t place = size & ~isStored, read = static_cast<std::uint64_t>(at_ - begin_);
+    Reader there(begin_, read);
+    there.bytes(place);
+    size = there.number();
+    const unsigned char* const from = (size & isStored) == 0 ? there.bytes(size) : nullptr;
+    good = good && there.good && from != nullptr;
+    return from;
+  }
   std::string text() {
     const std::size_t length = number();
     const auto* const from = reinterpret_cast<const char*>(bytes(length));
@@ -94,6 +124,7 @@ class Reader {
   bool good = true;
 
  private:
+  const unsigned char* begin_;
   const unsigned char* at_;
   std::size_t left_;
 };
@@ -123,8 +154,9 @@ struct Read {
     t.dimensions = dims.data();
     tensor.v2.isDynamicDimensions = flags.data();
     quantization(in);
-    const std::uint64_t size = in.number();
-    t.clientBuf = {const_cast<unsigned char*>(in.bytes(size)), static_cast<std::uint32_t>(size)};
+    std::uint64_t size = 0;
+    const unsigned char* const data = in.constant(size);
+    t.clientBuf = {const_cast<unsigned char*>(data), static_cast<std::uint32_t>(size)};
   }
   Read(const Read&) = delete;
   Read& operator=(const Read&) = delete;
@@ -251,6 +283,7 @@ Qnn_ErrorHandle_t readGraph(Reader& in, const std::shared_ptr<Context>& context)
 
 std::vector<unsigned char> stored(const Context& context) {
   Writer out;
+  out.shares = context.sharesWeights;
   out.number(context.graphs.size());
   for (const auto& [name, entry] : context.graphs) {
     const Graph& graph = *entry.first;

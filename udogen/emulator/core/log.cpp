@@ -40,4 +40,11 @@ void Logger::warn(const char* format, ...) const {
   va_end(list);
 }
 
+void Logger::info(const char* format, ...) const {
+  std::va_list list;
+  va_start(list, format);
+  write(log_, QNN_LOG_LEVEL_INFO, format, list);
+  va_end(list);
+}
+
 }  // namespace emulator

@@ -24,6 +24,7 @@ class Logger {
 
   [[gnu::format(printf, 2, 3)]] void error(const char* format, ...) const;
   [[gnu::format(printf, 2, 3)]] void warn(const char* format, ...) const;
+  [[gnu::format(printf, 2, 3)]] void info(const char* format, ...) const;
   const std::shared_ptr<Log>& log() const { return log_; }
 
  private:

@@ -76,6 +76,7 @@ struct Context : Object {
   std::mutex mutex;
   std::map<std::string, std::pair<std::shared_ptr<Graph>, void*>> graphs;  // with their handles
   std::map<void*, std::shared_ptr<Mem>> memory;                            // registered, by handle
+  bool sharesWeights = false;  // equal constants of its graphs are stored once
   std::vector<std::string> enabled;                                        // graphs to restore; none: all
   Queue queue;                                                             // asynchronous executions
 };

@@ -2,6 +2,7 @@
 // implements itself, by group: they replace those of the core, which they call.
 #pragma once
 
+#include <atomic>
 #include <mutex>
 #include <vector>
 
@@ -35,6 +36,40 @@ struct External {
   std::shared_ptr<std::mutex> turn;  // of a spill-fill buffer: one graph at a time, of whichever context
 };
 
+/// The process domain of a device, and what contexts map in it.
+struct Domain {
+  explicit Domain(std::uint32_t number) : number(number) {}
+  const std::uint32_t number;
+  std::atomic<unsigned> handles{0};
+  std::atomic<std::size_t> mapped{0};
+};
+
+/// A device handle; those of one device share its process domain.
+struct HtpDevice : Device {
+  explicit HtpDevice(std::shared_ptr<Domain> in);
+  ~HtpDevice() override;
+  const std::shared_ptr<Domain> domain;
+};
+
+/// The domain of a device; of a context without one it is that of the first.
+std::shared_ptr<Domain> domainOf(std::uint32_t number);
+
+/// Bytes that are mapped in a domain for as long as this lives.
+class Mapping {
+ public:
+  Mapping() = default;
+  ~Mapping() { end(); }
+  Mapping(const Mapping&) = delete;
+  Mapping& operator=(const Mapping&) = delete;
+  /// False, with a line in the log, if the domain would exceed its limit.
+  bool begin(std::shared_ptr<Domain> in, std::size_t bytes, const Logger& logger);
+
+ private:
+  void end();
+  std::shared_ptr<Domain> domain_;
+  std::size_t bytes_ = 0;
+};
+
 class ContextMemory : public ContextState {
  public:
   /// Copies a constant to where the context keeps its weights; equal ones are kept once.
@@ -45,6 +80,7 @@ class ContextMemory : public ContextState {
   void needSpill(std::size_t bytes) { spillNeeded_ = bytes > spillNeeded_ ? bytes : spillNeeded_; }
 
   External weights, spill;
+  Mapping mapping;  // of its binary
 
   // --- of a context that is made of a binary in two steps -------------------------------------------------------
   bool isDeferred = false, isFinalized = false;

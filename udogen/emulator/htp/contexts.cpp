@@ -7,7 +7,7 @@ namespace {
 
 /// What a list of configs asks for that the core does not know, and the rest of it.
 struct ContextOptions {
-  bool isDeferred = false;
+  bool isDeferred = false, sharesWeights = false;
   const char* conflict = nullptr;  // an option that does not go together with external buffers
   std::vector<const QnnContext_Config_t*> others;
 
@@ -38,6 +38,9 @@ struct ContextOptions {
  private:
   Qnn_ErrorHandle_t readOwn(const QnnHtpContext_CustomConfig_t& given, const Logger& logger) {
     switch (given.option) {
+      case QNN_HTP_CONTEXT_CONFIG_OPTION_WEIGHT_SHARING_ENABLED:
+        sharesWeights = given.weightSharingEnabled != 0;
+        return QNN_SUCCESS;
       case QNN_HTP_CONTEXT_CONFIG_OPTION_REGISTER_MULTI_CONTEXTS:
         conflict = "QNN_HTP_CONTEXT_CONFIG_OPTION_REGISTER_MULTI_CONTEXTS";
         return QNN_SUCCESS;
@@ -72,8 +75,9 @@ Qnn_ErrorHandle_t contextCreate(Qnn_BackendHandle_t handle, Qnn_DeviceHandle_t d
     }
     code = core.contextCreate(handle, device, options.others.data(), made);
     if (code != QNN_SUCCESS) return code;
-    ContextMemory& shared = memoryOf(*objects().find<Context>(*made));
-    shared.conflict = options.conflict;
+    const auto context = objects().find<Context>(*made);
+    context->sharesWeights = options.sharesWeights;
+    memoryOf(*context).conflict = options.conflict;
     return code;
   });
 }
@@ -117,7 +121,13 @@ Qnn_ErrorHandle_t contextCreateFromBinary(Qnn_BackendHandle_t handle, Qnn_Device
       shared.isDeferred = options.isDeferred;
       shared.binary = binary;
       shared.binarySize = size;
-      code = options.isDeferred ? measure(handle, shared) : restore(binary, size, found);
+      const auto chosen = std::static_pointer_cast<HtpDevice>(objects().find<Device>(device));
+      const auto domain = chosen == nullptr ? domainOf(0) : chosen->domain;
+      if (!shared.mapping.begin(domain, size, backend->logger)) {
+        code = QNN_CONTEXT_ERROR_MEM_ALLOC;
+      } else {
+        code = options.isDeferred ? measure(handle, shared) : restore(binary, size, found);
+      }
     }
     if (code != QNN_SUCCESS) {
       core.contextFree(context, nullptr);

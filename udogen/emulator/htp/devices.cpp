@@ -1,6 +1,7 @@
 // Devices: as many as UDOGEN_HTP_DEVICES names, each with its cores, its version of Hexagon and its TCM.
 #include <algorithm>
 #include <cstdlib>
+#include <map>
 #include <sstream>
 
 #include "HTP/QnnHtpDevice.h"
@@ -134,27 +135,74 @@ Qnn_ErrorHandle_t checkHardware(const QnnDevice_PlatformInfo_t* wanted, const Lo
   return QNN_SUCCESS;
 }
 
+/// What one process domain may map: "around 3.5GB", or UDOGEN_HTP_SESSION_LIMIT in bytes.
+std::size_t domainLimit() {
+  static const std::size_t limit = [] {
+    const char* const given = std::getenv("UDOGEN_HTP_SESSION_LIMIT");
+    return given == nullptr ? std::size_t{3500000000u} : static_cast<std::size_t>(std::strtoull(given, nullptr, 10));
+  }();
+  return limit;
+}
+
 Qnn_ErrorHandle_t deviceCreate(Qnn_LogHandle_t log, const QnnDevice_Config_t** config, Qnn_DeviceHandle_t* made) {
   if (made == nullptr) return QNN_DEVICE_ERROR_INVALID_ARGUMENT;
   return guarded([&]() -> Qnn_ErrorHandle_t {
     const auto found = objects().find<Log>(log);
     if (log != nullptr && found == nullptr) return QNN_DEVICE_ERROR_INVALID_HANDLE;
     const Logger logger(found);
+    std::uint32_t number = 0;
+    bool isSigned = false;
     for (; config != nullptr && *config != nullptr; ++config) {
       Qnn_ErrorHandle_t code = QNN_DEVICE_ERROR_INVALID_CONFIG;
       if ((*config)->option == QNN_DEVICE_CONFIG_OPTION_CUSTOM && (*config)->customConfig != nullptr) {
-        code = checkCustom(*static_cast<const QnnHtpDevice_CustomConfig_t*>((*config)->customConfig), logger);
+        const auto& custom = *static_cast<const QnnHtpDevice_CustomConfig_t*>((*config)->customConfig);
+        code = checkCustom(custom, logger);
+        isSigned |= custom.option == QNN_HTP_DEVICE_CONFIG_OPTION_SIGNEDPD &&
+                    custom.useSignedProcessDomain.useSignedProcessDomain != 0;
       } else if ((*config)->option == QNN_DEVICE_CONFIG_OPTION_PLATFORM_INFO) {
         code = checkHardware((*config)->hardwareInfo, logger);
+        if (code == QNN_SUCCESS) number = (*config)->hardwareInfo->v1.hwDevices[0].v1.deviceId;
       }
       if (code != QNN_SUCCESS) return code;
     }
-    *made = objects().add(std::make_shared<Device>());
+    const auto device = std::make_shared<HtpDevice>(domainOf(number));
+    logger.info("HTP%u: %s process domain, %u device handles", number, isSigned ? "signed" : "unsigned",
+                device->domain->handles.load());
+    *made = objects().add(device);
     return QNN_SUCCESS;
   });
 }
 
 }  // namespace
+
+HtpDevice::HtpDevice(std::shared_ptr<Domain> in) : domain(std::move(in)) { ++domain->handles; }
+HtpDevice::~HtpDevice() { --domain->handles; }
+
+std::shared_ptr<Domain> domainOf(std::uint32_t number) {
+  static std::mutex mutex;
+  static std::map<std::uint32_t, std::shared_ptr<Domain>> domains;
+  const std::lock_guard<std::mutex> lock(mutex);
+  auto& found = domains[number];
+  if (found == nullptr) found = std::make_shared<Domain>(number);
+  return found;
+}
+
+bool Mapping::begin(std::shared_ptr<Domain> in, std::size_t bytes, const Logger& logger) {
+  end();
+  const std::size_t total = in->mapped += bytes;
+  domain_ = std::move(in);
+  bytes_ = bytes;
+  if (total <= domainLimit()) return true;
+  logger.error("the process domain of HTP%u may map %zu bytes, with this context it would be %zu", domain_->number,
+               domainLimit(), total);
+  end();
+  return false;
+}
+
+void Mapping::end() {
+  if (domain_ != nullptr) domain_->mapped -= bytes_;
+  domain_ = nullptr;
+}
 
 void fillDevices(QnnInterface_ImplementationV2_t& table) {
   table.deviceGetPlatformInfo = deviceGetPlatformInfo;

@@ -45,7 +45,7 @@ def session(
     *,
     backend: str = "cpu",
     ops: Sequence[str] = (),
-    runtime: Path | None = None,
+    qnn_lib: Path | None = None,
     options: Any = None,
     provider_options: Mapping[str, str] | None = None,
     prove: bool = False,
@@ -53,7 +53,7 @@ def session(
 ) -> Any:
     """An `InferenceSession` of a model with these op packages: folders of generated packages, or built libraries.
 
-    `ops` selects ops of the packages; ONNX Runtime accepts one per package.  `runtime` is a backend library other than
+    `ops` selects ops of the packages; ONNX Runtime accepts one per package.  `qnn_lib` is a backend library other than
     the wheel's; `options` are your own `SessionOptions`, `provider_options` more options for QNN.  `rules` is a file of
     shape rules, as for `udogen generate --rules`, for outputs whose shapes the config does not define.
 
@@ -64,7 +64,7 @@ def session(
 
     `session("net.onnx", [folder], backend="htp").run(None, {"x": x})`
     """
-    if runtime is None:
+    if qnn_lib is None:
         preflight.check_releases(backend)
     more = dict(provider_options or {})
     if reserved := sorted(_RESERVED & set(more)):
@@ -72,7 +72,7 @@ def session(
     given = [packages] if isinstance(packages, str | Path) else packages
     found = find_packages([Path(each) for each in given], PackageOptions(backend, ops=tuple(ops)))
     prepared = _prepare(Path(model), found, backend, rules, narrow=not ops)
-    made, _ = _open(prepared, backend_library(backend, runtime), options, more)
+    made, _ = _open(prepared, backend_library(backend, qnn_lib), options, more)
     return ProvingSession(made, prepared.packages, stored=prepared.contexts is not None) if prove else made
 
 
@@ -183,7 +183,7 @@ def backend_library(backend: str, given: Path | None = None) -> Path:
     modules = _modules()
     found = given or Path(getattr(modules[1], f"get_qnn_{backend}_path")())
     if not found.is_file():
-        raise ToolMissing(f"there is no QNN backend at {found}", hint='backend="htp", or give runtime=PATH')
+        raise ToolMissing(f"there is no QNN backend at {found}", hint='backend="htp", or give qnn_lib=PATH')
     return found
 
 

@@ -322,7 +322,7 @@ def of_packages(packages: Sequence[Package], *, backend: str, runtime: Path) -> 
     for package in packages:
         try:
             with OpSession(
-                package.library.file, package.provider, backend=backend, runtime=runtime, timeout=_TIMEOUT
+                package.library.file, package.provider, backend=backend, qnn_lib=runtime, timeout=_TIMEOUT
             ) as session:
                 _ = session.package
         except UdogenError as fault:

@@ -174,7 +174,7 @@ def check_pair(ort: str, qnn: str, backend: str) -> None:
     if runtime is not None and runtime.ort_below and _numbers(qnn) >= runtime.ort_below:
         raise ToolMissing(
             f"onnxruntime-qnn {qnn} has no {runtime.library}",
-            hint=f'backend="htp", or {_INSTALL}, or give runtime=PATH',
+            hint=f'backend="htp", or {_INSTALL}, or give qnn_lib=PATH',
         )
 
 

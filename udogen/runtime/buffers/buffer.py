@@ -612,5 +612,5 @@ def _no_shared_memory(context: Any) -> NoSharedMemory:
         f"{runtime.path.name} registers no shared memory on this machine: it returned {_NOT_SUPPORTED} (not supported)",
         hint="on a PC no library of Qualcomm does: use memory of this process (no --shared; in Python arrays, or "
         'buffer.part(offset, size, how="RAW")), '
-        'or udogen\'s emulator (--runtime emulator; kind="emulator")',
+        'or udogen\'s emulator (--runtime emulator; runtime="emulator")',
     )

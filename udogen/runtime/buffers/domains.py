@@ -20,6 +20,8 @@ from typing import TYPE_CHECKING, Any
 
 from udogen.errors import RunFailed, UsageError, kind_of
 from udogen.findings import suggestion
+from udogen.opdef import datatypes
+from udogen.opdef.datatypes import Named
 from udogen.qnn.handles import ION, Closing, run_all
 from udogen.qnn.interface import QnnError
 from udogen.qnn.system import TensorInfo
@@ -30,6 +32,7 @@ from udogen.runtime.buffers.memory import shared_allocator, take_memory
 if TYPE_CHECKING:
     import numpy as np
 
+    from udogen.runtime.contexts.binding import Bound, TensorBinding
     from udogen.runtime.contexts.runtime import Runtime
     from udogen.runtime.sessions import Session, Sessions
 
@@ -47,7 +50,10 @@ class BufferDesc:
     """
 
     dimensions: tuple[int, ...] | None = None  # 0: unknown size; None: unknown rank
-    dtype: str = ""
+    dtype: Named = ""
+
+    def __post_init__(self) -> None:
+        datatypes.name_of(self.dtype)  # raises if it cannot be one
 
 
 @dataclass(frozen=True)
@@ -122,8 +128,9 @@ def _differences(desc: BufferDesc, tensors: Sequence[tuple[str, TensorInfo]]) ->
             yield f"{first} and {name} have different quantizations: a copy would be needed"
         if len(info.shape) != len(model.shape):
             yield f"{first} has {len(model.shape)} dimensions, {name} has {len(info.shape)}"
-    if desc.dtype and desc.dtype != model.dtype:
-        yield f"the description has {desc.dtype}, {first} is {model.dtype}"
+    wanted = datatypes.name_of(desc.dtype, quantized=model.quant is not None)
+    if wanted and wanted != model.dtype:
+        yield f"the description has {wanted}, {first} is {model.dtype}"
     if desc.dimensions is not None and len(desc.dimensions) != len(model.shape):
         yield f"the description has {len(desc.dimensions)} dimensions, {first} has {len(model.shape)}"
 
@@ -366,9 +373,10 @@ class Access:
             buffer.writer = ""
             if not codes:
                 buffer.shape, buffer.written = self._before
-            elif list(codes) == [0]:  # open axes that were not announced have their maximum
-                known = zip(self._info.dims, buffer.info.dims, buffer.info.shape, strict=True)
-                buffer.shape = buffer.shape or tuple(size or fixed or most for size, fixed, most in known)
+            elif codes[0] == 0:
+                if buffer.shape is None:  # open axes that were not announced have their maximum
+                    known = zip(self._info.dims, buffer.info.dims, buffer.info.shape, strict=True)
+                    buffer.shape = tuple(size or fixed or most for size, fixed, most in known)
                 buffer.written = True
 
     def shape(self) -> tuple[int, ...] | None:
@@ -475,6 +483,8 @@ class BufferPair:
     def __init__(self, name: str, first: ManagedBuffer, second: ManagedBuffer) -> None:
         self.name, self.reading, self.writing = name, first, second
         self._bound: list[tuple[Any, str, str]] = []
+        self._bindings: list[list[TensorBinding]] = []  # of each graph
+        self._places: list[list[Bound]] = []  # what they were bound to before the last swap, and will be after the next
 
     def __repr__(self) -> str:
         return f"<Pair {self.name}: reading {self.reading!r}, writing {self.writing!r}>"
@@ -485,12 +495,17 @@ class BufferPair:
             raise UsageError(f"state `{self.name}` is to be bound to {kind_of(graph)}", hint="give a Graph")
         self._place(graph, reads, writes)
         self._bound.append((graph, reads, writes))
+        self._bindings.append([graph.binding(tensor) for tensor in (reads, writes) if tensor])
+        self._places.clear()
 
     def swap(self) -> None:
         """Make what was written the current state; nothing is copied."""
         self.reading, self.writing = self.writing, self.reading
-        for bound in self._bound:
-            self._place(*bound)
+        before = [[binding.held for binding in bindings] for bindings in self._bindings]
+        for number, bound in enumerate(self._bound):
+            if not (self._places and bound[0].exchange(self._places[number])):
+                self._place(*bound)
+        self._places = before
 
     def _place(self, graph: Any, reads: str, writes: str) -> None:
         places = {reads: self.reading, writes: self.writing}

@@ -185,7 +185,7 @@ def _check_context(context: Context, features: set[str]) -> None:
     if not context.runtime.emulator and not hasattr(sys, "getandroidapilevel"):
         raise RunFailed(
             "external buffers are supported on Android only, and this is not Android",
-            hint='try them on udogen\'s emulator (kind="emulator")',
+            hint='try them on udogen\'s emulator (runtime="emulator")',
         )
     if not context.options.deferred:
         raise RunFailed(

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from udogen.errors import RunFailed, ToolMissing, UsageError
+from udogen.opdef.datatypes import Named
 from udogen.qnn import abi
 from udogen.qnn.handles import Closing
 from udogen.qnn.quantization import Quantization
@@ -207,7 +208,7 @@ class Constants(Closing):
         self._end_hold: list[Callable[[], None]] = []
 
     def tensor(
-        self, name: str, *, dtype: str, shape: Sequence[int], data: Any, quant: Quantization = None
+        self, name: str, *, dtype: Named, shape: Sequence[int], data: Any, quant: Quantization = None
     ) -> QnnTensor:  # fmt: skip
         """A static tensor with these values, which are stored in the pool if they exceed the threshold."""
         nbytes, given = byte_size(dtype, shape), _flat(name, data)
@@ -228,7 +229,7 @@ class Constants(Closing):
         return self._referring(name, dtype, shape, offset, quant)
 
     def refer(
-        self, name: str, *, dtype: str, shape: Sequence[int], offset: int, quant: Quantization = None
+        self, name: str, *, dtype: Named, shape: Sequence[int], offset: int, quant: Quantization = None
     ) -> QnnTensor:  # fmt: skip
         """A static tensor whose values are at this offset of the pool; nothing is copied."""
         nbytes, offset = (
@@ -252,7 +253,7 @@ class Constants(Closing):
         while self._end_hold:
             self._end_hold.pop()()
 
-    def _referring(self, name: str, dtype: str, shape: Sequence[int], offset: int, quant: Quantization) -> QnnTensor:
+    def _referring(self, name: str, dtype: Named, shape: Sequence[int], offset: int, quant: Quantization) -> QnnTensor:
         assert self._pool is not None  # checked by both callers
         nbytes, buffer = byte_size(dtype, shape), self._pool
         view = buffer.view[offset : offset + nbytes]
@@ -260,7 +261,7 @@ class Constants(Closing):
         return self._made(name, dtype, shape, view, quant, ConstantPlacement(name, REFERENCE, nbytes, offset))
 
     def _made(
-        self, name: str, dtype: str, shape: Sequence[int], data: Any, quant: Quantization, row: ConstantPlacement
+        self, name: str, dtype: Named, shape: Sequence[int], data: Any, quant: Quantization, row: ConstantPlacement
     ) -> QnnTensor:
         self.rows.append(row)
         return QnnTensor(name, dtype=dtype, shape=shape, role=STATIC, quant=quant, data=data)

@@ -13,6 +13,7 @@ import numpy as np
 
 from udogen.errors import RunFailed, UsageError, open_plain, writing
 from udogen.opdef import datatypes
+from udogen.opdef.datatypes import Named
 from udogen.qnn.quantization import AxisScaleOffset, Quantization, ScaleOffset, check
 from udogen.runtime.arguments import array_type
 
@@ -109,7 +110,9 @@ def quantized(real: Array, info: TensorInfo, dtype: Any) -> Array:
 def quantize(real: Array, quant: Quantization, dtype: Any, *, what: str = "the tensor") -> Array:
     """Real numbers as they are stored, rounded to the nearest and kept in range: `quantize(x, info.quant, "u2")`."""
     scale, offset = _grid(quant, np.shape(real), what)
-    limits = np.iinfo(array_type(dtype, f"the stored type of {what}", kinds="iu"))
+    row = datatypes.parse(dtype) if isinstance(dtype, str) else None
+    dtype = array_type(row.numpy if row else dtype, f"the stored type of {what}", kinds="iu")
+    limits = np.iinfo(dtype)
     stored: Array = np.clip(np.rint(np.asarray(real, np.float64) / scale) - offset, limits.min, limits.max)
     if np.isnan(stored).any():
         raise UsageError(f"{what} has NaN, which fixed-point numbers cannot be", hint="replace it (numpy.nan_to_num)")
@@ -125,9 +128,9 @@ def dequantize(stored: Array, quant: Quantization) -> Array:
     return real
 
 
-def grid_of(low: float, high: float, dtype: str) -> ScaleOffset:
+def grid_of(low: float, high: float, dtype: Named) -> ScaleOffset:
     """The quantization of fixed-point numbers from `low` to `high`; zero is one of them: `grid_of(-1, 1, "UINT_8")`."""
-    row = datatypes.parse(dtype)
+    row = datatypes.parse(datatypes.name_of(dtype, quantized=True))
     if row is None or not row.numpy or np.dtype(row.numpy).kind not in "iu":
         raise UsageError(f"{dtype} stores no fixed-point numbers", hint="as in UFIXED_POINT_8, SFIXED_POINT_16")
     if not (isfinite(low) and isfinite(high) and low <= high):

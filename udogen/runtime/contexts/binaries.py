@@ -325,11 +325,11 @@ def system_library_of(
                 f"the emulator has no backend of number {head.backend_id}",
                 hint="copy the file again from its source: it may be damaged",
             )
-        return find_runtime(backend.id, kind="emulator", on_step=on_step).system
+        return find_runtime(backend.id, runtime="emulator", on_step=on_step).system
     missing = None
     for name in backends.RUNTIMES:
         try:
-            library = find_runtime(name, kind="real").system
+            library = find_runtime(name, runtime="real").system
         except ToolMissing as problem:
             missing = missing or problem
             continue

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from udogen.runtime.op.calls import Array
 
 
+Bound = tuple["TensorBinding", Attachment | None, Any]  # a tensor, its memory, and what keeps that in place
+
+
 class TensorBinding:
     """One tensor of a graph and the memory it is bound to: `graph.binding("x").info.shape`."""
 
@@ -94,6 +97,18 @@ class TensorBinding:
     def why(self) -> str:
         """Why its memory was freed; empty if it had none, or the caller unbound it."""
         return self._attachment.ended if self._attachment is not None else self._why
+
+    @property
+    def held(self) -> Bound:
+        """What it is bound to, for `exchange`."""
+        return self, self._attachment, self._held
+
+    def exchange(self, attachment: Attachment | None, held: Any) -> None:
+        """Bind it again to what it was bound to before; both have the same part in executions."""
+        if self._attachment is not None and attachment is not None:
+            self._attachment.unbind, attachment.unbind = None, self._attachment.unbind
+        self._attachment, self._held = attachment, held
+        self._restore()
 
     @property
     def guarded(self) -> bool:

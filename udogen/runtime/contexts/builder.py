@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -11,11 +12,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from udogen import resources
-from udogen.errors import RunFailed, UdogenError, UsageError, kind_of, write_file, writing
+from udogen.backends import htp
+from udogen.errors import RunFailed, UdogenError, UnknownName, UsageError, kind_of, write_file, writing
 from udogen.findings import nearest, suggestion
 from udogen.opdef import datatypes
+from udogen.opdef.datatypes import Named
 from udogen.opdef.model import Op
-from udogen.qnn.handles import Closing
+from udogen.qnn.handles import Closing, ContextOptions
 from udogen.qnn.interface import LogSink, QnnError
 from udogen.qnn.quantization import Quantization
 from udogen.qnn.tensors import APP_READ, APP_WRITE, NATIVE, STATIC, OpConfig, Param, QnnTensor, Scalar
@@ -42,16 +45,20 @@ class TensorSpec:
     """An output of a node: `TensorSpec("y", "UFIXED_POINT_8", (1, 8), grid_of(-1, 1, "UFIXED_POINT_8"))`."""
 
     name: str
-    dtype: str
+    dtype: Named
     shape: tuple[int, ...]
     quant: Quantization = None
     dynamic: tuple[bool, ...] = ()  # a flag for each axis: whether it may be smaller than in `shape`
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "dtype", datatypes.name_of(self.dtype, quantized=self.quant is not None))
 
 
 class GraphDraft:
     """A graph under construction, from `GraphBuilder.graph`: tensors are passed from op to op.
 
-    Types are those of configs (FLOAT_32, UFIXED_POINT_8); ops with types that the runtime does not support are refused.
+    Types are named as in configs (FLOAT_32, UFIXED_POINT_8) or in numpy (uint8 with a quantization is fixed point); ops
+    with types that the runtime does not support are refused.
     """
 
     def __init__(self, builder: GraphBuilder, name: str, outputs: Sequence[str], handle: GraphHandle) -> None:
@@ -65,7 +72,7 @@ class GraphDraft:
     def input(
         self,
         name: str,
-        dtype: str,
+        dtype: Named,
         shape: Sequence[int],
         quant: Quantization = None,
         *,
@@ -83,18 +90,18 @@ class GraphDraft:
             )
         return self._add(TensorSpec(name, dtype, tuple(shape), quant, flags), APP_WRITE)
 
-    def weight(self, name: str, array: Array, dtype: str = "", quant: Quantization = None) -> QnnTensor:
+    def weight(self, name: str, array: Array, dtype: Named = "", quant: Quantization = None) -> QnnTensor:
         """A constant: `graph.weight("w", w, "UFIXED_POINT_8", grid_of(w.min(), w.max(), "UFIXED_POINT_8"))`.
 
         Real numbers are quantized for a fixed-point tensor; without `dtype` the type is that of the array.
         """
         array = np.asarray(array)
-        row = datatypes.parse(dtype) if dtype else next(
-            (each for each in datatypes.ALL if each.numpy == str(array.dtype)), None
-        )  # fmt: skip
+        is_named = not (isinstance(dtype, str) and not dtype)
+        named = datatypes.name_of(dtype, quantized=quant is not None) if is_named else datatypes.name_of(array.dtype)
+        row = datatypes.parse(named)
         if row is None or not row.numpy:
             raise UsageError(
-                f"weight `{name}` is {dtype or array.dtype}, which numpy and QNN do not both have",
+                f"weight `{name}` is {named}, which numpy and QNN do not both have",
                 hint="give a data type: FLOAT_32, UFIXED_POINT_8, INT_32 …",
             )
         if array.dtype.kind == "f" and quant is not None and row.quantized:
@@ -183,7 +190,7 @@ class GraphDraft:
         names = [each.name for each in op.params]
         for key in given:
             if key not in names:
-                raise UsageError(
+                raise UnknownName(
                     f"op `{name}` has no parameter `{key}`",
                     hint=suggestion(key, names, f"it has: {', '.join(names) or 'none'}"),
                 )
@@ -241,7 +248,7 @@ class GraphDraft:
                 f"tensor `{spec.name}` is {row.name}, and has no quantization",
                 hint=f'give one: quant=grid_of(least, largest, "{row.name}")',
             )
-        data = None if array is None else bytearray(np.ascontiguousarray(array).tobytes())
+        data = None if array is None else self._builder.constant(array)
         made = QnnTensor(
             spec.name,
             dtype=row.name,
@@ -299,6 +306,8 @@ class GraphBuilder(Closing):
     ...         graph.op("Relu", [x], "y", like=x)
     ...     builder.save("forward_0.bin")
 
+    With `share_weights`, which HTP has, equal weights of its graphs are stored once.
+
     `builder = GraphBuilder("htp", packages=[folder])`
     """
 
@@ -308,22 +317,38 @@ class GraphBuilder(Closing):
         *,
         packages: Sequence[PathArgument] = (),
         runtime: str | Runtime = "auto",
-        soc: int = 0,
+        soc: int | str = 0,
         log: LogSink | None = None,
         name: str = "new",
+        share_weights: bool = False,
     ) -> None:
         with ExitStack() as stack:
             if isinstance(runtime, Runtime):
                 self.runtime = runtime
             else:
-                self.runtime = stack.enter_context(Runtime(backend, kind=runtime, soc=soc, log=log))
+                self.runtime = stack.enter_context(Runtime(backend, runtime=runtime, soc=soc, log=log))
             self._built = [find_built(arguments.path(each, "an op package"), backend=backend) for each in packages]
             for each in self._built:
                 self.runtime.register(each.library, each.provider)
-            self.context: Context = stack.enter_context(self.runtime.new_context(name))
+            if share_weights and self.runtime.backend != htp.BACKEND.id:
+                raise UsageError(
+                    f"contexts of {self.runtime.backend} store the weights of each graph",
+                    hint="only those of htp share",
+                )
+            options = ContextOptions(htp={"WEIGHT_SHARING_ENABLED": True}) if share_weights else None
+            self.context: Context = stack.enter_context(self.runtime.new_context(name, options=options))
+            self._constants: dict[bytes, bytearray] = {}
             self.graphs: dict[str, Graph] = {}
             self._drafted: set[str] = set()
             self._stack = stack.pop_all()
+
+    def constant(self, array: Array) -> bytearray:
+        """The bytes of an array, once for all graphs."""
+        data = np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
+        key = hashlib.blake2b(data, digest_size=32).digest()
+        if key not in self._constants:
+            self._constants[key] = bytearray(data)
+        return self._constants[key]
 
     def __enter__(self) -> GraphBuilder:
         self.context.check_open()
@@ -367,12 +392,12 @@ class GraphBuilder(Closing):
             names = [each.name for each in self.runtime.operations() if each.package == node.package]
             if node.op_type not in names:
                 has = f"{self.runtime.name} has {len(names)} ops of package `{node.package}`"
-                return UsageError(f"{what}: there is no such op", hint=suggestion(node.op_type, names, has))
+                return UnknownName(f"{what}: there is no such op", hint=suggestion(node.op_type, names, has))
         reason = log_messages.refusal(fault.logged) or fault.row.meaning
         known = str(resources.facts("built_in_params").get(node.op_type, "?")).split()
         strange = [name for name, _ in node.params if name not in known]
         if node.package == BUILT_IN and known != ["?"] and strange and "param" in reason.lower():
-            return UsageError(
+            return UnknownName(
                 f"{what} has no parameter `{strange[0]}`",
                 hint=suggestion(strange[0], known, f"it has: {', '.join(known) or 'none'}"),
                 details=fault.logged,

@@ -50,8 +50,8 @@ class RunOptions:
     """How each context is executed."""
 
     backend: str = "htp"
-    kind: str = "auto"
-    library: Path | None = None
+    runtime: str = "auto"
+    qnn_lib: Path | None = None
     system: Path | None = None  # libQnnSystem, if it is not next to the library
     soc: int = 0
     device: int | None = None

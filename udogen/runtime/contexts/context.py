@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from udogen.errors import RunFailed, UsageError, kind_of
+from udogen.errors import RunFailed, UnknownName, UsageError, kind_of
 from udogen.findings import suggestion
 from udogen.qnn.handles import PRECISIONS, Closing, ContextHandle, ContextOptions, GraphHandle, ProfileHandle, run_all
 from udogen.qnn.system import BinaryInfo, GraphInfo, TensorInfo
@@ -127,7 +127,7 @@ class Context(Closing):
                 return self._graphs[name]
             info = next((row for row in self.info.graphs if row.name == name), None)
             if info is None:
-                raise RunFailed(f"context {self.name} has no graph `{name}`", hint=suggestion(name, self.names, has))
+                raise UnknownName(f"context {self.name} has no graph `{name}`", hint=suggestion(name, self.names, has))
             if self.deferred:
                 raise RunFailed(
                     f"the graphs of context {self.name} are deferred", hint="register its buffers and call `finalize`"

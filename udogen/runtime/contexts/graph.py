@@ -5,11 +5,10 @@ from __future__ import annotations
 import threading
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
-from udogen.errors import RunFailed
+from udogen.errors import RunFailed, UnknownName
 from udogen.findings import suggestion
 from udogen.qnn import abi
 from udogen.qnn.handles import GraphHandle, ProfileHandle
@@ -17,13 +16,31 @@ from udogen.qnn.system import GraphInfo, TensorInfo
 from udogen.qnn.tensors import APP_READ, APP_WRITE
 from udogen.runtime import arguments
 from udogen.runtime.buffers.buffer import Bindable
-from udogen.runtime.contexts.binding import TensorBinding
+from udogen.runtime.contexts.binding import Bound, TensorBinding
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
+    from udogen.runtime.buffers.domains import Access
     from udogen.runtime.contexts.context import Context
     from udogen.runtime.op.calls import Array
+
+
+class Outputs(dict[str, Any]):
+    """The outputs of an execution by name, as stored; `real` has their real numbers: `graph(x=x).real["y"]`."""
+
+    __slots__ = ("_infos",)
+
+    def __init__(self, stored: Mapping[str, Array], infos: Mapping[str, TensorInfo]) -> None:
+        super().__init__(stored)
+        self._infos = infos
+
+    @property
+    def real(self) -> dict[str, Array]:
+        """The real numbers that the stored ones represent."""
+        from udogen.runtime.contexts.arrays import dequantize  # with numpy
+
+        return {name: dequantize(array, self._infos[name].quant) for name, array in self.items()}
 
 
 class Graph:
@@ -48,6 +65,7 @@ class Graph:
         self._outs = [TensorBinding(tensor, APP_READ, arrays[1], i) for i, tensor in enumerate(self.outputs)]
         self._dynamic = tuple(binding for binding in (*self._ins, *self._outs) if binding.is_dynamic)
         self._bindings = {binding.info.name: binding for binding in (*self._outs, *self._ins)}
+        self._infos = {tensor.name: tensor for tensor in self.outputs}
         self._arrays = arrays
         self._call, self._args = handle.call(*arrays, counts=(len(self.inputs), len(self.outputs)), profile=profile)
         self._lock = handle.one_at_a_time
@@ -76,6 +94,18 @@ class Graph:
                     self.binding(name).bind(self, place)
             finally:
                 self._update_state()
+
+    def exchange(self, places: Sequence[Bound]) -> bool:
+        """Bind tensors again to what they were bound to earlier; False if something was unbound or freed meanwhile."""
+        with self._lock:
+            if not self._open:
+                return False
+            for binding, attachment, _ in places:
+                if not binding.bound or attachment is None or attachment.ended:
+                    return False
+            for binding, attachment, held in places:
+                binding.exchange(attachment, held)
+            return True
 
     def unbind(self, names: Sequence[str] | None = None) -> None:
         """Unbind these tensors, or all; they must be bound again before the graph runs.
@@ -108,7 +138,7 @@ class Graph:
         arguments.expect(name, str, f"the name of a tensor of graph `{self.name}`", "its name")
         binding = self._bindings.get(name)
         if binding is None:
-            raise RunFailed(
+            raise UnknownName(
                 f"graph `{self.name}` has no tensor `{name}`",
                 hint=suggestion(name, self._bindings, f"it has: {', '.join(self._bindings)}"),
             )
@@ -148,12 +178,16 @@ class Graph:
         from concurrent.futures import Future  # it imports logging: 5 ms that few programs need to spend
 
         future: Future[None] = Future()
-        leaving, codes, began = ExitStack(), list[int](), monotonic()
+        entered: list[Access] = []
+        began = monotonic()
+
+        def leave(codes: Sequence[int]) -> None:
+            for access in reversed(entered):
+                access.end(codes)
 
         def done(code: int) -> None:
-            codes.append(code)
             try:
-                leaving.close()
+                leave([code])
             finally:
                 self._lock.release()
                 if code:
@@ -170,11 +204,11 @@ class Graph:
         try:
             if not self._ready:
                 self._refuse()
-            self._enter(leaving, codes)
+            self._enter(entered)
             future.set_running_or_notify_cancel()
             self._handle.start(self._args, done)
         except BaseException:
-            leaving.close()
+            leave([])
             self._lock.release()
             raise
         return future
@@ -194,10 +228,11 @@ class Graph:
 
     def __call__(
         self, inputs: Mapping[str, Array] | None = None, /, *, out: Mapping[str, Array] | None = None, **named: Array
-    ) -> dict[str, Array]:
+    ) -> Outputs:
         """Execute it on these arrays; bound tensors need none.  Returns the outputs that are not bound, by name.
 
-        Arrays have the stored types (integers for a fixed-point tensor); those of `out` are written to.
+        Arrays have the stored types (integers for a fixed-point tensor); those of `out` are written to.  The real
+        numbers of the outputs: `graph(x=x).real["y"]`.
         """
         self._check_names(inputs)
         self._check_names(out)
@@ -225,8 +260,8 @@ class Graph:
             raise self._handle.interface.error("graphExecute", code, began)
         if self._dynamic:
             self._check_sizes()
-            return {name: self._bindings[name].written(array) for name, array in results.items()}
-        return results
+            results = {name: self._bindings[name].written(array) for name, array in results.items()}
+        return Outputs(results, self._infos)
 
     def _refuse_results(self, results: Mapping[str, Array]) -> None:
         for name in results.keys() - {binding.info.name for binding in self._outs}:
@@ -260,12 +295,16 @@ class Graph:
 
     def _call_guarded(self, borrowed: Sequence[TensorBinding] = ()) -> int:
         codes: list[int] = []  # the code it returned, for `Access.end`
-        with ExitStack() as leaving:
-            self._enter(leaving, codes, borrowed)
+        entered: list[Access] = []
+        try:
+            self._enter(entered, borrowed)
             codes.append(self._call(*self._args))
-            for binding in self._outs:
-                if codes == [0] and binding.is_dynamic and binding.guarded and binding not in borrowed:
+            for binding in self._dynamic:
+                if codes == [0] and binding.role == APP_READ and binding.guarded and binding not in borrowed:
                     binding.access.announce(binding.shape)
+        finally:
+            for access in reversed(entered):
+                access.end(codes)
         return codes[0]
 
     def _execute_largest(self) -> None:
@@ -311,12 +350,12 @@ class Graph:
                 stacklevel=3,
             )
 
-    def _enter(self, leaving: ExitStack, codes: list[int], borrowed: Sequence[TensorBinding] = ()) -> None:
+    def _enter(self, entered: list[Access], borrowed: Sequence[TensorBinding] = ()) -> None:
         for binding in self._guarded:
             if binding not in borrowed:
                 access = binding.access
                 access.begin()
-                leaving.callback(access.end, codes)
+                entered.append(access)
                 if binding.is_dynamic and (held := access.shape()) is not None:
                     binding.resize(held)
 

@@ -64,7 +64,7 @@ class ContextSession(Closing):
     ) -> None:
         self._options = options
         self._found: RuntimeLibrary = find_runtime(
-            options.backend, explicit=options.library, kind=options.kind, on_step=on_step
+            options.backend, qnn_lib=options.qnn_lib, runtime=options.runtime, on_step=on_step
         )
         self._worker = WorkerSession(worker, first=first, explain=_explain, on_log=on_log)
 
@@ -98,8 +98,8 @@ class ContextSession(Closing):
     def _start(self) -> None:
         options, found = self._options, self._found
         # The library is found already; the worker must not search for it, or compile it, again.
-        kind, library = ("emulator", None) if found.emulator else ("auto", found.path)
-        command = OpenContexts(replace(options, kind=kind, library=library))
+        runtime, library = ("emulator", None) if found.emulator else ("auto", found.path)
+        command = OpenContexts(replace(options, runtime=runtime, qnn_lib=library))
         situation = Situation(f"runtime {found.path}", what="the")
         timeout = max(options.timeout or 0.0, _START_SECONDS)
         self._opened = self._worker.start(command, ContextsOpened, situation, timeout)

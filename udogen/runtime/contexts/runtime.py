@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from udogen import backends
 from udogen.errors import RunFailed, UsageError, kind_of
-from udogen.qnn import heads, interface, system
+from udogen.qnn import heads, interface, socs, system
 from udogen.qnn.handles import (
     BackendHandle,
     Closing,
@@ -75,22 +75,22 @@ class Runtime(Closing):
         self,
         backend: str = "htp",
         *,
-        kind: str = "auto",
-        library: PathArgument | RuntimeLibrary | None = None,
+        runtime: str = "auto",
+        qnn_lib: PathArgument | RuntimeLibrary | None = None,
         system: PathArgument | None = None,
-        soc: int = 0,
+        soc: int | str = 0,
         log: LogSink | None = None,
         log_level: int = WARN,
         on_step: Callable[[str], None] = lambda _line: None,
     ) -> None:
         self.process = os.getpid()
-        if isinstance(library, RuntimeLibrary):
-            chosen = library
+        if isinstance(qnn_lib, RuntimeLibrary):
+            chosen = qnn_lib
         else:
             arguments.expect(backend, str, "the backend", f"one of: {', '.join(backends.RUNTIMES)}")
-            arguments.expect(kind, str, "the kind of runtime", "one of: " + ", ".join(KINDS))
-            given = None if library is None else arguments.path(library, "the runtime library")
-            chosen = find_runtime(backend, explicit=given, kind=kind, on_step=on_step)
+            arguments.expect(runtime, str, "the kind of runtime", "one of: " + ", ".join(KINDS))
+            given = None if qnn_lib is None else arguments.path(qnn_lib, "the runtime library")
+            chosen = find_runtime(backend, qnn_lib=given, runtime=runtime, on_step=on_step)
         check_loadable(chosen.path, "runtime library")
         if chosen.path in lost_libraries:
             raise RunFailed(
@@ -98,7 +98,7 @@ class Runtime(Closing):
                 f"({lost_libraries[chosen.path]}) when that was forked, and its threads do not exist here",
                 hint='close the runtime before the fork, or start new processes: multiprocessing.get_context("spawn")',
             )
-        arguments.whole(soc, "soc", most=arguments.MOST_32)
+        self._soc = socs.number_of(soc)
         arguments.whole(log_level, "the log level", least=ERROR, most=DEBUG)
         _check_callable(on_step, "on_step", "a line")
         _check_callable(print if log is None else log, "log", "a level and a line: log=print")
@@ -124,7 +124,7 @@ class Runtime(Closing):
         self.name, self.build_id = self._interface.name, self._interface.build_id()
         # libQnnCpu reports no support, accepts an execution nevertheless, and never reports its end.
         self.asynchronous = self._interface.supports("QNN_PROPERTY_GRAPH_SUPPORT_ASYNC_EXECUTION")
-        self._soc, self._devices = soc, dict[int | None, DeviceHandle]()
+        self._devices = dict[int | None, DeviceHandle]()
         # Contexts are held weakly, so they are collected when unused.  Their cleanup is kept until it has run.
         self._contexts: dict[ContextCleanup, weakref.ref[Context]] = {}
         self._packages: list[tuple[Path, str]] = []  # library, provider
@@ -366,15 +366,23 @@ class Runtime(Closing):
                 hint=f"use --backend {made_for.id}",
             )
 
-    def new_context(self, name: str = "new", *, device: int | None = None, profile: bool = False) -> Context:
+    def new_context(
+        self,
+        name: str = "new",
+        *,
+        device: int | None = None,
+        options: ContextOptions | None = None,
+        profile: bool = False,
+    ) -> Context:
         """An empty context to build graphs in: `Context.new_graph`, then `Context.finalize_graph`."""
+        chosen = _options(options, deferred=False)
         arguments.expect(name, str, "the name of a context", "a str")
         with self._lock:
             self.check_open()
             self._check_device(device)
             with ExitStack() as stack:
                 measures = self._profile(stack, profile)
-                handle = self._backend.context(self.device(device))
+                handle = self._backend.context(self.device(device), chosen)
                 stack.pop_all()
             interface = self._interface
             info = BinaryInfo(
@@ -386,7 +394,7 @@ class Runtime(Closing):
                 graphs=(),
             )
             return self._opened(
-                Context(self, handle, info, name=name, options=ContextOptions(), profile=measures, restored=False)
+                Context(self, handle, info, name=name, options=chosen, profile=measures, restored=False)
             )
 
     def _profile(self, stack: ExitStack, wanted: bool) -> ProfileHandle | None:

@@ -77,8 +77,8 @@ class ContextWorker:
         self._system = options.system
         run = self._runtime = Runtime(
             options.backend,
-            kind=options.kind,
-            library=options.library,
+            runtime=options.runtime,
+            qnn_lib=options.qnn_lib,
             system=options.system,
             soc=options.soc,
             log=self._parent.log("runtime"),

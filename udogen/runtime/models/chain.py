@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import islice
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from udogen.errors import RunFailed, UsageError
+from udogen.errors import RunFailed, UnknownName
 from udogen.findings import suggestion
 from udogen.qnn.handles import ION
 from udogen.runtime.buffers.buffer import RAW
 from udogen.runtime.buffers.domains import INPUT, OUTPUT, BufferPair, ManagedBuffer, MemoryDomain, Role
 from udogen.runtime.buffers.plan import BufferPlan, PlannedBuffer, PlannedTensor
+from udogen.runtime.contexts.arrays import given_value, layout
+from udogen.runtime.contexts.graph import Outputs
 from udogen.runtime.models.wiring import Connection, GraphChain, OuterTensor
 from udogen.runtime.sessions import MIB
 from udogen.tables import columns
@@ -38,6 +42,9 @@ class Copies(NamedTuple):
 
     def __sub__(self, other: Copies) -> Copies:
         return Copies(*(one - less for one, less in zip(self, other, strict=True)))
+
+
+NOTHING = Copies()
 
 
 class ChainState(NamedTuple):
@@ -68,6 +75,7 @@ class Chain:
         self.wired, self.name, self.graphs, self.states = wired, wired.name, tuple(graphs), states
         self.inputs = {outer.name: outer.info for outer in wired.inputs}
         self.outputs = {outer.name: outer.info for outer in wired.outputs}
+        self.layouts = {name: layout(info) for name, info in self.inputs.items()}
         self._domain = domain
         self._bound: list[tuple[int, str, ManagedBuffer]] = []
         self.handed = {connection.name: self._connect(connection) for connection in wired.connections}
@@ -80,13 +88,19 @@ class Chain:
         self.seconds: tuple[float, ...] = ()  # of each graph in the last step
         self.last: dict[str, Array] = {}  # the outputs that the last step returned
 
-    def run(self, arrays: Mapping[str, Array], out: Mapping[str, Array]) -> tuple[dict[str, Array], Copies]:
+    def stored(self, name: str, array: Array) -> Array:
+        """An input of a step as its tensor stores it."""
+        shape, dtype = self.layouts[name]
+        is_stored = array.shape == shape and array.dtype == dtype
+        return array if is_stored else given_value(array, self.inputs[name])
+
+    def run(self, arrays: Mapping[str, Array], out: Mapping[str, Array]) -> tuple[Outputs, Copies]:
         """Execute all graphs; returns the outputs by name, and what was copied for it."""
         for name in out:
             if name not in self.outputs:
                 known = suggestion(name, self.outputs, f"outputs: {', '.join(self.outputs)}")
-                raise UsageError(f"graph `{self.name}` has no output `{name}`", hint=known)
-        before, seconds = self._copies(), []
+                raise UnknownName(f"graph `{self.name}` has no output `{name}`", hint=known)
+        before, seconds = [each.copied for each in self._counted], list[float]()
         for name, buffer in self._given.items():
             buffer.copy_from(arrays[name])
         results = {name: array for name, array in out.items() if name not in self._returned}
@@ -101,20 +115,21 @@ class Chain:
         for name, buffer in self._returned.items():
             results[name] = buffer.copy_to(out.get(name))
         self.last = {name: results[name] for name in self.outputs}
-        return dict(self.last), self._copies() - before
+        return Outputs(self.last, self.outputs), self._copies(before)
 
     def _execute(self, stage: int, arrays: Mapping[str, Array], results: dict[str, Array]) -> None:
         graph, (inputs, outputs) = self.graphs[stage], self._names[stage]
-        into = {tensor: results[name] for tensor, name in outputs.items() if name in results}
+        into = {tensor: results[name] for tensor, name in outputs.items() if name in results} if results else None
         try:
-            written = graph({tensor: arrays[name] for tensor, name in inputs.items()}, out=into)
+            written = graph({tensor: arrays[name] for tensor, name in inputs.items()} if inputs else None, out=into)
         except RunFailed as finding:
             raise RunFailed(
                 f"stage {stage} (graph `{graph.name}` in {graph.context.name}): {finding.message}",
                 hint=finding.hint,
                 details=finding.details,
             ) from finding
-        results.update((outputs[tensor], array) for tensor, array in written.items())
+        for tensor, array in written.items():
+            results[outputs[tensor]] = array
 
     def _connect(self, connection: Connection) -> ManagedBuffer:
         readers = [(stage, info.name, INPUT) for stage, info in connection.targets]
@@ -132,13 +147,24 @@ class Chain:
         self._bound += [(stage, tensor, buffer) for stage, tensor, _ in ends]
         return buffer
 
-    def _copies(self) -> Copies:
-        return Copies(
-            sum(graph.copied for graph in self.graphs) + _copied(self._given.values()),
-            _copied(self._returned.values()),
-            _copied(buffer for state in self.states for buffer in (state.pair.reading, state.pair.writing)),
-            _copied(self.handed.values()),
-        )
+    @cached_property
+    def _counted(self) -> tuple[Graph | ManagedBuffer, ...]:
+        """What counts the bytes that are copied in a step, in the order of `_kinds`."""
+        return tuple(each for row in self._kinds for each in row)
+
+    @cached_property
+    def _kinds(self) -> tuple[Sequence[Graph | ManagedBuffer], ...]:
+        """What counts copied bytes, for each kind of `Copies`."""
+        states = [buffer for state in self.states for buffer in (state.pair.reading, state.pair.writing)]
+        return (*self.graphs, *self._given.values()), (*self._returned.values(),), states, (*self.handed.values(),)
+
+    def _copies(self, before: Sequence[int]) -> Copies:
+        """What was copied since the counts were these."""
+        more = [each.copied - count for each, count in zip(self._counted, before, strict=True)]
+        if not any(more):
+            return NOTHING
+        rest = iter(more)
+        return Copies(*(sum(islice(rest, len(row))) for row in self._kinds))
 
     @property
     def array_bytes(self) -> int:
@@ -175,10 +201,6 @@ def _names_in(stage: int, tensors: Sequence[OuterTensor], bound: Mapping[str, Ma
     return {
         tensor: outer.name for outer in tensors if outer.name not in bound for end, tensor in outer.ends if end == stage
     }
-
-
-def _copied(buffers: Iterable[ManagedBuffer]) -> int:
-    return sum(buffer.copied for buffer in buffers)
 
 
 # --- what steps need --------------------------------------------------------------------------------------------------

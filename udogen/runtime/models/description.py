@@ -13,7 +13,7 @@ from udogen import backends
 from udogen.backends import htp
 from udogen.documents.document import Node, parse
 from udogen.documents.typed import INVALID, Hint, between, one_of, read_keys, value_of
-from udogen.errors import UsageError, read_plain, reading
+from udogen.errors import UdogenError, UsageError, read_plain, reading
 from udogen.findings import ConfigError, Findings, Location
 from udogen.qnn import socs
 from udogen.runtime import arguments
@@ -61,7 +61,7 @@ class ModelDescription:
     packages: tuple[OpLibrary, ...] = ()
     backend: str = ""
     runtime: str = "auto"
-    soc: str = ""
+    soc: int | str = ""
     graphs: tuple[str, ...] = ()
     links: Mapping[str, str] = field(default_factory=dict)
     state: Mapping[str, str] = field(default_factory=dict)
@@ -78,6 +78,7 @@ class ModelDescription:
                 raise UsageError(
                     f"the {what} of a model is {value!r}", hint=f"one of: {', '.join(filter(None, choices))}"
                 )
+        socs.number_of(self.soc)
         if self.sessions < 0 or self.session_limit < 1:
             raise UsageError(
                 f"a model has {self.sessions} sessions of {self.session_limit} bytes",
@@ -93,6 +94,15 @@ class ModelDescription:
         """The line of a key, or of a row of its table; without a file if it is in none."""
         line = self.lines.get(f"{key}.{row}") or self.lines.get(key)
         return Location(str(self.file), line) if line else Location("")
+
+    @contextmanager
+    def naming(self, key: str, row: str = "") -> Iterator[None]:
+        """Add the line of a key, or of a row of it, to an error about its value."""
+        try:
+            yield
+        except UdogenError as fault:
+            fault.message = located(self.place(key, row), fault.message)
+            raise
 
     def error(self, key: str, message: str, hint: str, details: Iterable[str] = ()) -> UsageError:
         """An error about a key, with its line."""
@@ -117,7 +127,8 @@ def read_description(path: Path) -> ModelDescription:
 def _description(top: Node) -> ModelDescription | None:
     values = read_keys(top, _KEYS)
     if not values.get("contexts") and not top.document.findings.errors:
-        top.error("`contexts` names no file and no folder", 'contexts = ["."] is this folder')
+        path = ("contexts",) if ("contexts",) in top.document.lines else top.path
+        top.document.error(path, "`contexts` names no file and no folder", 'contexts = ["."] is this folder')
     if top.document.findings.errors:
         return None
     lines = {".".join(map(str, path)): line for path, line in top.document.lines.items() if path}
@@ -139,18 +150,28 @@ def _package(node: Node) -> Any:
     return replace(package, path=_existing(Node(str(package.path), node.path, node.document)))
 
 
-def _size(node: Node) -> int:
-    size = node.value if node.is_whole else parse_size(node.value) if isinstance(node.value, str) else None
-    if not size or size < 0:
-        raise UsageError(f"{node.shown} is not a size", hint='give bytes, or a string: "3.5GB", "2000MiB"')
+def _soc(node: Node) -> Any:
+    soc = node.value if node.is_whole else value_of(node, str)
+    return soc if soc is INVALID else soc and socs.number_of(soc)
+
+
+def bytes_of(given: object, shown: str = "") -> int:
+    """The bytes of a size: a number, or a string such as 3.5GB."""
+    size = parse_size(given) if isinstance(given, str) else given
+    if isinstance(size, bool) or not isinstance(size, int) or size < 1:
+        raise UsageError(f"{shown or repr(given)} is not a size", hint='give bytes, or a string: "3.5GB", "2000MiB"')
     return size
+
+
+def _size(node: Node) -> int:
+    return bytes_of(node.value, node.shown)
 
 
 _KEYS: Mapping[str, Hint] = {
     "contexts": tuple[Annotated[Path, _existing], ...],
     "packages": tuple[Annotated[OpLibrary, _package], ...],
     **{key: one_of(choices) for key, choices in CHOICES.items()},
-    "soc": str,
+    "soc": _soc,
     "graphs": tuple[str, ...],
     "links": Mapping[str, str],
     "state": Mapping[str, str],
@@ -169,7 +190,8 @@ def describe(source: PathArgument) -> ModelDescription:
 
 def shards_of(description: ModelDescription) -> tuple[Shard, ...]:
     """The context binaries of a model, in order; raises if one is missing."""
-    shards, notes = find_shards(description.contexts)
+    with description.naming("contexts"):
+        shards, notes = find_shards(description.contexts)
     missing = [note for note in notes if "missing" in note]
     if missing:
         message = f"a shard of the model is missing: {missing[0]}"
@@ -181,10 +203,16 @@ def resolved(description: ModelDescription) -> ModelDescription:
     """The description with the backend and the runtime that made the binaries, unless it names others."""
     first = shards_of(description)[0]
     head = head_of(first.binary)
+    maker = backends.by_number(head.backend_id)
+    if maker is not None and description.backend not in ("", maker.id):
+        message = f"{first.binary} was made for the backend {maker.id}, not {description.backend}"
+        raise description.error("backend", message, f"use {maker.id}, or leave `backend` out")
+    if head.emulator and description.runtime == "real":
+        message = f"{first.binary} was made by udogen's emulator; no other runtime restores it"
+        raise description.error("runtime", message, "use emulator, or leave `runtime` out")
     if not description.backend:
-        maker = backends.by_number(head.backend_id)
         if maker is None:  # binaries of Qualcomm have it only in their metadata
-            with StoredContext(first, warn=False) as stored:
+            with description.naming("contexts"), StoredContext(first, warn=False) as stored:
                 maker = backends.by_number(stored.info.backend_id)
         description = replace(description, backend=maker.id if maker is not None else htp.BACKEND.id)
     if description.runtime == "auto" and head.emulator:
@@ -202,7 +230,8 @@ def planned(
     """The wiring of a model, the session of each context, and its binaries; `guarded`: as of `StoredContext`."""
     with ExitStack() as stack:
         shards = shards_of(description)
-        stored = [stack.enter_context(StoredContext(shard, guarded=guarded, warn=guarded)) for shard in shards]
+        with description.naming("contexts"):
+            stored = [stack.enter_context(StoredContext(shard, guarded=guarded, warn=guarded)) for shard in shards]
         wiring = _wired(description, stored)
         binaries = dict(zip(wiring.contexts, stored, strict=True))
         yield wiring, _sessions(description, wiring, binaries, runtime), binaries
@@ -231,15 +260,11 @@ def _sessions(
         for name, context in binaries.items()
     ]
     count = description.sessions
-    if runtime.backend == htp.BACKEND.id:
-        specs = sessions_of(runtime, count, limit=description.session_limit)
-    elif description.sessions > 1:
-        message = f"a model on {runtime.backend} has one session, not {description.sessions}"
-        raise description.error("sessions", message, "choose the backend htp, or leave sessions out")
-    else:
-        memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-        specs = (SessionSpec(runtime.backend.upper(), 0, memory),)
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    limit = description.session_limit if runtime.backend == htp.BACKEND.id else memory
+    specs: Sequence[SessionSpec] = ()
     try:
+        specs = sessions_of(runtime, count, limit=limit)
         return place_layers(layers, specs, exactly=count)
     except UsageError as fault:
         key = "sessions" if count > min(len(layers), len(specs)) else "session_limit"
@@ -249,13 +274,10 @@ def _sessions(
 def open_runtime(description: ModelDescription) -> Runtime:
     """The runtime of a model, with its op packages."""
     description = resolved(description)
-    soc = socs.model_of(description.soc) if description.soc else 0
-    if soc is None:
-        message = f"the soc of the model, {description.soc!r}, is unknown"
-        raise description.error("soc", message, f"one of {', '.join(socs.ALL)}")
     with ExitStack() as stack:
-        runtime = stack.enter_context(Runtime(description.backend, kind=description.runtime, soc=soc))
-        for package in description.packages:
-            runtime.register(package.path, package.provider, package.target or None)
+        runtime = stack.enter_context(Runtime(description.backend, runtime=description.runtime, soc=description.soc))
+        for number, package in enumerate(description.packages):
+            with description.naming("packages", str(number)):
+                runtime.register(package.path, package.provider, package.target or None)
         stack.pop_all()
         return runtime

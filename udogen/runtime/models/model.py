@@ -11,25 +11,25 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from udogen.errors import RunFailed, UsageError
+from udogen.errors import RunFailed, UnknownName, UsageError
 from udogen.findings import nearest, suggestion
 from udogen.qnn.handles import Closing
 from udogen.runtime import arguments
 from udogen.runtime.arguments import PathArgument
 from udogen.runtime.buffers.domains import INPUT, OUTPUT, BufferPair, MemoryDomain, Role
 from udogen.runtime.buffers.plan import BufferPlan, join_plans
-from udogen.runtime.contexts.arrays import dequantize, fits, given_value
+from udogen.runtime.contexts.arrays import fits, given_value
 from udogen.runtime.contexts.commands import parse_package
 from udogen.runtime.contexts.report import GraphProfile, profile_row
 from udogen.runtime.contexts.runtime import Runtime
-from udogen.runtime.models.chain import Chain, ChainState, Copies, MemoryBreakdown, MemoryRow, Timing
-from udogen.runtime.models.description import ModelDescription, describe, open_runtime, planned
+from udogen.runtime.models.chain import NOTHING, Chain, ChainState, Copies, MemoryBreakdown, MemoryRow, Timing
+from udogen.runtime.models.description import ModelDescription, bytes_of, describe, open_runtime, planned
 from udogen.runtime.models.wiring import GraphChain, StateTensor
 from udogen.runtime.sessions import Sessions
 
 if TYPE_CHECKING:
     from udogen.qnn.system import TensorInfo
-    from udogen.runtime.contexts.graph import Graph
+    from udogen.runtime.contexts.graph import Graph, Outputs
     from udogen.runtime.op.calls import Array
 
 
@@ -68,6 +68,7 @@ class Model(Closing):
             if description.memory == "shared" and not self.domain.registers:
                 library = runtime.path.name
                 warnings.warn(f"{library} registers no shared memory here: its tensors are in raw memory", stacklevel=3)
+            self._stages = {name: [self.names[n] for n in chain.wired.contexts] for name, chain in self._chains.items()}
             self.timings: dict[str, Timing] = {name: Timing(name) for name in self._chains}
             self._copied = Copies()
             self.closed, self.steps = False, 0
@@ -81,19 +82,21 @@ class Model(Closing):
         *,
         packages: Sequence[PathArgument] | None = None,
         sessions: int | None = None,
+        session_limit: int | str | None = None,
         memory: str | None = None,
         profile: bool = False,
     ) -> Model:
         """Open a model: `Model.open("model.toml")`, or `Model.open("llm", sessions=3)`.
 
         `source` is a description, its file, a folder of context binaries (with or without a `model.toml`), or one
-        binary.  `packages`, `sessions` and `memory` replace those of the description.  With `profile` the runtime
-        measures each step: `model.profile_of("step")`.
+        binary.  `packages`, `sessions`, `session_limit` (3_000_000_000 or "3GB") and `memory` replace those of the
+        description.  With `profile` the runtime measures each step: `model.profile_of("step")`.
         """
         description = source if isinstance(source, ModelDescription) else describe(source)
         given = {
             "packages": None if packages is None else tuple(parse_package(str(package)) for package in packages),
             "sessions": sessions,
+            "session_limit": None if session_limit is None else bytes_of(session_limit),
             "memory": memory,
         }
         changes = {name: value for name, value in given.items() if value is not None}
@@ -109,12 +112,12 @@ class Model(Closing):
         graph: str = "",
         out: Mapping[str, Array] | None = None,
         **named: Any,
-    ) -> dict[str, Array]:
+    ) -> Outputs:
         """Execute one step; returns its outputs by name, as stored: `model.step(hidden=x, position=3)`.
 
-        Arrays are stored integers or, for fixed-point tensors, real numbers, which are quantized; `real` returns the
-        real numbers of outputs.  `graph` may be left out if only one graph has inputs of these names and shapes.
-        `out`: arrays that outputs are written to.  An error leaves the state as it was before the step.
+        Arrays are stored integers or, for fixed-point tensors, real numbers, which are quantized.  The real numbers of
+        the outputs: `model.step(hidden=x).real["logits"]`.  `graph` may be left out if only one graph has inputs of
+        these names and shapes.  `out`: arrays that outputs are written to.  An error leaves the state as it was.
         """
         if inputs is not None:
             arguments.mapping(inputs, "what a model is given", hint='give arrays in a dict: {"tensor": …}')
@@ -125,25 +128,26 @@ class Model(Closing):
         with self._lock:
             self.check_open()
             chain = self._chain_of(given, graph)
-            arrays = {
-                name: given_value(array, chain.inputs[name]) for name, array in given.items() if name in chain.inputs
-            }
-            _check_inputs(chain, given)
+            arrays = {name: chain.stored(name, array) for name, array in given.items() if name in chain.inputs}
+            if given.keys() != chain.inputs.keys():
+                _check_inputs(chain, given)
             began = perf_counter()
             try:
                 outputs, copied = chain.run(arrays, out or {})
             except RunFailed as fault:
                 fault.details = (f"in step {self.steps} of the model, graph `{chain.name}`", *fault.details)
                 raise
-            self._copied, self.steps = self._copied + copied, self.steps + 1
-            contexts = dict(zip((self.names[number] for number in chain.wired.contexts), chain.seconds, strict=True))
+            self.steps += 1
+            if copied is not NOTHING:
+                self._copied += copied
+            contexts = dict(zip(self._stages[chain.name], chain.seconds, strict=True))
             self.timings[chain.name].add(perf_counter() - began, contexts)
             return outputs
 
     def _chain_of(self, given: Mapping[str, Array], graph: str) -> Chain:
         if graph:
             if graph not in self._chains:
-                raise UsageError(
+                raise UnknownName(
                     f"the model has no graph `{graph}`",
                     hint=suggestion(graph, self._chains, f"it has: {', '.join(self._chains)}"),
                 )
@@ -161,13 +165,6 @@ class Model(Closing):
             else "give the inputs of one of them; with step(graph=…) the error names the wrong one",
             details=[f"{chain.name} takes {_signature(chain.inputs)}" for chain in self._chains.values()],
         )
-
-    def real(self, name: str, stored: Array, *, graph: str = "") -> Array:
-        """The real numbers that the stored ones of an output represent: `model.real("logits", outputs["logits"])`."""
-        for chain in self._chains.values():
-            if name in chain.outputs and graph in ("", chain.name):
-                return dequantize(stored, chain.outputs[name].quant)
-        raise UsageError(f"the model has no output `{name}`", hint=f"it has: {', '.join(self.outputs())}")
 
     def inputs(self, graph: str = "") -> dict[str, TensorInfo]:
         """The inputs of a step, by name: `model.inputs("kv_forward")["hidden"].shape`."""
@@ -320,7 +317,11 @@ class Model(Closing):
 def _takes(chain: Chain, given: Mapping[str, Array]) -> bool:
     if given.keys() != chain.inputs.keys():
         return False
-    return all(fits(array.shape, chain.inputs[name]) or array.size == 1 for name, array in given.items())
+    shapes = chain.layouts
+    return all(
+        array.shape == shapes[name][0] or array.size == 1 or fits(array.shape, chain.inputs[name])
+        for name, array in given.items()
+    )
 
 
 def _check_inputs(chain: Chain, given: Mapping[str, Array]) -> None:
@@ -337,7 +338,8 @@ def _check_inputs(chain: Chain, given: Mapping[str, Array]) -> None:
     faults += [f"graph `{chain.name}` is given no input `{name}`" for name in chain.inputs if name not in given]
     if faults:
         hint = f"{chain.name} takes {_signature(chain.inputs)}"
-        raise arguments.faulty(faults, "things are wrong with the inputs of a step", hint=hint)
+        found = arguments.faulty(faults, "things are wrong with the inputs of a step", hint=hint)
+        raise UnknownName(found.message, hint=hint, details=found.details)
 
 
 def _signature(tensors: Mapping[str, TensorInfo]) -> str:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from udogen.errors import RunFailed, UsageError, kind_of
 from udogen.opdef import datatypes
+from udogen.opdef.datatypes import Named
 from udogen.runtime.arguments import MOST, expect, whole, wholes
 from udogen.runtime.channel import LogLine
 
@@ -38,12 +39,15 @@ class TensorArg:
     """
 
     name: str
-    dtype: str
+    dtype: Named
     shape: tuple[int, ...]
     array: Array | None = None
     quant: tuple[float, int] | None = None
     static: bool = False  # data is part of the graph (weights)
     omitted: bool = False  # an omitted optional input, followed by one that is given
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "dtype", datatypes.name_of(self.dtype, quantized=self.quant is not None))
 
 
 @dataclass(frozen=True)
@@ -55,9 +59,12 @@ class ParamArg:
 
     name: str
     value: int | float | bool | str | Array
-    dtype: str
+    dtype: Named
     quant: tuple[float, int] | None = None
     shape: tuple[int, ...] | None = None  # of an array, in a checked call
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "dtype", datatypes.name_of(self.dtype, quantized=self.quant is not None))
 
 
 POISON = 0x5A  # four of these bytes are a float of about 1e16, never correct by chance

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, TypeVar
 from udogen import backends
 from udogen.build.tools import preloading
 from udogen.errors import RunFailed
+from udogen.qnn import socs
 from udogen.qnn.handles import Closing
 from udogen.runtime import failures
 from udogen.runtime.execution_counts import Proof, Rise
@@ -51,7 +52,7 @@ class OpSession(Closing):
     `force` registers a package that is tied to another SDK release than the runtime's.
     `preload` are libraries that a `Watch` needs in the worker.
     `poison` is that of the first call; on some backends a different one needs a new process.
-    `runtime_kind` is auto, real or emulator; the emulator is compiled on first use, which `on_step` reports.
+    `runtime` is auto, real or emulator; the emulator is compiled on first use, which `on_step` reports.
 
     `session = OpSession(built.library, built.provider)`
     """
@@ -62,11 +63,11 @@ class OpSession(Closing):
         provider: str,
         *,
         backend: str = "cpu",
-        runtime: Path | None = None,
-        runtime_kind: str = "auto",
+        runtime: str = "auto",
+        qnn_lib: Path | None = None,
         timeout: float | None = None,
         target: str | None = None,
-        soc: int = 0,
+        soc: int | str = 0,
         env: Mapping[str, str] | None = None,
         force: bool = False,
         preload: Sequence[Path] = (),
@@ -74,7 +75,7 @@ class OpSession(Closing):
         on_phase: Callable[[str], None] | None = None,
         on_step: Callable[[str], None] = lambda _line: None,
     ) -> None:
-        self._found = find_runtime(backend, explicit=runtime, kind=runtime_kind, on_step=on_step)
+        self._found = find_runtime(backend, qnn_lib=qnn_lib, runtime=runtime, on_step=on_step)
         check_loadable(self._found.path, "runtime library")
         check_loadable(library, "op package")
         check_provider(library, provider)
@@ -84,7 +85,7 @@ class OpSession(Closing):
             library=library,
             provider=provider,
             target=target,
-            soc=soc,
+            soc=socs.number_of(soc),
             delivers=tuple(sorted(backends.ALL[self._found.backend].delivers)) or None,
             poison=0,
             built_for="" if force else tied,

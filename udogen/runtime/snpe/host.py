@@ -224,7 +224,7 @@ def _agrees_with_itself(registration: Registration) -> None:
             )
 
 
-def _add(registration: Registration, core: str, name: str, runtime: Path | None) -> CoreState:
+def _add(registration: Registration, core: str, name: str, qnn_lib: Path | None) -> CoreState:
     row = _CORES[core]
     if not row.native:
         try:  # optional, but if present it must be the right one
@@ -239,11 +239,11 @@ def _add(registration: Registration, core: str, name: str, runtime: Path | None)
     if library.machine != platform.machine():
         return CoreState(core, name, NOT_TRIED, f"it is built for {library.processor}, which loads it itself", path)
     try:
-        find_runtime(_backend(core), explicit=runtime)
+        find_runtime(_backend(core), qnn_lib=qnn_lib)
     except ToolMissing as absent:
         return CoreState(core, name, NOT_TRIED, f"{absent.message}: {absent.hint}", path)
     with OpSession(
-        path, provider_of(registration), backend=_backend(core), runtime=runtime, timeout=_SECONDS
+        path, provider_of(registration), backend=_backend(core), qnn_lib=qnn_lib, timeout=_SECONDS
     ) as session:
         package, ran = session.package, session.runtime
     compared = compare_names(registration, core, path, package)

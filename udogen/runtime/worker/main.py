@@ -108,7 +108,7 @@ class OpWorker:
 
     def _new_runtime(self) -> Runtime:
         command, log = self._command, self._parent.log("runtime")
-        return OpRuntime(library=command.runtime, soc=command.soc, log=log, log_level=WARN)
+        return OpRuntime(qnn_lib=command.runtime, soc=command.soc, log=log, log_level=WARN)
 
     @property
     def _runtime(self) -> Runtime:

@@ -49,11 +49,11 @@ class SafetyChecks(Closing):
         options: TestOptions,
         *,
         backend: str = "cpu",
-        runtime_kind: str = "auto",
+        runtime: str = "auto",
         on_step: Callable[[str], None] = lambda _line: None,
     ) -> None:
         self._built, self._options, self._backend = built, options, backend
-        self._kind, self._on_step = runtime_kind, on_step
+        self._kind, self._on_step = runtime, on_step
         self._stack = ExitStack()
         self._prepared: dict[str, _PreparedChecks] = {}
         self._done: set[tuple[str, ...]] = set()
@@ -195,8 +195,8 @@ class SafetyChecks(Closing):
             library,
             self._built.provider,
             backend=self._backend,
-            runtime=self._options.runtime,
-            runtime_kind=self._kind,
+            qnn_lib=self._options.qnn_lib,
+            runtime=self._kind,
             timeout=self._options.timeout,
             preload=preload,
             env=env,

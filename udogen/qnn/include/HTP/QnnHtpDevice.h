@@ -11,6 +11,7 @@
 typedef enum {
   QNN_HTP_DEVICE_CONFIG_OPTION_SOC = 0,
   QNN_HTP_DEVICE_CONFIG_OPTION_ARCH = 1,
+  QNN_HTP_DEVICE_CONFIG_OPTION_SIGNEDPD = 2,
   QNN_HTP_DEVICE_CONFIG_OPTION_UNKNOWN = 0x7fffffff
 } QnnHtpDevice_ConfigOption_t;
 
@@ -19,12 +20,19 @@ typedef struct {
   uint32_t arch; /* 68, 73, ... */
 } QnnHtpDevice_Minimum_Arch_t;
 
+/* A truth is a byte; 0 is an unsigned process domain. */
+typedef struct {
+  uint32_t deviceId;
+  uint8_t useSignedProcessDomain;
+} QnnHtpDevice_UseSignedProcessDomain_t;
+
 typedef struct {
   QnnHtpDevice_ConfigOption_t option;
   uint32_t socModelAt4;
   union {
     uint32_t socModel;
     QnnHtpDevice_Minimum_Arch_t arch;
+    QnnHtpDevice_UseSignedProcessDomain_t useSignedProcessDomain;
     uint64_t words[2];
   };
 } QnnHtpDevice_CustomConfig_t;
