@@ -1,0 +1,244 @@
+"""Random kernels with sums of products, compared with numpy: `python -m tests.kernels.random_sums 200`.
+
+Sizes are those around a tile.  Integers are exact; fixed point may differ by one step.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from tests.kernels.random_kernels import PLACES, RANGES, definition, main
+
+DATATYPES = {
+    "u8": "UINT_8", "i8": "INT_8", "u16": "UINT_16", "i16": "INT_16", "i32": "INT_32", "f32": "FLOAT_32",
+    "uq8": "UFIXED_POINT_8", "iq8": "SFIXED_POINT_8", "uq16": "UFIXED_POINT_16", "iq16": "SFIXED_POINT_16",
+}  # fmt: skip
+TYPES = {"integers": ("u8", "u8", "u16", "i32"), "fixed": ("uq8", "uq8", "iq8", "uq16", "iq16"), "floats": ("f32",)}
+ON_CPU = {"integers": ("u8", "i8", "i32"), "fixed": ("uq8",), "floats": ("f32",)}  # what its runtime passes to ops
+SIZES = {
+    "M": (1, 3, 4, 5, 8), "K": (1, 3, 4, 5, 31, 128, 129, 512), "N": (1, 3, 127, 128, 129, 256), "B": (1, 2, 3),
+}  # fmt: skip
+LONG = (16640, 33100)  # products of bytes whose sum may exceed 30 bits, and 32
+MOST_PRODUCTS = 1 << 21  # of a case
+CASES = 4
+
+
+@dataclass(frozen=True)
+class Form:
+    """What is summed: the variables of the output, the domain, the indices of both factors; numpy; the shapes,
+    in letters for sizes: I is the side of an image, W that of a window."""
+
+    variables: str
+    domain: str
+    a: str
+    b: str
+    numpy: str
+    shapes: tuple[str, str, str]
+
+
+_K = "(0, a.extent(0))"
+_WINDOW = "(0, b.extent({})), (0, b.extent({}))"
+FORMS = {
+    "matmul": Form("n m", _K, "r.x, m", "n, r.x", "a @ b", ("MK", "KN", "MN")),
+    "linear": Form("n m", _K, "r.x, m", "r.x, n", "a @ b.T", ("MK", "NK", "MN")),
+    "batch": Form("n m i", _K, "r.x, m, i", "n, r.x, i", "a @ b", ("BMK", "BKN", "BMN")),
+    "shared": Form("n m i", _K, "r.x, m, i", "n, r.x", "a @ b", ("BMK", "KN", "BMN")),
+    "scores": Form(
+        "n m i", _K, "r.x, m, i", "r.x, n, i", "a @ b.transpose(0, 2, 1)", ("BMK", "BNK", "BMN")
+    ),
+    "conv": Form("n m h i", f"{_K}, {_WINDOW.format(2, 3)}", "r.x, m * S + r.y, h * S + r.z, i", "n, r.x, r.y, r.z",
+                 "conv(a, b, S)", ("BIIK", "WWKN", "BMMN")),
+    "depthwise": Form("n m h i", _WINDOW.format(1, 2), "n, m * S + r.x, h * S + r.y, i", "n, r.x, r.y",
+                      "depthwise(a, b, S)", ("BIIN", "WWN", "BMMN")),
+    "lines": Form("m", _K, "r.x, m", "r.x, m", "(a * b).sum(-1)", ("MK", "MK", "M")),
+    "columns": Form("n i", "(0, a.extent(1))", "n, r.x, i", "n, r.x", "(a * b).sum(1)", ("BKN", "KN", "BN")),
+    "rows": Form("k", "", "k", "k", "(a * b).sum(-1, keepdims=True)", ("MK", "MK", "M1")),
+}  # fmt: skip
+
+
+class Sums:
+    """An op with a random sum of products, for one place."""
+
+    def __init__(self, name: str, dice: random.Random, place: str) -> None:
+        self.name, self.dice, self.place = name, dice, place
+        self.kind = dice.choice(("integers", "integers", "fixed", "fixed", "fixed", "floats"))
+        self.form = dice.choice([each for each in FORMS if each != "rows" or self.kind != "integers"])
+        a, b = (self.draw_type() for _ in "ab")
+        self.types = {"a": a, "b": b if dice.random() < 0.5 else a}
+        if dice.random() < 0.3 and self.form != "rows":
+            self.types["c"] = self.types["a"] if self.kind != "integers" else "i32"
+        self.way = dice.choice(("i32", "i32", "u32", "sat", "minus"))
+        self.size = {"S": dice.choice((1, 1, 2)), "W": dice.choice((1, 3, 3))}
+        self.low, self.high = dice.choice(((0, 1000), (-300, 70)))
+        self.is_clamped, self.is_swapped = dice.random() < 0.3, dice.random() < 0.5
+        self.shift = dice.randint(0, 8)
+        self.results = [self.draw_type() for _ in range(1 + (dice.random() < 0.2))]
+
+    def draw_type(self) -> str:
+        """A type of this kind that the place has."""
+        return self.dice.choice((ON_CPU if self.place == "cpu" else TYPES)[self.kind])
+
+    def source(self) -> str:
+        """The kernel."""
+        form, tensors = FORMS[self.form], [*self.types, *(f"y{n}" for n in range(len(self.results)))]
+        ranks = dict(zip("aby", (len(each) for each in form.shapes), strict=True), c=1)
+        views = {each: "Rows" if self.form == "rows" else f"Whole({ranks[each[0]]})" for each in tensors}
+        lines = [
+            "import halide as hl",
+            "from udogen.kernels import Rows, Whole",
+            "from udogen.kernels.math import larger, smaller, total",
+            "",
+            f"def {self.name}({', '.join(f'{name}: {view}' for name, view in views.items())}):",
+            *(f"    {each} = hl.Var('{each}')" for each in form.variables.split()),
+        ]
+        if self.form == "rows":
+            lines.append("    found = a.sum(lambda k: a[k] * b[k])")
+        else:
+            lines.append(f"    r = hl.RDom([{form.domain}])")
+            lines.append(f"    found = {self.summed().replace('S', str(self.size['S']))}")
+        at = ", ".join(form.variables.split())
+        if "c" in self.types:
+            lines.append(f"    found = found + c[{form.variables.split()[0]}]")
+        if self.is_clamped and self.kind == "integers":
+            lines.append(f"    found = hl.clamp(found, {self.low}, {self.high})")
+        elif self.is_clamped:
+            lines.append(f"    found = larger(smaller(found, {self.high / 8}), {self.low / 8})")
+        lines += [f"    y{n}[{at}] = {self.stored(n, kind)}" for n, kind in enumerate(self.results)]
+        return "\n".join(lines) + "\n"
+
+    def summed(self) -> str:
+        """The sum in Halide; sums of INT_32 are those of at most 32 bits."""
+        form = FORMS[self.form]
+        a, b = f"a[{form.a}]", f"b[{form.b}]"
+        if self.kind == "integers":
+            cast = {"u32": "hl.u32", "sat": "hl.i64"}.get(self.way, "hl.i32")
+            a, b = f"{cast}({a})", f"{cast}({b})"
+            a = f"({a} - 3)" if self.way == "minus" else a
+        found = f"total(r, {b} * {a})" if self.is_swapped else f"total(r, {a} * {b})"
+        if self.kind != "integers":
+            return found
+        most, least = RANGES["i32"][::-1]
+        return {
+            "u32": f"hl.i32({found})",
+            "sat": f"hl.i32(hl.clamp({found}, hl.i64({least}), hl.i64({most}))) / 2",
+        }.get(self.way, found)
+
+    def stored(self, n: int, kind: str) -> str:
+        """An output in Halide."""
+        if self.kind != "integers":
+            return "found * 0.5" if n else "found"
+        value = "found" if kind == "i32" else f"(found >> {self.shift})"
+        value = f"{value} / 2" if n else value
+        return value if kind == "i32" else f"hl.{kind}_sat({value})"
+
+    def reference(self) -> str:
+        """The same in numpy."""
+        form, is_whole = FORMS[self.form], self.kind == "integers"
+        lines = [f"def {self.name}({', '.join(self.types)}):"]
+        lines += [f"    {each} = {each}.astype(np.{'int64' if is_whole else 'float64'})" for each in self.types]
+        if is_whole and self.way == "minus":
+            lines.append("    a = a - 3")
+        lines.append(f"    found = {form.numpy.replace('S', str(self.size['S']))}")
+        if is_whole and self.way == "u32":
+            lines.append("    found = found.astype(np.uint32).astype(np.int32).astype(np.int64)")
+        if is_whole and self.way == "sat":
+            lines.append(f"    found = np.clip(found, {RANGES['i32'][0]}, {RANGES['i32'][1]}) >> 1")
+        if "c" in self.types:
+            lines.append("    found = found + c")
+        if self.is_clamped:
+            low, high = (self.low, self.high) if is_whole else (self.low / 8, self.high / 8)
+            lines.append(f"    found = np.clip(found, {low}, {high})")
+        outputs = []
+        for n, kind in enumerate(self.results):
+            value = "found" if kind == "i32" or not is_whole else f"(found >> {self.shift})"
+            value = (f"({value} >> 1)" if is_whole else f"{value} * 0.5") if n else value
+            outputs.append(f"np.clip({value}, *{RANGES[kind]})" if is_whole and kind != "i32" else value)
+        return "\n".join([*lines, f"    return {', '.join(outputs)}"])
+
+    def definition(self) -> str:
+        """The op of the config."""
+        inputs = {name: DATATYPES[kind] for name, kind in self.types.items()}
+        outputs = {f"y{n}": DATATYPES[kind] for n, kind in enumerate(self.results)}
+        return definition(self.name, inputs, outputs, PLACES[self.place])
+
+    def cases(self) -> str:
+        """The cases of the op."""
+        head = f'[[op]]\nname = "{self.name}"\nreference = "reference.py:{self.name}"\nbackends = ["{self.place}"]\n'
+        head += 'tolerance = { FLOAT_32 = 1e-3 } # numpy adds floats in another order\n' if self.kind == "floats" else ""
+        return head + "".join(self.case(n) for n in range(CASES))
+
+    def case(self, n: int) -> str:
+        """A case: its shapes, values, scales and zero points."""
+        size = self.draw_size(is_long=n == 0 and self.kind == "fixed" and self.dice.random() < 0.2)
+        form = FORMS[self.form]
+        a, b, y = ("x".join(str(size[axis]) for axis in each) for each in form.shapes)
+        shapes = {"a": a, "b": b, "c": y.split("x")[-1]}
+        shapes = {name: shapes[name] for name in self.types} | {f"y{n}": y for n in range(len(self.results))}
+        count = size["W"] ** 2 * {"conv": size["K"], "depthwise": 1}.get(self.form, size["K"] / size["W"] ** 2)
+        lines = [f"name = {f'case {n}'!r}", f"shape = {_row({key: repr(each) for key, each in shapes.items()})}"]
+        if self.kind == "fixed":
+            values, quant = self.fixed_point(count)
+            lines.append(f"quant = {_row(quant)}")
+        elif self.kind == "integers":
+            values = {name: repr(self.integers(kind, count)) for name, kind in self.types.items()}
+        else:
+            values = dict.fromkeys(self.types, "'normal'")
+        return "\n".join(["[[op.case]]", *lines, f"values = {_row(values)}", ""])
+
+    def draw_size(self, *, is_long: bool) -> dict[str, int]:
+        """The sizes of a case."""
+        while True:
+            size = self.size | {"1": 1} | {name: self.dice.choice(sizes) for name, sizes in SIZES.items()}
+            if is_long and self.form in ("matmul", "linear", "shared"):
+                return size | {"M": 4, "K": self.dice.choice(LONG), "N": 128, "B": 1}
+            products = math.prod(size[each] for each in "MKNB")
+            products *= size["W"] ** 2 * size["M"] if self.form in ("conv", "depthwise") else 1
+            if products <= MOST_PRODUCTS:
+                return size | {"I": (size["M"] - 1) * size["S"] + size["W"]}
+
+    def integers(self, kind: str, count: float) -> str:
+        """Numbers whose sum fits in INT_32, unless it wraps or saturates."""
+        low, high = RANGES[kind]
+        if kind == "i32" or self.way in ("i32", "minus"):
+            most = math.isqrt(int((1 << 30) / (count + 1))) - 3
+            low, high = max(low, -most), min(high, most)
+        return f"integers({low}, {high})" if self.dice.random() < 0.8 else f"integers({(low + 3 * high) // 4}, {high})"
+
+    def fixed_point(self, count: float) -> tuple[dict[str, str], dict[str, str]]:
+        """Values that fill the ranges of their types; outputs that hold about the range of their sum, or less."""
+        dice, scales, values, mean, square = self.dice, {}, {}, 1.0, 1.0
+        for name in "ab":
+            low, high = RANGES[self.types[name].replace("q", "")]
+            scale, zero = 10 ** dice.uniform(-4, 0), dice.choice((0, low, high, (low + high) // 2, dice.randint(low, high)))
+            scales[name] = (scale, zero)
+            ends = scale * (low - zero), scale * (high - zero)
+            values[name] = f"'uniform({ends[0]:.6g}, {ends[1]:.6g})'"
+            mean *= (ends[0] + ends[1]) / 2
+            square *= ((ends[0] + ends[1]) / 2) ** 2 + (ends[1] - ends[0]) ** 2 / 12
+        spread = 4 * math.sqrt(count * max(square - mean * mean, 0.0))
+        least, most = min(0.0, count * mean - spread), max(0.0, count * mean + spread)
+        for name, kind in (self.types.items() if "c" in self.types else ()):
+            if name == "c":
+                scales[name] = self.over(kind, least / 4, most / 4, 1.0)
+                values[name] = f"'uniform({least / 4:.6g}, {most / 4:.6g})'"
+        for n, kind in enumerate(self.results):
+            scales[f"y{n}"] = self.over(kind, least, most, dice.choice((0.5, 1.0, 1.0, 3.0)))
+        rows = {name: f"{{ scale = {scale:.6g}, offset = {-zero} }}" for name, (scale, zero) in scales.items()}
+        return values, rows
+
+    def over(self, kind: str, least: float, most: float, times: float) -> tuple[float, int]:
+        """A scale and a zero point for these numbers."""
+        low, high = RANGES[kind.replace("q", "")]
+        scale = (most - least) * times / (high - low)
+        return scale, min(max(low + round(-least / scale), low), high)
+
+
+def _row(values: Mapping[str, str]) -> str:
+    return f"{{ {', '.join(f'{name} = {value}' for name, value in values.items())} }}"
+
+
+if __name__ == "__main__":
+    main(Sums, 1)
