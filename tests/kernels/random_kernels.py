@@ -279,6 +279,10 @@ def windows(a, b, step):
             yield a[:, i : ends[0] : step, j : ends[1] : step], b[i, j]
 
 
+def padded(a, window):
+    return np.pad(a, ((0, 0), *[(window // 2, window // 2)] * 2, (0, 0)), "edge")
+
+
 def conv(a, b, step):
     return sum(part @ weights for part, weights in windows(a, b, step))
 

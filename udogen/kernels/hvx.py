@@ -17,7 +17,7 @@ from udogen.kernels.math import inverse
 
 _VECTOR = 1024  # bits
 _MOST = 1 << 30  # elements of a tensor: more do not fit in memory
-_MOST_SHIFTS = {"word": 15, "rounded": 15, "short": 7}  # of instructions that shift and narrow numbers: they take three or four bits
+_MOST_SHIFTS = {"word": 15, "rounded": 15, "short": 7}  # of instructions that narrow, too: they take 3 or 4 bits
 _KINDS = (hl.Expr, hl.FuncRef, hl.FuncTupleElementRef, hl.Param)
 _SATURATING = ("saturating_cast", "i8_sat", "i16_sat", "i32_sat")
 _NUMBER = re.compile(r"(?:<.*: (?:\(u?int\d+\))?)?(\d+)>?")

@@ -178,6 +178,7 @@ class Domain:
     def _of_quads(self, column: _Bytes, row: _Bytes, count: Any) -> hl.Expr:
         """Four bytes of a row, which all lanes share, times four bytes of each column."""
         x, quads, variables = self.axes[0], self.steps(_QUAD), _union(column.free, row.free)
+        self.tiles.fits.append(x.extent() % _QUAD == 0)
         others, (q, k, lane) = [quads[n] for n in range(2, quads.dimensions())], map(hl.Var, ("q", "k", "lane"))
         given = column.at(x.min() + k * _QUAD + q, *self.variables[1:])
         packed = _define("packed", [q, *column.free, k, *self.variables[1:]], given)
