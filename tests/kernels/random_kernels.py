@@ -294,7 +294,10 @@ def depthwise(a, b, step):
 '''
 
 
-def write(folder: Path, seed: int, count: int, made: Callable[[str, random.Random, str], RandomOp] = Kernels) -> None:
+Making = Callable[[str, random.Random, str], RandomOp]  # of a name, dice and a place
+
+
+def write(folder: Path, seed: int, count: int, made: Making = Kernels) -> None:
     """Write the config, the kernels, the references and the tests of so many ops, in all places in turn."""
     (folder / "kernels").mkdir(parents=True)
     places = [each for _, each in zip(range(count), cycle(PLACES), strict=False)]
@@ -307,7 +310,7 @@ def write(folder: Path, seed: int, count: int, made: Callable[[str, random.Rando
     (folder / "op_tests.toml").write_text(head + "\n".join(each.cases() for each in ops))
 
 
-def main(made: Callable[[str, random.Random, str], RandomOp] = Kernels, each: int = OUTPUTS) -> None:
+def main(made: Making = Kernels, each: int = OUTPUTS) -> None:
     """Test so many kernels in a folder that remains: `random_kernels COUNT [SEED]`; ops have `each` of them."""
     count, seed = ([*map(int, sys.argv[1:]), 0])[:2]
     folder = Path(tempfile.mkdtemp())

@@ -7,12 +7,14 @@ from pathlib import Path
 import pytest
 
 from tests.command_line import udogen
-from tests.kernels.random_kernels import NUMPY, OUTPUTS, PLACES, config, definition, write
+from tests.kernels.random_kernels import NUMPY, OUTPUTS, PLACES, Kernels, Making, config, definition, write
+from tests.kernels.random_sums import Sums
 from tests.making import need_opencl, need_packets, need_runtime
 
 pytest.importorskip("halide", reason="pip install '.[kernels]'")
 
 COUNT = 100  # `python -m tests.kernels.random_kernels 1000` runs more
+SUMS = 24  # `python -m tests.kernels.random_sums 200` runs more
 
 # In Halide, and in numpy; A and B are elements as INT_32.
 SHIFTS = [
@@ -91,11 +93,12 @@ def test_integers_of_other_widths_on_hexagon(tmp_path: Path) -> None:
     assert f"{5 * len(OPS)} passed" in done.stdout
 
 
-def test_random_kernels(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("made", "ops"), [(Kernels, COUNT // OUTPUTS), (Sums, SUMS)])
+def test_random_kernels(tmp_path: Path, made: Making, ops: int) -> None:
     for place in ("cpu", "htp"):
         need_runtime(place)
     need_opencl()
-    write(tmp_path / "random", 1, COUNT // OUTPUTS)
+    write(tmp_path / "random", 1, ops, made)
     done = udogen("test", tmp_path / "random", *(part for each in PLACES for part in ("--backend", each)))
     assert done.returncode == 0, done.stdout + done.stderr
-    assert done.stdout.count("passed") > COUNT // OUTPUTS
+    assert done.stdout.count("passed") > ops

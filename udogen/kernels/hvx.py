@@ -47,7 +47,7 @@ def compiled_wrongly(loops: str) -> str:
     for saturated, narrowed, bits, of_words, word in _NARROWED.findall(loops):
         if int(saturated or narrowed or of_words) * int(bits or word) % (2 * _VECTOR):
             return "a narrowing shift"
-    if any(_amount(loops, shift.end()) > _MOST_SHIFTS[shift.lastgroup] for shift in _SHIFTED.finditer(loops)):
+    if any(_amount(loops, shift.end()) > _MOST_SHIFTS[str(shift.lastgroup)] for shift in _SHIFTED.finditer(loops)):
         return "a narrowing shift by many bits"
     return ""
 
