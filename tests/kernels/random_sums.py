@@ -234,7 +234,7 @@ class Sums:
         }
         while True:
             size = self.size | {"1": 1} | {name: self.dice.choice(sizes) for name, sizes in lists.items()}
-            if is_long and self.form in ("matmul", "linear", "shared"):
+            if is_long and "16" not in "".join(self.types.values()) and self.form in ("matmul", "linear", "shared"):
                 return size | {"M": 4, "K": self.dice.choice(LONG), "N": 128, "B": 1}
             products = math.prod(size[each] for each in "MKNB")
             products *= size["W"] ** 2 * size["M"] if "WW" in FORMS[self.form].shapes[1] else 1
