@@ -190,7 +190,7 @@ def test_a_pair_of_libraries_given_one_by_one_is_one_package(awkward: Path) -> N
             "--target cpu_aarch64 is for linux, and the client runs on android",
             "name only the backend: --target cpu, gpu or htp",
         ),
-        (PackageOptions("v99"), "--target v99: unknown target", ""),
+        (PackageOptions("x9"), "--target x9: unknown target", ""),
         (
             PackageOptions("htp_aarch64"),
             "--target htp_aarch64 is one half of what HTP needs on a device",

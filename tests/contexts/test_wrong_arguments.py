@@ -218,16 +218,20 @@ def test_packages_are_registered_by_whatever_leads_to_them(package: Path) -> Non
 @pytest.mark.parametrize(
     ("call", "message", "hint"),
     [
-        (lambda it: it.runtime.restore(None), "the context binary is None", "give the path of a context binary"),
+        (lambda it: it.runtime.restore(None), "Runtime.restore: `binary` is None", "give "),
         (lambda it: it.runtime.restore("no.bin"), "no.bin cannot be read: No such file", "give the path of a context"),
-        (lambda it: it.runtime.register(None), "the op package is None", "give a path (a str or a pathlib.Path)"),
-        (lambda it: it.context.graph(None), "the name of a graph of context a is None", "it has: look, step"),
+        (
+            lambda it: it.runtime.register(None),
+            "Runtime.register: `library` is None",
+            "give a path (a str or a pathlib.Path)",
+        ),
+        (lambda it: it.context.graph(None), "Context.graph: `name` is None", "give a str"),
         (lambda it: it.graph.bind(None), "what graph `step` is to be bound to is None", "give a dict"),
         (lambda it: it.graph.bind({"x": None}), "tensor `x` cannot lie in this NoneType", "give a contiguous array"),
         (
             lambda it: it.graph.unbind("x"),
-            "what is to be unbound of graph `step` is a str: 'x'",
-            "give names in a list",
+            "Graph.unbind: `names` is a str: 'x'",
+            "give a str in a list",
         ),
         (
             lambda it: it.graph({"x": np.ma.masked_equal(array(1), 1), "state": array(1)}),
@@ -241,7 +245,7 @@ def test_packages_are_registered_by_whatever_leads_to_them(package: Path) -> Non
         ),
         (
             lambda it: it.runtime.restore(it.file, options={"deferred": True}),
-            "options is a dict",
+            "Runtime.restore: `options` is a dict",
             "give a ContextOptions",
         ),
         (

@@ -9,10 +9,11 @@ from __future__ import annotations
 import random
 import sys
 import tempfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from itertools import cycle
 from pathlib import Path
+from typing import Protocol
 
 from tests.command_line import udogen
 
@@ -60,6 +61,17 @@ def cast(number: Number, kind: str) -> Number:
     if least <= number.low and number.high <= most:
         return Number(kind, halide, number.numpy, number.low, number.high)
     return Number(kind, halide, f"wrap({number.numpy}, '{kind}')", least, most)
+
+
+class RandomOp(Protocol):
+    """An op with a kernel, for one place: its texts."""
+
+    name: str
+
+    def source(self) -> str: ...
+    def reference(self) -> str: ...
+    def definition(self) -> str: ...
+    def cases(self) -> str: ...
 
 
 class Kernels:
@@ -258,14 +270,38 @@ def first(x, axis):
     return along(x, axis, lambda length: np.zeros(length, int))
 
 
+def windows(a, b, step):
+    """The part of an image at each place of a window, and the weights there."""
+    sizes = [(length - b.shape[n]) // step + 1 for n, length in enumerate(a.shape[1:3])]
+    for i in range(b.shape[0]):
+        for j in range(b.shape[1]):
+            ends = [at + (size - 1) * step + 1 for at, size in zip((i, j), sizes)]
+            yield a[:, i : ends[0] : step, j : ends[1] : step], b[i, j]
+
+
+def padded(a, window):
+    return np.pad(a, ((0, 0), *[(window // 2, window // 2)] * 2, (0, 0)), "edge")
+
+
+def conv(a, b, step):
+    return sum(part @ weights for part, weights in windows(a, b, step))
+
+
+def depthwise(a, b, step):
+    return sum(part * weights for part, weights in windows(a, b, step))
+
+
 '''
 
 
-def write(folder: Path, seed: int, count: int) -> None:
-    """Write the config, the kernels, the references and the tests of so many kernels, in all places in turn."""
+Making = Callable[[str, random.Random, str], RandomOp]  # of a name, dice and a place
+
+
+def write(folder: Path, seed: int, count: int, made: Making = Kernels) -> None:
+    """Write the config, the kernels, the references and the tests of so many ops, in all places in turn."""
     (folder / "kernels").mkdir(parents=True)
-    places = [each for _, each in zip(range(-(-count // OUTPUTS)), cycle(PLACES), strict=False)]
-    ops = [Kernels(f"K{n}", random.Random(f"{seed} {n}"), place) for n, place in enumerate(places)]
+    places = [each for _, each in zip(range(count), cycle(PLACES), strict=False)]
+    ops = [made(f"K{n}", random.Random(f"{seed} {n}"), place) for n, place in enumerate(places)]
     for each in ops:
         (folder / "kernels" / f"{each.name}.py").write_text(each.source())
     (folder / "Random.xml").write_text(config("Random", [each.definition() for each in ops]))
@@ -274,11 +310,11 @@ def write(folder: Path, seed: int, count: int) -> None:
     (folder / "op_tests.toml").write_text(head + "\n".join(each.cases() for each in ops))
 
 
-def main() -> None:
-    """Test so many kernels in a folder that remains: `random_kernels COUNT [SEED]`."""
+def main(made: Making = Kernels, each: int = OUTPUTS) -> None:
+    """Test so many kernels in a folder that remains: `random_kernels COUNT [SEED]`; ops have `each` of them."""
     count, seed = ([*map(int, sys.argv[1:]), 0])[:2]
     folder = Path(tempfile.mkdtemp())
-    write(folder, seed, count)
+    write(folder, seed, -(-count // each), made)
     done = udogen("test", folder, *(part for each in PLACES for part in ("--backend", each)))
     print(folder, done.stdout, done.stderr)
     sys.exit(done.returncode)

@@ -7,12 +7,14 @@ from pathlib import Path
 import pytest
 
 from tests.command_line import udogen
-from tests.kernels.random_kernels import NUMPY, OUTPUTS, PLACES, config, definition, write
+from tests.kernels.random_kernels import NUMPY, OUTPUTS, PLACES, Kernels, Making, config, definition, write
+from tests.kernels.random_sums import Sums
 from tests.making import need_opencl, need_packets, need_runtime
 
 pytest.importorskip("halide", reason="pip install '.[kernels]'")
 
 COUNT = 100  # `python -m tests.kernels.random_kernels 1000` runs more
+SUMS = 24  # `python -m tests.kernels.random_sums 200` runs more
 
 # In Halide, and in numpy; A and B are elements as INT_32.
 SHIFTS = [
@@ -42,6 +44,12 @@ OF_UNSIGNED = [  # by functions that are imported by name
     ("i16_sat(hl.u16(A) + hl.u16(B))", "np.minimum(a + b & 65535, 32767)"),
     ("i16_sat(hl.u32(A) * hl.u32(B))", "np.minimum(a * b, 32767)"),
 ]
+FAR = [
+    ("hl.u8(hl.i16(A >> 19))", "wrap(a >> 19, 'u8')"),
+    ("hl.u8_sat(A >> 20)", "np.clip(a >> 20, 0, 255)"),
+    ("hl.u8_sat(hl.i16(A) >> 9)", "np.maximum(wrap(a, 'i16') >> 9, 0)"),
+]
+RESULTS = {"SaturatedWords": ("UINT_16", "hl.u16"), "Far": ("UINT_8", "hl.u8")}  # of the others: INT_32
 OPS = {  # the type of the inputs, the view, the indices, the outputs: all have vectors of the same length
     "Shifts": ("UINT_8", "Flat", "i", SHIFTS[:2]),
     "Sums": ("UINT_8", "Flat", "i", SHIFTS[2:]),
@@ -52,6 +60,7 @@ OPS = {  # the type of the inputs, the view, the indices, the outputs: all have 
     "Words": ("INT_32", "Flat", "i", PRODUCTS),
     "Bytes": ("INT_32", "Flat", "i", OF_BYTES),
     "Shortened": ("INT_32", "Flat", "i", SHORTENED),
+    "Far": ("INT_32", "Flat", "i", FAR),
 }
 
 
@@ -61,7 +70,7 @@ def test_integers_of_other_widths_on_hexagon(tmp_path: Path) -> None:
     ops, references, cases = [], [], ['config = "Widths.xml"', 'kernels = "kernels"']
     for op, (dtype, view, indices, rows) in OPS.items():
         names = ["a", "b", *(f"y{n}" for n in range(len(rows)))]
-        result, cast = ("UINT_16", "hl.u16") if op == "SaturatedWords" else ("INT_32", "hl.i32")
+        result, cast = RESULTS.get(op, ("INT_32", "hl.i32"))
         ops.append(definition(op, dict.fromkeys("ab", dtype), dict.fromkeys(names[2:], result)))
         lines = [f"    {index} = hl.Var('{index}')" for index in indices.split(", ")]
         lines += [f"    {each} = hl.i32({each.lower()}[{indices}])" for each in "AB"]
@@ -84,11 +93,12 @@ def test_integers_of_other_widths_on_hexagon(tmp_path: Path) -> None:
     assert f"{5 * len(OPS)} passed" in done.stdout
 
 
-def test_random_kernels(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("made", "ops"), [(Kernels, COUNT // OUTPUTS), (Sums, SUMS)])
+def test_random_kernels(tmp_path: Path, made: Making, ops: int) -> None:
     for place in ("cpu", "htp"):
         need_runtime(place)
     need_opencl()
-    write(tmp_path / "random", 1, COUNT)
+    write(tmp_path / "random", 1, ops, made)
     done = udogen("test", tmp_path / "random", *(part for each in PLACES for part in ("--backend", each)))
     assert done.returncode == 0, done.stdout + done.stderr
-    assert done.stdout.count("passed") > COUNT // OUTPUTS
+    assert done.stdout.count("passed") > ops

@@ -109,7 +109,7 @@ def test_limits_of_the_shell(probe: Path, kind: str, value: int, tmp_path: Path)
         cwd=tmp_path,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
     )
-    assert done.returncode in (0, 5), done.stderr
+    assert done.returncode in (0, 3, 5), done.stderr
     assert done.returncode == 0 or "ulimit" in done.stderr, done.stderr
     assert "internal error" not in done.stderr
 

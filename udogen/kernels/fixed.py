@@ -93,7 +93,9 @@ class Fixed(hl.Expr):  # type: ignore[misc]  # Halide has no types
                 found.most, found.factors = self.most * other.most, (self, other)
                 return found
             a, b = self.widened(), other.widened()
-            return Fixed(_upper_half(a.integer, b.integer), a.scale * b.scale * hl.f32(2.0**31), _MOST >> 1)
+            found = Fixed(_upper_half(a.integer, b.integer), a.scale * b.scale * hl.f32(2.0**31), _MOST >> 1)
+            found.most = a.most * b.most * hl.f32(2.0**-31)
+            return found
         if _is_number(other):
             integer, factor = self.integer if other >= 0 else -self.integer, hl.f32(other)
         else:
@@ -134,10 +136,13 @@ class Fixed(hl.Expr):  # type: ignore[misc]  # Halide has no types
     def widened(self, bits: int = _BITS) -> Fixed:
         """The same number with integers of this many bits."""
         more = bits - self.bound.bit_length()
+        scale = self.scale * hl.f32(2.0**-more)
         if more >= 0:
-            scale = self.scale * hl.f32(2.0**-more)
-            return Fixed(self.integer << more if more else self.integer, scale, self.bound << more)
-        return Fixed(hl.rounding_shift_right(self.integer, -more), self.scale * hl.f32(2.0**-more), (1 << bits) - 1)
+            found = Fixed(self.integer << more if more else self.integer, scale, self.bound << more)
+        else:
+            found = Fixed(hl.rounding_shift_right(self.integer, -more), scale, (1 << bits) - 1)
+        found.most = self.most * hl.f32(2.0**more)
+        return found
 
     def factor_of(self, step: Any, most: int) -> tuple[hl.Expr, hl.Expr, hl.Expr]:
         """The scale in steps: a factor of 31 bits, and by how much to shift its product right, or left at most."""
@@ -350,10 +355,9 @@ def count_of(over: hl.RDom) -> hl.Expr:
 
 def total(over: hl.RDom, x: Fixed) -> Fixed:
     """The sum over a domain, with as many bits as its length leaves."""
-    short = x if x.bound.bit_length() <= _BITS - 8 else x.widened(_BITS - 8)
-    shift = short.too_many_bits(count_of(over))
-    scale = short.scale * hl.cast(hl.Float(32), hl.i32(1) << shift)
-    return Fixed(hl.sum(over, short.integer >> shift), scale, _MOST)
+    shift = x.too_many_bits(count_of(over))
+    step = hl.i32(1) << shift
+    return Fixed(hl.sum(over, (x.integer + (step >> 1)) >> shift), x.scale * hl.cast(hl.Float(32), step), _MOST)
 
 
 def exp(x: Fixed) -> Fixed:

@@ -17,6 +17,7 @@ from udogen.kernels.math import inverse
 
 _VECTOR = 1024  # bits
 _MOST = 1 << 30  # elements of a tensor: more do not fit in memory
+_MOST_SHIFTS = {"word": 15, "rounded": 15, "short": 7}  # of instructions that narrow, too: they take 3 or 4 bits
 _KINDS = (hl.Expr, hl.FuncRef, hl.FuncTupleElementRef, hl.Param)
 _SATURATING = ("saturating_cast", "i8_sat", "i16_sat", "i32_sat")
 _NUMBER = re.compile(r"(?:<.*: (?:\(u?int\d+\))?)?(\d+)>?")
@@ -26,6 +27,11 @@ _NARROWED = re.compile(
     r"(?:\(u?int\d+x(\d+)\)saturating_cast|\bint16x(\d+))\(\(u?int(\d+)x\d+\)(?:rounding_)?shift_right\("
     r"|\(uint16x(\d+)\)saturating_cast\(\(?(?=uint(32))"
 )
+_SHIFTED = re.compile(
+    r"(?:\bu?int(?:8|16)x\d+\)?(?:saturating_cast)?\(\(int(?P<word>32)|\(uint8x\d+\)saturating_cast\(\(int(?P<short>16))"
+    r"x\d+\)shift_right\(|\(uint16x\d+\)saturating_cast\(\(u?int(?P<rounded>32)x\d+\)rounding_shift_right\("
+)
+_AMOUNT = re.compile(r", x\d+\((?:\(u?int\d+\))?(\d+)\)$")
 
 
 def compiled_wrongly(loops: str) -> str:
@@ -41,7 +47,19 @@ def compiled_wrongly(loops: str) -> str:
     for saturated, narrowed, bits, of_words, word in _NARROWED.findall(loops):
         if int(saturated or narrowed or of_words) * int(bits or word) % (2 * _VECTOR):
             return "a narrowing shift"
+    if any(_amount(loops, shift.end()) > _MOST_SHIFTS[str(shift.lastgroup)] for shift in _SHIFTED.finditer(loops)):
+        return "a narrowing shift by many bits"
     return ""
+
+
+def _amount(loops: str, start: int) -> int:
+    """The constant by which the number at the start of these arguments is shifted; 0 if nothing narrows the result."""
+    depth, end = 1, start
+    while depth:
+        depth += {"(": 1, ")": -1}.get(loops[end], 0)
+        end += 1
+    found = _AMOUNT.search(loops, start, end - 1)
+    return int(found[1]) if found and loops[end : end + 1] == ")" else 0
 
 
 def _operation_compiled_wrongly(result: str, lanes: str, name: str, operand: str) -> str:
@@ -131,10 +149,12 @@ class _Operators:
 
     def shifted(self, usual: Any, a: Any, amount: Any) -> Any:
         number = _number(amount)
+        if self.length is not None and usual.type().bits() == 16 and number > _MOST_SHIFTS["short"]:
+            return usual + self.unknown(hl.cast(usual.type(), 0))
         if number < 1 or not self.is_data(usual, a):
             return usual
         shift = _expr(a) >> self.unknown(hl.u32(number))
-        if 32 * self.lanes > _VECTOR:
+        if 32 * self.lanes > _VECTOR and number <= _MOST_SHIFTS["word"]:
             return shift
         return shift + self.unknown(hl.cast(usual.type(), 0))  # not to be narrowed with it
 

@@ -47,7 +47,7 @@ class Sum:
 
 
 @dataclass
-class Line:
+class LineSums:
     """Sums along lines: the function of all, that of a sum for each lane of a vector, and their domains."""
 
     func: Any
@@ -63,7 +63,7 @@ class Tiles:
     on_hvx: bool
     first: str = ""  # the first variable of the output: its columns
     sums: list[Sum] = field(default_factory=list)
-    lines: list[tuple[Any, Line, Line, Line]] = field(default_factory=list)  # ones, all sums, columns, rows
+    lines: list[tuple[Any, LineSums, LineSums, LineSums]] = field(default_factory=list)  # ones, all sums, columns, rows
     fits: list[Any] = field(default_factory=list)  # conditions, without which the op needs its other function
     elements: list[tuple[Any, str, Any]] = field(default_factory=list)  # that were read: tensor, first index, value
 
@@ -178,6 +178,7 @@ class Domain:
     def _of_quads(self, column: _Bytes, row: _Bytes, count: Any) -> hl.Expr:
         """Four bytes of a row, which all lanes share, times four bytes of each column."""
         x, quads, variables = self.axes[0], self.steps(_QUAD), _union(column.free, row.free)
+        self.tiles.fits.append(x.extent() % _QUAD == 0)
         others, (q, k, lane) = [quads[n] for n in range(2, quads.dimensions())], map(hl.Var, ("q", "k", "lane"))
         given = column.at(x.min() + k * _QUAD + q, *self.variables[1:])
         packed = _define("packed", [q, *column.free, k, *self.variables[1:]], given)
@@ -207,9 +208,9 @@ class Domain:
         of_column, of_row = (hl.cast(hl.UInt(32), each.at(*where)) for each in (column, row))
         one = hl.cast(hl.UInt(32), _at(ones, steps.x, lane))
 
-        def line(free: Sequence[Any], product: Any) -> Line:
+        def line(free: Sequence[Any], product: Any) -> LineSums:
             part = _define("part", [lane, *free], nothing, product)
-            return Line(_define("sums", free, nothing, _at(part, lanes.x, *free)), part, steps, lanes)
+            return LineSums(_define("sums", free, nothing, _at(part, lanes.x, *free)), part, steps, lanes)
 
         found = line(variables, of_column * of_row), line(column.free, of_column * one), line(row.free, of_row * one)
         self.tiles.lines.append((ones, *found))
@@ -351,7 +352,7 @@ def _schedule_ones(loops: _Loops, ones: Any, at: Any) -> None:
     ones.vectorize(lane, _LANES).unroll(quad)
 
 
-def _schedule_lines(loops: _Loops, ones: Any, *lines: Line) -> None:
+def _schedule_lines(loops: _Loops, ones: Any, *lines: LineSums) -> None:
     """Multiply vectors of 4 columns and 4 rows in each pass; then add up the lanes."""
     _schedule_ones(loops, ones, loops.outer)
     for each in lines:

@@ -7,6 +7,10 @@ def int_mat_mul(a, b):
     return a.astype(np.int64) @ b.astype(np.int64)
 
 
+def part_of_lines(a, b):
+    return int_mat_mul(a[:, 1:], b[1:])
+
+
 def mat_mul(a, b):
     return a @ b
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from udogen.runtime.op.calls import Array
 
 
-Bound = tuple["TensorBinding", Attachment | None, Any]  # a tensor, its memory, and what keeps that in place
+Bound = tuple[Any, Attachment | None, Any]  # a tensor, its memory, and what keeps that in place
 
 
 class TensorBinding:
