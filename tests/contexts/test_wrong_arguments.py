@@ -223,7 +223,7 @@ def test_packages_are_registered_by_whatever_leads_to_them(package: Path) -> Non
         (
             lambda it: it.runtime.register(None),
             "Runtime.register: `library` is None",
-            "give a path (a str or a pathlib.Path)",
+            "give a str or a path",
         ),
         (lambda it: it.context.graph(None), "Context.graph: `name` is None", "give a str"),
         (lambda it: it.graph.bind(None), "what graph `step` is to be bound to is None", "give a dict"),
