@@ -1,4 +1,4 @@
-"""A product of two matrices of bytes, without the first of each line: what is left is no multiple of four bytes."""
+"""A product of two matrices of bytes, without the first of each line: what is left is not a multiple of four bytes."""
 
 import halide as hl
 
