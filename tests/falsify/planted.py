@@ -155,9 +155,9 @@ def right(folder: Path) -> Path:
     return folder
 
 
-def report_of(folder: Path, places: Iterable[str] = PLACES) -> dict[str, Any]:
+def report_of(folder: Path, places: Iterable[str] = PLACES, *, seconds: int = 5) -> dict[str, Any]:
     """The report of `udogen test` in these places, with its exit code."""
-    done = udogen("test", folder, "--backend", ",".join(places), "--timeout", 5, "--json")
+    done = udogen("test", folder, "--backend", ",".join(places), "--timeout", seconds, "--json")
     report: dict[str, Any] = json.loads(done.stdout)
     return {**report, "code": done.returncode, "stderr": done.stderr}
 

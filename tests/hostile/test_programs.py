@@ -12,7 +12,7 @@ import pytest
 from tests.making import ROOT, need_runtime
 
 PROGRAMS = (
-    "fuzz_configs --count 1500 --every 100 --compile 4",
+    "fuzz_configs --count 800 --every 100 --compile 3",
     "kill_generate --kills 25",
     "kill_build --kills 12",
     "random_graphs --count 40",
