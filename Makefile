@@ -2,7 +2,8 @@
 
 python := .venv/bin/python
 # Whole files go to one worker, in the order of tests/conftest.py, so that what a file's fixtures have made is made once.
-workers ?= $(shell nproc 2>/dev/null || echo 2)
+# One more than there are cores: tests wait for programs, and for time limits.
+workers ?= $(shell expr $$(nproc 2>/dev/null || echo 2) + 1)
 pytest = $(python) -m pytest -n $(workers) --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
