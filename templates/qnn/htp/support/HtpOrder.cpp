@@ -192,22 +192,23 @@ class ValidatedNodes {
     return any_ ? Result::unknown : Result::assumed;
   }
 
-  /// Remembers a node that was made with all parameters, and finds it; HTP may use its address again.
-  void addMade(const QHPI_Op* node, std::vector<Found> params) {
+  /// Remembers a node that was made with all parameters, and finds it; HTP may use its address again, also for another
+  /// op.
+  void addMade(const OpSpec& op, const QHPI_Op* node, std::vector<Found> params) {
     const std::lock_guard<std::mutex> lock(mutex_);
-    made_[node] = std::move(params);
+    made_[node] = {&op, std::move(params)};
   }
-  bool isMade(const QHPI_Op* node, const std::vector<Found>& params) {
+  bool isMade(const OpSpec& op, const QHPI_Op* node, const std::vector<Found>& params) {
     const std::lock_guard<std::mutex> lock(mutex_);
     const auto found = made_.find(node);
-    return found != made_.end() && found->second == params;
+    return found != made_.end() && found->second.first == &op && found->second.second == params;
   }
 
  private:
   std::mutex mutex_;
   std::deque<Validated> nodes_;
   bool any_ = false;
-  std::map<const QHPI_Op*, std::vector<Found>> made_;
+  std::map<const QHPI_Op*, std::pair<const OpSpec*, std::vector<Found>>> made_;
 };
 
 // Never freed: a runtime may use it while the process ends.
@@ -255,7 +256,7 @@ const QHPI_Op* orderParameters(const OpEntry& op, const QHPI_Op* node, bool all)
   if (count > inputs + spec.params.count) return node;  // no kernel takes it, which HTP reports
   std::vector<Found> found;
   for (std::uint32_t i = inputs; i < count; ++i) found.push_back(foundOf(node, i));
-  if (memory().isMade(node, found)) return node;
+  if (memory().isMade(spec, node, found)) return node;
   Places places;
   switch (hasOrder(spec) && !found.empty() ? memory().find(spec, found, places) : ValidatedNodes::Result::assumed) {
     case ValidatedNodes::Result::known: break;
@@ -311,7 +312,7 @@ const QHPI_Op* orderParameters(const OpEntry& op, const QHPI_Op* node, bool all)
                      static_cast<std::uint32_t>(outputs.size()), outputs.data());
   found.clear();
   for (std::uint32_t i = inputs; all && i < references.size(); ++i) found.push_back(foundOf(ordered, i));
-  if (all) memory().addMade(ordered, std::move(found));
+  if (all) memory().addMade(spec, ordered, std::move(found));
   return ordered;
 }
 
