@@ -181,16 +181,21 @@ def read_plain(path: Path | str) -> bytes:
         return file.read()
 
 
-def file_hint(path: Path | str, otherwise: str) -> str:
-    """A hint for a file or folder that does not exist: the nearest name in its folder, or `otherwise`."""
+def nearest(word: str, choices: Iterable[str], *, cutoff: float = 0.6) -> str:
+    """The most similar choice; empty if none is similar."""
     from difflib import get_close_matches  # rarely used
 
+    return next(iter(get_close_matches(word, list(choices), n=1, cutoff=cutoff)), "")
+
+
+def file_hint(path: Path | str, otherwise: str) -> str:
+    """A hint for a file or folder that does not exist: the nearest name in its folder, or `otherwise`."""
     folder, name = os.path.split(path)
     try:
-        near = [] if os.path.lexists(path) else get_close_matches(name, os.listdir(folder or "."), n=1, cutoff=0.7)
+        near = "" if os.path.lexists(path) else nearest(name, os.listdir(folder or "."), cutoff=0.7)
     except (OSError, ValueError):
-        near = []
-    return f"did you mean `{os.path.join(folder, near[0])}`?" if near else otherwise
+        near = ""
+    return f"did you mean `{os.path.join(folder, near)}`?" if near else otherwise
 
 
 @contextmanager

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from textwrap import wrap
 from typing import Literal, NamedTuple
 
-from udogen.errors import UdogenError, open_plain
+from udogen.errors import UdogenError, nearest, open_plain
 from udogen.tables import many
 
 _SHOWN = 160  # longer lines are cut
@@ -170,13 +170,6 @@ def decode(data: bytes) -> str:
     if data[:2].count(0) == 1 and data[2:4].count(0) == 1:
         return data.decode("utf-16-be" if data[0] == 0 else "utf-16-le", "replace")
     return data.decode("utf-8", "replace")
-
-
-def nearest(word: str, choices: Iterable[str], *, cutoff: float = 0.6) -> str:
-    """The most similar choice; empty if none is similar."""
-    from difflib import get_close_matches  # rarely used
-
-    return next(iter(get_close_matches(word, list(choices), n=1, cutoff=cutoff)), "")
 
 
 def suggestion(word: str, choices: Iterable[str], otherwise: str = "") -> str:

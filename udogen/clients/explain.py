@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from udogen.error_tables import INTERFACES, ErrorCause, describe, interface, log_lines, printed_numbers
-from udogen.errors import UsageError, open_plain, reading
-from udogen.findings import nearest, wrapped
+from udogen.errors import UsageError, nearest, open_plain, reading
+from udogen.findings import wrapped
 from udogen.runtime import log_messages
 from udogen.tables import many
 

@@ -14,8 +14,8 @@ from typing import Annotated, Any
 from udogen.backends import architectures, canonical, split_dsp
 from udogen.documents.document import Node, parse
 from udogen.documents.typed import INVALID, Hint, one_of, read_keys, require, value_of
-from udogen.errors import UsageError
-from udogen.findings import Findings, Location, nearest
+from udogen.errors import UsageError, nearest
+from udogen.findings import Findings, Location
 from udogen.opdef import datatypes, values
 from udogen.opdef.model import Op, OpPackage, OpSupplement, Rank, Supplement, Tensor, TensorSupplement, Value
 

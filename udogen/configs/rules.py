@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from udogen import backends
-from udogen.findings import Findings, nearest
+from udogen.errors import nearest
+from udogen.findings import Findings
 from udogen.opdef import names, values
 from udogen.opdef.model import Op, OpPackage, Rank, Tensor, TensorSupplement
 

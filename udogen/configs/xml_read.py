@@ -16,7 +16,8 @@ from lxml import etree
 
 from udogen import resources
 from udogen.backends import canonical, split_dsp
-from udogen.findings import Findings, Location, decode, nearest
+from udogen.errors import nearest
+from udogen.findings import Findings, Location, decode
 from udogen.opdef import datatypes, values
 from udogen.opdef.model import (
     Constraint,

@@ -11,8 +11,8 @@ from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
 from udogen.documents.document import Node
-from udogen.errors import UsageError
-from udogen.findings import nearest, suggestion
+from udogen.errors import UsageError, nearest
+from udogen.findings import suggestion
 
 INVALID: Any = object()
 

@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from udogen.configs import rules
-from udogen.errors import UsageError
-from udogen.findings import Findings, Location, nearest
+from udogen.errors import UsageError, nearest
+from udogen.findings import Findings, Location
 from udogen.init.draft import USUAL_BACKENDS, Draft, obstacle
 from udogen.opdef import datatypes, names, values
 from udogen.opdef.datatypes import DataType

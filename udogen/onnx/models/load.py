@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from udogen.errors import UsageError
-from udogen.findings import nearest
+from udogen.errors import UsageError, nearest
 from udogen.onnx.models import reading
 from udogen.onnx.models.model import Function, OnnxGraph, OnnxModel, OnnxNode, OpName, ValueType, type_in, walk
 from udogen.onnx.models.reading import freeze, onnx_module

@@ -13,8 +13,8 @@ import numpy as np
 
 from udogen import resources
 from udogen.backends import htp
-from udogen.errors import RunFailed, UdogenError, UnknownName, UsageError, kind_of, write_file, writing
-from udogen.findings import nearest, suggestion
+from udogen.errors import RunFailed, UdogenError, UnknownName, UsageError, kind_of, nearest, write_file, writing
+from udogen.findings import suggestion
 from udogen.opdef import datatypes
 from udogen.opdef.datatypes import Named
 from udogen.opdef.model import Op

@@ -9,7 +9,7 @@ from typing import Any
 
 from udogen.documents.document import Document, Node
 from udogen.documents.json_text import Path
-from udogen.findings import nearest
+from udogen.errors import nearest
 from udogen.opdef import datatypes
 from udogen.qnn import quantization
 from udogen.qnn.quantization import CODEBOOK, PAIRS, STORAGE, Encoding, OtherEncoding, Quantization, ScaleOffset

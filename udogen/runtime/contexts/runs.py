@@ -8,8 +8,7 @@ from dataclasses import replace
 from typing import TypeVar
 
 from udogen.error_tables import describe
-from udogen.errors import RunFailed, UdogenError, UsageError
-from udogen.findings import nearest
+from udogen.errors import RunFailed, UdogenError, UsageError, nearest
 from udogen.qnn.handles import Closing
 from udogen.runtime import failures, log_messages
 from udogen.runtime.channel import Failed, LogLine

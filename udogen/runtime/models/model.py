@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from udogen.errors import RunFailed, UnknownName, UsageError
-from udogen.findings import nearest, suggestion
+from udogen.errors import RunFailed, UnknownName, UsageError, nearest
+from udogen.findings import suggestion
 from udogen.qnn.handles import Closing
 from udogen.runtime import arguments
 from udogen.runtime.arguments import PathArgument

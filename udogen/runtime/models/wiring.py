@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from udogen.errors import UsageError
-from udogen.findings import Location, nearest, suggestion
+from udogen.errors import UsageError, nearest
+from udogen.findings import Location, suggestion
 from udogen.qnn.system import BinaryInfo, GraphInfo, TensorInfo
 from udogen.runtime import arguments
 

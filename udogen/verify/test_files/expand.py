@@ -65,13 +65,18 @@ def cases_of(tests: OpTests, package: OpPackage, backend: str) -> list[Case]:
     )
 
 
+def _backends() -> Iterable[str]:
+    """The backends of configs, in the order of their places."""
+    return dict.fromkeys(row.config for row in PLACES.values() if row.config)
+
+
 def names(folder: Path) -> list[str]:
     """`Op/name` of the cases that op_tests.toml declares; executes no code of the user."""
     files, known = configs.sources(read.load_test_files(folder / read.FILE_NAME))
     found = dict[str, None]()
     for tests in files.ops:
         package = known[tests.subject].package(tests.op)
-        for backend in {row.config for row in PLACES.values() if row.config} if package else ():
+        for backend in _backends() if package else ():
             if package and (op := configs.op_for(package, tests.op, backend)):
                 found |= dict.fromkeys(f"{tests.op}/{plan.name}" for plan in plans_of(tests, package, backend, op))
     return list(found)
@@ -104,7 +109,7 @@ def examples(files: TestFiles) -> list[Example]:
     by_subject: dict[Subject, list[Case]] = {}
     for tests in files.ops:
         package = known[tests.subject].package(tests.op)
-        for backend in dict.fromkeys(row.config for row in PLACES.values() if row.config) if package else ():
+        for backend in _backends() if package else ():
             assert package is not None
             by_subject.setdefault(tests.subject, []).extend(cases_of(tests, package, backend))
     return [
