@@ -26,8 +26,9 @@ from udogen.build.package import PackageLibrary, open_packages
 from udogen.configs.load import load
 from udogen.errors import RunFailed, ToolMissing, UdogenError
 from udogen.generate.pipeline import Generated, GenerateOptions, generate
-from udogen.runtime import OpSession, find_runtime
+from udogen.runtime import find_runtime
 from udogen.runtime.built import Built, find_built
+from udogen.runtime.ops import OpSession
 
 ROOT = Path(__file__).resolve().parent.parent
 CONFIGS = ROOT / "tests" / "golden" / "configs"

@@ -17,6 +17,7 @@ from mkdocs.structure.files import File, Files
 
 from udogen import error_tables, runtime
 from udogen.cli.main import VERBS, cli
+from udogen.runtime import ops, quantization
 
 ROOT = Path(__file__).resolve().parents[2]
 _LINK = re.compile(r"\]\(([^)#:\s]+)(#[^)]*)?\)")
@@ -32,8 +33,11 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
         "reference/fields.md": "\n".join(_fields()),
         "reference/errors.md": "\n".join(_errors()),
         "reference/udogen.md": "# udogen\n\n::: udogen\n    options: {members: true, show_root_heading: false}\n",
-        "reference/runtime.md": "# udogen.runtime\n\n::: udogen.runtime\n"
-        f"    options: {{show_root_heading: false, members: {json.dumps(runtime.__all__)}}}\n",
+        "reference/runtime.md": "\n".join(
+            f"{'#' * (1 + bool(number))} {module.__name__}\n\n::: {module.__name__}\n"
+            f"    options: {{show_root_heading: false, members: {json.dumps(module.__all__)}}}\n"
+            for number, module in enumerate((runtime, ops, quantization))
+        ),
         "reference/kernels.md": "# udogen.kernels\n\n::: udogen.kernels\n    options: {show_root_heading: false}\n",
     }
     texts = {

@@ -16,9 +16,10 @@ from tests.hexagon.running import need_tools
 from tests.making import cpu_package, gpu_package, htp_package, make_packages, op_session
 from tests.opdef import texts
 from udogen.errors import RunFailed
+from udogen.runtime import Tensor
 from udogen.runtime.built import Built, find_source
 from udogen.runtime.hexagon.session import HexagonSession
-from udogen.runtime.op.calls import OpCall, OpResult, ParamArg, TensorArg
+from udogen.runtime.op.calls import OpCall, OpResult, ParamArg
 
 # Op -> its parameters in the order of the config, which is not that of their names.
 OPS = {
@@ -282,7 +283,7 @@ def call_of(op: str, params: Mapping[str, str], given: tuple[str, ...]) -> tuple
     added = sum(
         10**i * (KINDS[kind][5] if name in given else KINDS[kind][3]) for i, (name, kind) in enumerate(params.items())
     )
-    x, y = TensorArg("x", "FLOAT_32", X.shape, X), TensorArg("y", "FLOAT_32", X.shape)
+    x, y = Tensor("x", "FLOAT_32", X.shape, data=X), Tensor("y", "FLOAT_32", X.shape)
     return OpCall(op, "ParamsPackage", (x,), (y,), tuple(args)), added
 
 
