@@ -37,6 +37,7 @@ class Finding(NamedTuple):
     severity: Severity = "error"  # `warning`: an error only with --strict
     kind: str = ""  # a short name: `layout`, `rounding`, `heap-in-execute`
     evidence: str = ""
+    about: tuple[str, ...] = ()  # in a drafted package: (), (op,) or (op, tensor)
 
     @property
     def is_error(self) -> bool:
@@ -47,7 +48,8 @@ class Finding(NamedTuple):
         """The finding as `--json` prints it."""
         place = {"file": self.location.file, "line": self.location.line} if self.location.file else {}
         more = {"kind": self.kind, "evidence": self.evidence} if self.kind else {}
-        return {**place, "severity": self.severity, "message": self.message, "hint": self.hint, **more}
+        about = {"about": list(self.about)} if self.about else {}
+        return {**place, **about, "severity": self.severity, "message": self.message, "hint": self.hint, **more}
 
 
 class Findings:

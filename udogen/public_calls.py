@@ -196,6 +196,10 @@ def _fit(hint: Any) -> Callable[[Any], Any]:
         return lambda value: value if isinstance(value, str) and value in parts else _REFUSED
     if hint in _PLAIN:
         return _PLAIN[hint]
+    return _fit_kind(kind, parts)
+
+
+def _fit_kind(kind: Any, parts: Sequence[Any]) -> Callable[[Any], Any]:
     if kind is Callable:
         return lambda value: value if callable(value) else _REFUSED
     if not isinstance(kind, type) or kind in (Any, object):
@@ -247,12 +251,18 @@ def _fit_mapping(of_key: Callable[[Any], Any], of_value: Callable[[Any], Any]) -
     return fit
 
 
+def _has_elements(kind: type, value: Any) -> bool:
+    if isinstance(value, (str, bytes, bytearray, type, Mapping)):
+        return False
+    if issubclass(kind, Sequence):
+        return hasattr(value, "__len__") and hasattr(value, "__getitem__")
+    return isinstance(value, Collection)
+
+
 def _fit_elements(kind: type, fits: Sequence[Callable[[Any], Any]], fixed: bool, value: Any) -> Any:
     if kind is Iterable and not isinstance(value, Collection):
         return value if hasattr(value, "__iter__") else _REFUSED
-    is_sequence = hasattr(value, "__len__") and hasattr(value, "__getitem__") and not isinstance(value, Mapping)
-    allowed = is_sequence if issubclass(kind, Sequence) else isinstance(value, Collection)
-    if not allowed or isinstance(value, (str, bytes, bytearray, type, Mapping)):
+    if not _has_elements(kind, value):
         return _REFUSED
     fixed = fixed and issubclass(kind, tuple)
     if fixed and len(value) != len(fits):

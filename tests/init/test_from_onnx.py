@@ -45,7 +45,8 @@ def tensor(draft: Draft, name: str, op: int = 0) -> Tensor:
 
 
 def words(draft: Draft, *about: str, decide: bool | None = None) -> list[str]:
-    return [each.sentence for each in draft.remarks if each.about == about and decide in (None, each.decide)]
+    wanted = {None: ("note", "warning"), True: ("warning",), False: ("note",)}[decide]
+    return [each.message for each in draft.remarks if each.about == about and each.severity in wanted]
 
 
 # --- shapes and types -------------------------------------------------------------------------------------------------
@@ -112,7 +113,8 @@ def test_quantized_around(tmp_path: Path) -> None:
 def test_a_misspelt_standard_op_is_recognized(tmp_path: Path) -> None:
     draft = of_nodes([node("Reluu", "x", "y")], tmp_path, x=3, y=3)
     remark = draft.remarks[0]
-    assert remark.sentence == "it is in ONNX's own domain, which has no such op; did you mean Relu?" and remark.decide
+    assert remark.message == "it is in ONNX's own domain, which has no such op; did you mean Relu?"
+    assert remark.severity == "warning"
     assert [op.name for op in draft.package.ops] == ["Reluu"]
 
 

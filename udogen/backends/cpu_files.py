@@ -24,6 +24,7 @@ _FOLDER = common.BackendFolder(
     shared=(),
     header=(
         "shared/BackendUtils.hpp",
+        "shared/Encodings.hpp",
         "shared/Values.hpp",
         "cpu/BackendTensor.hpp",
         "shared/CustomOpUtils.hpp",
@@ -35,6 +36,7 @@ _FOLDER = common.BackendFolder(
     support=(
         "shared/BackendUtils.cpp",
         "shared/Executions.cpp",
+        "cpu/Refusal.cpp",
         "shared/Validation.cpp",
         "cpu/CpuBackendUtils.cpp",
     ),

@@ -166,6 +166,7 @@ _FOLDER = common.BackendFolder(
     shared=(),
     header=(
         "shared/BackendUtils.hpp",
+        "shared/Encodings.hpp",
         "shared/Values.hpp",
         "gpu/GpuOperation.hpp",
         "shared/Executions.hpp",
@@ -176,6 +177,7 @@ _FOLDER = common.BackendFolder(
         "shared/Validation.hpp",
         "shared/BackendUtils.cpp",
         "shared/Executions.cpp",
+        "shared/WithoutRefusal.cpp",
         "shared/Validation.cpp",
         "gpu/GpuOperation.cpp",
         "gpu/GpuBackendUtils.cpp",
@@ -206,6 +208,7 @@ _VENDOR_FOLDER = _FOLDER._replace(
         "shared/VendorParams.hpp",
         "shared/BackendUtils.cpp",
         "shared/Executions.cpp",
+        "shared/WithoutRefusal.cpp",
         "shared/Validation.cpp",
         "gpu/GpuVendorOps.cpp",
     ),

@@ -73,7 +73,9 @@ def contents(
         support=(
             "shared/BackendUtils.cpp",
             "shared/Executions.cpp",
+            "shared/WithoutRefusal.cpp",
             "shared/Validation.cpp",
+            "htp/HtpValidation.cpp",
             "htp_core/HtpCoreUtils.cpp",
         ),
         kernel="src/ops/Op.cpp.mako",

@@ -67,7 +67,9 @@ _FOLDER = common.BackendFolder(
         "shared/Validation.hpp",
         "shared/BackendUtils.cpp",
         "shared/Executions.cpp",
+        "shared/WithoutRefusal.cpp",
         "shared/Validation.cpp",
+        "htp/HtpValidation.cpp",
         "htp/HtpBackendUtils.cpp",
         "htp/HtpParameters.cpp",
         "htp/HtpRegistration.cpp",
@@ -94,9 +96,12 @@ _VENDOR_FOLDER = _FOLDER._replace(
     support=(
         "shared/Validation.hpp",
         "shared/BackendUtils.cpp",
+        "shared/WithoutRefusal.cpp",
         "shared/Validation.cpp",
+        "htp/HtpValidation.cpp",
         "htp/HtpBackendUtils.cpp",
         "htp/HtpParameters.cpp",
+        "htp/HtpAbsent.cpp",
         "htp/HtpOrder.cpp",
         "htp/HtpVendorOps.cpp",
     ),
@@ -124,7 +129,12 @@ def _folder(package: OpPackage, source: Source) -> common.BackendFolder:
     The order of parameters matters if an op has several; hooks are needed if a kernel's file has the word `Hooks`.
     """
     several = any(len(op.params) > 1 for op in package.ops)
-    support = (*_FOLDER.support, "htp/HtpOrder.cpp" if several else "htp/HtpWithoutOrder.cpp")
+    absent = several or source.hooks or not all(tensor.required for op in package.ops for tensor in op.inputs)
+    support = (
+        *_FOLDER.support,
+        "htp/HtpAbsent.cpp" if absent else "htp/HtpWithoutAbsent.cpp",
+        "htp/HtpOrder.cpp" if several else "htp/HtpWithoutOrder.cpp",
+    )
     if not source.hooks:
         return _FOLDER._replace(support=support)
     header = (*_FOLDER.header, "htp/HtpGraph.hpp", "htp/HtpHooks.hpp")

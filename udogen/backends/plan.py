@@ -99,9 +99,13 @@ _INCLUDE = re.compile(r'#include (?:<.*>|".*")\n')
 _AGAIN = re.compile(r"\n}  // namespace udo\n((?:\n|//.*\n)*)\nnamespace udo {\n")
 
 
+# Comments for readers of udogen's own code, which are not generated; those for authors of kernels begin with `///`.
+_OWN_COMMENT = re.compile(r" *//(?!/).*\n")
+
+
 @cache
 def _join(head: str, parts: tuple[str, ...]) -> bytes:
-    """C++ files as one: their includes first, each once."""
+    """C++ files as one, without their own comments: their includes first, each once."""
     includes: dict[str, None] = {}
     bodies = []
     for part in parts:
@@ -110,7 +114,7 @@ def _join(head: str, parts: tuple[str, ...]) -> bytes:
             depth += line.startswith("#if") - line.startswith("#endif")
             if depth == 0 and _INCLUDE.fullmatch(line):
                 includes[line] = None
-            else:
+            elif not _OWN_COMMENT.fullmatch(line):
                 body += line
         bodies.append(body.strip("\n"))
     ordered = sorted(includes, key=lambda line: (line.startswith('#include "'), line))

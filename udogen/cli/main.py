@@ -120,17 +120,23 @@ def _open_closed_streams() -> None:
             setattr(sys, name, open(number, mode, encoding="utf-8", closefd=False))  # noqa: SIM115
 
 
-def _run(command: click.Command, name: str) -> int:
+def _choose_cache() -> None:
     from udogen import resources
+    from udogen.cli import output
+
+    if cache := resources.choose_cache():
+        output.warn(f"HOME is not set to a folder: the cache is {cache}; set HOME or XDG_CACHE_HOME")
+
+
+def _run(command: click.Command, name: str) -> int:
     from udogen.cli import output
 
     stdout = sys.stdout
     try:
-        if cache := resources.choose_cache():
-            output.warn(f"HOME is not set to a folder: the cache is {cache}; set HOME or XDG_CACHE_HOME")
-        code = command.main(prog_name=name, standalone_mode=False)
+        _choose_cache()
+        code: int | None = command.main(prog_name=name, standalone_mode=False)  # a verb may return an exit code
         sys.stdout.flush()
-        return code if isinstance(code, int) else 0  # a verb may return an exit code
+        return code or 0
     except UdogenError as fault:
         output.print_error(fault)
         return fault.exit_code

@@ -170,7 +170,7 @@ def _contents(options: NewOptions) -> tuple[Path, list[Draft], ProjectFiles]:
 
 
 def _print_json(folder: Path, made: Project, drafts: list[Draft]) -> None:
-    remarks = [remark for draft in drafts for remark in draft.remarks]
+    remarks = (remark for draft in drafts for remark in draft.remarks)
     output.print_json(
         {
             "ok": True,
@@ -179,9 +179,7 @@ def _print_json(folder: Path, made: Project, drafts: list[Draft]) -> None:
             "ops": [op.name for package in made.packages for op in package.ops],
             "files": [{"path": str(path), "action": action} for path, action in made.files.items()],
             "unwritten": list(made.unwritten),
-            "decisions": [each.as_json() for each in remarks if each.decide],
-            "remarks": [each.as_json() for each in remarks if not each.decide],
-            "warnings": [problem.as_json() for problem in made.warnings],
+            "findings": [each.as_json() for each in (*made.warnings, *remarks)],
         }
     )
 
@@ -191,10 +189,10 @@ def _print(folder: Path, made: Project, drafts: list[Draft]) -> None:
     for path, action in made.files.items():
         output.print_result(f"{path}: {action}")
     open_points = [
-        f"{'.'.join(remark.about) or draft.package.name}: {remark.sentence}"
+        f"{'.'.join(remark.about) or draft.package.name}: {remark.message}"
         for draft in drafts
         for remark in draft.remarks
-        if remark.decide
+        if remark.severity == "warning"
     ]
     if open_points:
         output.print_note("TODO, as the model does not define it (comments in the config):")

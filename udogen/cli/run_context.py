@@ -322,14 +322,18 @@ def _print(done: _ContextResult, fault: UdogenError | None, options: RunContextO
         }
         print_report({**report.as_json(rows, done.runtime), **about}, fault, wrong=wrong)
         return wrong
-    for line in (*done.placed.table, "") if done.placed else ():
-        output.print_result(line)
-    for line in report.lines(rows, done.runtime):
+    table = (*done.placed.table, "") if done.placed else ()
+    for line in [*table, *report.lines(rows, done.runtime)]:
         output.print_result(line)
     if fault:
         output.print_error(fault)
-    elif len(rows) > 1 and not wrong and len(paths := [*options.paths, *options.folders]) == 1:
-        path = shlex.quote(str(paths[0]))
-        packages = "".join(f" --op-package {shlex.quote(each)}" for each in options.packages)
-        output.print_next(f"`udogen run steps {path}{packages} --dry-run` shows them as one model")
+    elif len(rows) > 1 and not wrong:
+        _print_steps(options)
     return wrong
+
+
+def _print_steps(options: RunContextOptions) -> None:
+    """Print the command for the contexts as one model, if they are in one file or folder."""
+    if len(paths := [*options.paths, *options.folders]) == 1:
+        words = shlex.join([str(paths[0]), *(word for each in options.packages for word in ("--op-package", each))])
+        output.print_next(f"`udogen run steps {words} --dry-run` shows them as one model")

@@ -87,7 +87,6 @@ def command(options: RunStepsOptions) -> int:
     names the links, state, packages and sessions.  Without one, tensors of equal names are linked.
     The exit code is 6 if a tensor differs from --against.
     """
-    from udogen.runtime.contexts.report import write_trace
     from udogen.runtime.execution_counts import summary, unproved
 
     if options.tolerance and not options.against:
@@ -97,18 +96,23 @@ def command(options: RunStepsOptions) -> int:
     counts = summary(list(ran.proof or ()))
     unproven = unproved(counts) if options.prove and not options.dry_run else None
     fault: UdogenError | None = unproven or _difference(ran.first)
+    _write_files(options, ran)
+    if options.as_json:
+        print_report({**_as_json(ran, runtime), "bind_plan": str(options.plan_file or "") or None}, fault)
+    else:
+        _print(options, ran, runtime, counts, fault)
+    if fault:
+        return fault.exit_code
+    return ran.verdict.exit_code if options.against and not options.dry_run else 0
+
+
+def _write_files(options: RunStepsOptions, ran: StepsRan) -> None:
+    from udogen.runtime.contexts.report import write_trace
+
     if options.plan_file and ran.plan:
         write_plans(options.plan_file, [ran.plan])
     if options.trace_file and ran.profiles:
         write_trace(options.trace_file, ran.profiles)
-    if options.as_json:
-        print_report({**_as_json(ran, runtime), "bind_plan": str(options.plan_file or "") or None}, fault)
-    else:
-        _print(options, ran, runtime, counts)
-        if fault:
-            output.print_error(fault)
-    is_compared = options.against and not options.dry_run
-    return fault.exit_code if fault else ran.verdict.exit_code if is_compared else 0
 
 
 def _run(options: RunStepsOptions) -> tuple[StepsRan, ContextsOpened]:
@@ -188,7 +192,11 @@ def _as_json(ran: StepsRan, runtime: ContextsOpened) -> dict[str, Any]:
 
 
 def _print(
-    options: RunStepsOptions, ran: StepsRan, runtime: ContextsOpened, counts: Mapping[tuple[str, str, str], int]
+    options: RunStepsOptions,
+    ran: StepsRan,
+    runtime: ContextsOpened,
+    counts: Mapping[tuple[str, str, str], int],
+    fault: UdogenError | None,
 ) -> None:
     from udogen.runtime.execution_counts import sentences
     from udogen.runtime.models.commands import model_lines
@@ -198,3 +206,5 @@ def _print(
     if options.dry_run:
         words = [word for word in sys.argv[1:] if word != "--dry-run"]
         output.print_next(f"`{shlex.join(['udogen', *words])}` executes it")
+    if fault:
+        output.print_error(fault)

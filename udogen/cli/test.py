@@ -201,16 +201,17 @@ def _print_next(run: TestRun, arguments: TestArguments) -> None:
         output.print_next(f"open {arguments.html}")
     elif verdict.failed:
         output.print_next(f"`{command} --html report.html`")
-    elif verdict.build_failed or verdict.findings:
-        what = "errors of the compiler" if verdict.build_failed else "warnings"
-        output.print_next(f"fix the {what}, then `{command}`")
+    elif verdict.build_failed:
+        output.print_next(f"fix the errors of the compiler, then `{command}`")
+    elif verdict.findings:
+        output.print_next(f"fix the warnings, then `{command}`")
     elif broken := next((each for each in run.outcomes if each.status == "error"), None):
-        only = "" if arguments.patterns else f" --case {shlex.quote(f'{broken.case.op}/{broken.case.name}')}"
+        only = f" --case {shlex.quote(f'{broken.case.op}/{broken.case.name}')}" * (not arguments.patterns)
         output.print_next(f"fix the first error, then `{command}{only}`")
     elif not verdict.ok:
         output.print_next("`udogen doctor` lists what is missing" if verdict.absent else "give the op a reference")
     elif build := output.make_command("build", [folder]):
-        measure = "" if arguments.cost else f"; `{command} --cost` measures times"
+        measure = f"; `{command} --cost` measures times" * (not arguments.cost)
         output.print_next(f"`{build}` builds the packages{measure}")
     elif not arguments.cost:
         output.print_next(f"`{command} --cost` measures times")

@@ -41,19 +41,20 @@ def value_of(node: Node, hint: Hint) -> Any:
         return value_of(node, next(each for each in parameters if each is not NoneType))
     if origin is Literal:
         return _converted(node, one_of(parameters))
-    if origin is tuple:
-        return _all([value_of(each, parameters[0]) for each in node.items()]) if _is(node, list) else INVALID
-    if origin is Mapping:
-        if not _is(node, dict):
-            return INVALID
-        values = _all([value_of(each, parameters[1]) for each in node.items()])
-        return INVALID if values is INVALID else dict(zip(node.value, values, strict=True))
+    if origin in (tuple, Mapping):
+        return _collection(node, list if origin is tuple else dict, parameters[origin is Mapping])
     if hint in _KINDS:
         return _plain(node, hint)
     if is_dataclass(hint):
         made = instance(node, cast(type, hint))
         return INVALID if made is None else made
     return node.value if hint in (Any, object) else _converted(node, hint)
+
+
+def _collection(node: Node, kind: type, hint: Hint) -> Any:
+    """The values of a list or an object, each as the hint names it."""
+    values = _all([value_of(each, hint) for each in node.items()]) if _is(node, kind) else INVALID
+    return values if values is INVALID or kind is list else dict(zip(node.value, values, strict=True))
 
 
 def read_keys(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -78,10 +78,8 @@ def styled(
         given, existing = source.kernels.get(backend, {}), old.get(backend, {})
         vendor.refuse_snpe_1(backend, {**existing, **given})
         known = {op.name: _style(backend, op.name, given, existing, styles, htp_api) for op in package.ops}
-        meant = "vendor"
-        if backends.ALL[backend].interfaces:
-            meant = "core" if "core" in known.values() and not htp_api else "qhpi"
-            api = meant if meant == "core" else api
+        meant = _meant(backend, known.values(), htp_api)
+        api = meant if meant == "core" else api
         chosen[backend] = tuple(op for op, style in known.items() if style == meant)
         if meant == "qhpi":
             registrations += vendor.registrations(given.get(op, existing.get(op, b"")) for op in chosen[backend])
@@ -100,6 +98,13 @@ def styled(
         htp_api=api,
         hooks=any(_has_hooks(backend, source, old) for backend in by_backend),
     )
+
+
+def _meant(backend: str, styles: Collection[str], htp_api: str) -> str:
+    """The style, other than udogen's own, that a package for the backend can have."""
+    if not backends.ALL[backend].interfaces:
+        return "vendor"
+    return "core" if "core" in styles and not htp_api else "qhpi"
 
 
 def _has_hooks(backend: str, source: Source, old: Mapping[str, Mapping[str, bytes]]) -> bool:

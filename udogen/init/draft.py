@@ -46,20 +46,9 @@ def camel_case(text: str) -> str:
     return "".join(part[0].upper() + part[1:] for part in re.split(r"[^A-Za-z0-9]+", text) if part)
 
 
-@dataclass(frozen=True)
-class Remark:
-    """A sentence about the package, an op, or a tensor of it (`about` is (), (op,) or (op, tensor))."""
-
-    about: tuple[str, ...]
-    sentence: str
-    decide: bool = False  # the model leaves it open, so the user must decide
-
-    def __str__(self) -> str:
-        return clean(TODO + self.sentence if self.decide else self.sentence)
-
-    def as_json(self) -> dict[str, object]:
-        """The remark as `--json` prints it."""
-        return {"about": list(self.about), "decide": self.decide, "sentence": clean(self.sentence)}
+def remark(about: tuple[str, ...], sentence: str, *, decide: bool = False) -> Finding:
+    """A sentence about the package, an op, or a tensor of it; `decide`: the model leaves it open, the user decides."""
+    return Finding(clean(sentence), severity="warning" if decide else "note", about=about)
 
 
 @dataclass(frozen=True)
@@ -90,7 +79,7 @@ class Draft:
     """A package that is not yet written."""
 
     package: OpPackage
-    remarks: tuple[Remark, ...] = ()
+    remarks: tuple[Finding, ...] = ()
     cases: tuple[DraftCase, ...] = ()
     references: Mapping[str, str] = field(default_factory=dict)  # by op, as written in test files
     files: Mapping[str, bytes] = field(default_factory=dict)  # files that the references need, by name
@@ -105,11 +94,11 @@ def config_text(draft: Draft) -> tuple[str, tuple[Finding, ...]]:
     return xml_write.write(draft.package, findings, _comments(draft.remarks)), findings.warnings
 
 
-def _comments(remarks: Sequence[Remark]) -> Mapping[tuple[str, ...], Sequence[str]]:
+def _comments(remarks: Sequence[Finding]) -> Mapping[tuple[str, ...], Sequence[str]]:
     """Remarks by subject; those that need a decision are last."""
     found: dict[tuple[str, ...], list[str]] = {}
-    for each in sorted(remarks, key=lambda row: row.decide):
-        found.setdefault(each.about, []).append(str(each))
+    for each in sorted(remarks, key=lambda row: row.severity == "warning"):
+        found.setdefault(each.about, []).append(TODO * (each.severity == "warning") + each.message)
     return found
 
 

@@ -78,19 +78,25 @@ def inspect(
     runtime = NO_RUNTIME
     if facts.is_package:
         runtime = find_compared(facts, options.against, backend=backend, env=options.env, choose=choose)
-    evidence = _static_evidence(facts, runtime, folder)
+    evidence, findings = _judged(_static_evidence(facts, runtime, folder), backend, register=options.register)
+    return InspectedLibrary(path, evidence, findings, target)
+
+
+def _judged(evidence: LibraryEvidence, backend: str, *, register: bool) -> tuple[LibraryEvidence, tuple[Finding, ...]]:
+    """The findings about a library, with the evidence of what was loaded for them."""
+    facts = evidence.facts
     findings = run(STATIC, evidence)
     errors = {finding.kind for finding in findings if finding.is_error}
-    loadable = options.register and evidence.native and not errors - {NO_REFERENCE}
+    loadable = register and evidence.native and not errors - {NO_REFERENCE}
     if facts.is_package and loadable and not errors:
         evidence = _register(evidence, backend)
         findings += run(LIVE, evidence)
-    if evidence.native and not options.register and not errors:
+    if evidence.native and not register and not errors:
         findings.append(Finding("it was not registered here (--no-register)", kind=NO_REFERENCE))
     if facts.is_registration:
         evidence = _read(evidence) if loadable else evidence
         findings += run(UDO, evidence)
-    return InspectedLibrary(path, evidence, tuple(findings), target)
+    return evidence, tuple(findings)
 
 
 def _static_evidence(facts: LibraryFacts, runtime: ComparedRuntime, folder: PackageLibrary | None) -> LibraryEvidence:

@@ -126,11 +126,12 @@ const Place& place() {
 template <class Write>
 void report(bool all, const Write& write) {
   char text[Line::most];
-  for (std::size_t i = 0; i < executions.size(); ++i) {
-    Counter& counter = executions.at(i);
-    const std::uint64_t news = counter.news();
+  for (std::size_t i = 0; i < executions.size; ++i) {
+    Counter& counter = executions.counters[i];
+    const std::uint64_t count = counter.count.load(std::memory_order_relaxed);
+    const std::uint64_t news = count - counter.reported.exchange(count);
     if (!all && news == 0) continue;
-    Line(text).add(executions.package()).add(" ").add(counter.op()).add(" ").add(news).add(" ").add(executions.counted());
+    Line(text).add(executions.package).add(" ").add(counter.op).add(" ").add(news).add(" ").add(executions.counted);
     write(text);
   }
 }

@@ -12,7 +12,8 @@ from typing import Any
 
 from udogen import backends
 from udogen.errors import UdogenError, UsageError
-from udogen.init.draft import USUAL_BACKENDS, CaseTensor, Draft, DraftCase, Remark, camel_case, clean, obstacle
+from udogen.findings import Finding
+from udogen.init.draft import USUAL_BACKENDS, CaseTensor, Draft, DraftCase, camel_case, clean, obstacle, remark
 from udogen.onnx.draft.params import FormalAttribute, Param, params_of
 from udogen.onnx.draft.tensors import (
     FormalOperand,
@@ -42,7 +43,7 @@ class DraftedOp:
     """One op of a model, as defined in a config."""
 
     op: Op
-    remarks: tuple[Remark, ...]
+    remarks: tuple[Finding, ...]
     cases: tuple[DraftCase, ...]
     supplements: Mapping[str, tuple[TensorSupplement, ...]]  # by backend
     reference: str = ""
@@ -82,7 +83,7 @@ def draft(
         ops=tuple(each.op for each in found),
         supplements=tuple(_supplements(found, backends)),
     )
-    notes = tuple(Remark((), note) for note in loaded.notes)
+    notes = tuple(remark((), note) for note in loaded.notes)
     return Draft(
         package=made,
         remarks=tuple(chain(notes, *(each.remarks for each in found))),
@@ -161,7 +162,7 @@ def _drafted_op(
             f"{source} of {model.file} has no {side}, so it cannot be an op of QNN", hint="name other ops with --op"
         )
     obstacles = _obstacles([*inputs, *outputs], attributes, chosen)
-    remarks += [Remark((name,), why, decide=True) for why in obstacles.values() if why]
+    remarks += [remark((name,), why, decide=True) for why in obstacles.values() if why]
     left = tuple(backend for backend, why in obstacles.items() if not why) or USUAL_BACKENDS[:1]
     tensors, supplements, of_tensors = _tensors([*inputs, *outputs], name, left)
     remarks += [*of_tensors, *_of_assumed(name, outputs, assumed), *_of_op(name, inputs, outputs)]
@@ -179,20 +180,20 @@ def _drafted_op(
     cases = cases_of(op, uses, (*inputs, *outputs), attributes, dims)
     reference, file = _reference(loaded, source, op, uses)
     kernel, why = _kernel(loaded, source, op, uses, dims)
-    remarks += [Remark((name,), f"a kernel cannot be made of its body in the model: {why}")] if why else []
+    remarks += [remark((name,), f"a kernel cannot be made of its body in the model: {why}")] if why else []
     return DraftedOp(op, tuple(remarks), tuple(cases), supplements, reference, file, kernel)
 
 
-def _of_name(source: OpName, name: str, *, is_function: bool) -> list[Remark]:
+def _of_name(source: OpName, name: str, *, is_function: bool) -> list[Finding]:
     """Remarks on an op that ONNX does not have, and on a name that differs from the model's."""
-    remarks: list[Remark] = []
+    remarks: list[Finding] = []
     if not source.domain and not is_function and not knows(source):
         near = nearest_standard(source.type)
         text = f"it is in ONNX's own domain, which has no such op{f'; did you mean {near}?' if near else ''}"
-        remarks.append(Remark((name,), text, decide=True))
+        remarks.append(remark((name,), text, decide=True))
     if name != source.type:
         text = f"the model calls it {source}, which cannot be its name here; converters look for the model's name"
-        remarks.append(Remark((name,), text, decide=True))
+        remarks.append(remark((name,), text, decide=True))
     return remarks
 
 
@@ -313,9 +314,9 @@ def _formal_attributes(function: Function | None, schema: Any) -> list[FormalAtt
 
 def _tensors(
     operands: Sequence[Operand], op: str, chosen: Sequence[str]
-) -> tuple[list[Tensor], Mapping[str, tuple[TensorSupplement, ...]], list[Remark]]:
+) -> tuple[list[Tensor], Mapping[str, tuple[TensorSupplement, ...]], list[Finding]]:
     made = []
-    remarks: list[Remark] = []
+    remarks: list[Finding] = []
     by_backend: dict[str, tuple[TensorSupplement, ...]] = {}
     for operand in operands:
         tensor, supplements, about = tensor_of(operand, op, chosen)
@@ -337,14 +338,14 @@ def _supplements(found: Sequence[DraftedOp], chosen: Sequence[str]) -> list[Supp
     return made
 
 
-def _of_assumed(op: str, outputs: Sequence[Operand], assumed: Collection[str]) -> list[Remark]:
+def _of_assumed(op: str, outputs: Sequence[Operand], assumed: Collection[str]) -> list[Finding]:
     """Remarks on outputs whose type and shape the model does not have."""
     text = "the model does not define it: assumed to be like the first input"
     unknown = [output for output in outputs if any(value.name in assumed for value in output.all)]
-    return [Remark((op, output.name), text, decide=True) for output in unknown]
+    return [remark((op, output.name), text, decide=True) for output in unknown]
 
 
-def _of_op(op: str, inputs: Sequence[Operand], outputs: Sequence[Operand]) -> list[Remark]:
+def _of_op(op: str, inputs: Sequence[Operand], outputs: Sequence[Operand]) -> list[Finding]:
     ranks = {len(each.type.shape or ()) for operand in (*inputs, *outputs) for each in operand.all if not each.static}
     if 4 not in ranks:
         return []
@@ -352,7 +353,7 @@ def _of_op(op: str, inputs: Sequence[Operand], outputs: Sequence[Operand]) -> li
         "ONNX has images as NCHW, QNN's own ops and converters as NHWC; "
         "if this op cares which axis is which, add a <Layout>"
     )
-    return [Remark((op,), text, decide=True)]
+    return [remark((op,), text, decide=True)]
 
 
 # --- test cases ------------------------------------------------------------------------------------------------------

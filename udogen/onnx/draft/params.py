@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from udogen.init.draft import Remark
+from udogen.findings import Finding
+from udogen.init.draft import remark
 from udogen.onnx.models.model import Attribute, OnnxConstant, qnn_type, why_another_type
 from udogen.onnx.models.uses import Use
 from udogen.opdef import names, values
@@ -44,12 +45,12 @@ class Param:
 
 def params_of(
     uses: Sequence[Use], op: str, formals: Sequence[FormalAttribute], taken: set[str]
-) -> tuple[list[Param], list[Remark]]:
+) -> tuple[list[Param], list[Finding]]:
     """The parameters of an op, scalars first (both config languages can express that), in order of first use."""
     by_name = {each.name: each for each in formals}
     order = dict.fromkeys([*by_name, *(each.name for use in uses for each in use.attributes)])
     found: list[Param] = []
-    remarks: list[Remark] = []
+    remarks: list[Finding] = []
     for name in order:
         attributes = [next((each for each in use.attributes if each.name == name), None) for use in uses]
         formal = by_name.get(name)
@@ -68,17 +69,17 @@ def _param(
     attributes: Sequence[Attribute | None],
     formal: FormalAttribute | None,
     taken: set[str],
-) -> tuple[Param | None, list[Remark]]:
+) -> tuple[Param | None, list[Finding]]:
     present = [each for each in attributes if each is not None]
     samples = [*present, *([formal.default] if formal and formal.default else [])]
     kind = _kind(samples)
     if kind in _NO_WORD:
         sentence = f"attribute `{name}` is {_NO_WORD[kind]}, which QNN has no parameter for; it is left out"
-        return None, [Remark((op,), sentence, decide=True)]
+        return None, [remark((op,), sentence, decide=True)]
     made = _named(name, taken)
     about, remarks = (op, made), []
     if made != name:
-        remarks = [Remark(about, f"attribute `{name}` of the model; converters look for that name", decide=True)]
+        remarks = [remark(about, f"attribute `{name}` of the model; converters look for that name", decide=True)]
     shape, of_shape = _shape_of(kind, samples, about)
     remarks += of_shape
     if shape is None:
@@ -141,7 +142,7 @@ class _Shape:
 
 
 # A shape (None if QNN cannot express the attribute), and remarks about it.
-_Shaped = tuple[_Shape | None, list[Remark]]
+_Shaped = tuple[_Shape | None, list[Finding]]
 
 
 def _shape_of(kind: str, samples: Sequence[Attribute], about: tuple[str, str]) -> _Shaped:
@@ -161,11 +162,11 @@ def _numbers(kind: str, samples: Sequence[Attribute], about: tuple[str, str]) ->
     if all(_INT_32[0] <= int(number) <= _INT_32[1] for number in numbers):
         shape = _Shape(BY_NAME["INT_32"], Rank(scalar=True) if kind == "INT" else Rank((1,)))
         if kind == "INT" and set(numbers) <= {0, 1}:
-            return shape, [Remark(about, "only 0 and 1 in the model; use BOOL_8 if it is a switch")]
+            return shape, [remark(about, "only 0 and 1 in the model; use BOOL_8 if it is a switch")]
         return shape, []
     if kind == "INT":
         text = "it holds numbers of more than 32 bits; ONNX Runtime's QNN provider cannot pass them"
-        return _Shape(BY_NAME["INT_64"], Rank(scalar=True)), [Remark(about, text, decide=True)]
+        return _Shape(BY_NAME["INT_64"], Rank(scalar=True)), [remark(about, text, decide=True)]
     return None, [_left_out(about, "lists numbers of more than 32 bits, which no backend hands to an op")]
 
 
@@ -177,7 +178,7 @@ def _text(samples: Sequence[Attribute], about: tuple[str, str]) -> _Shaped:
             f"a string in ONNX; the model has {' '.join(texts)}: complete the list.  ONNX Runtime's QNN provider "
             "passes no strings: for it leave the attribute out, or make it an INT and this parameter INT_32"
         )
-        return _Shape(BY_NAME["UINT_32"], Rank(scalar=True), texts), [Remark(about, text, decide=True)]
+        return _Shape(BY_NAME["UINT_32"], Rank(scalar=True), texts), [remark(about, text, decide=True)]
     return _Shape(BY_NAME["STRING"], Rank(scalar=True)), []
 
 
@@ -195,7 +196,7 @@ def _tensor(samples: Sequence[Attribute], about: tuple[str, str]) -> _Shaped:
     remarks = []
     if any(why_another_type(each.dtype) for each in tensors):
         text = f"{tensors[0].dtype} in the model, {row.name} here: {why_another_type(tensors[0].dtype)}"
-        remarks = [Remark(about, text)]
+        remarks = [remark(about, text)]
     return _Shape(row, _rank_of(tensors)), remarks
 
 
@@ -208,8 +209,8 @@ def _rank_of(tensors: Sequence[OnnxConstant]) -> Rank:
     return Rank((rank,)) if rank else Rank(scalar=True)
 
 
-def _left_out(about: tuple[str, str], why: str) -> Remark:
-    return Remark(about[:1], f"attribute `{about[1]}` {why}; it is left out", decide=True)
+def _left_out(about: tuple[str, str], why: str) -> Finding:
+    return remark(about[:1], f"attribute `{about[1]}` {why}; it is left out", decide=True)
 
 
 def _default(
@@ -217,23 +218,23 @@ def _default(
     formal: FormalAttribute | None,
     shape: _Shape,
     about: tuple[str, str],
-) -> tuple[Value | None, list[Remark]]:
+) -> tuple[Value | None, list[Finding]]:
     """The default of the schema or function; otherwise the value that all uses have in common."""
     if formal is not None:
         return (_small(shape.value(formal.default)) if formal.default else None), []
     if any(each is None for each in found):
         missing = sum(each is None for each in found)
         text = f"{missing} of {len(found)} uses leave it out, and the model does not define its value: add a <Default>"
-        return None, [Remark(about, text, decide=True)]
+        return None, [remark(about, text, decide=True)]
     distinct = list(dict.fromkeys(found))
     if len(distinct) > 1:
         shown = ", ".join(values.show(each) for each in distinct[:4] if each is not None)
-        return None, [Remark(about, f"in the model: {shown}{', …' if len(distinct) > 4 else ''}")]
+        return None, [remark(about, f"in the model: {shown}{', …' if len(distinct) > 4 else ''}")]
     default = _small(distinct[0])
     if default is None:
         return None, []
     which = {1: "the only use has", 2: "both uses have"}.get(len(found), f"all {len(found)} uses have")
-    return default, [Remark(about, f"the default is what {which}")]
+    return default, [remark(about, f"the default is what {which}")]
 
 
 def _small(value: Value | None) -> Value | None:

@@ -10,7 +10,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from udogen import backends
-from udogen.init.draft import Remark
+from udogen.findings import Finding
+from udogen.init.draft import remark
 from udogen.onnx.models.model import NEAREST, qnn_stored_type, qnn_type, why_another_type
 from udogen.onnx.models.uses import Argument, Use
 from udogen.opdef import names
@@ -237,17 +238,17 @@ _SHOWN_SHAPES = 4
 Supplements = Mapping[str, TensorSupplement]
 
 
-def tensor_of(operand: Operand, op: str, chosen: Sequence[str]) -> tuple[Tensor, Supplements, list[Remark]]:
+def tensor_of(operand: Operand, op: str, chosen: Sequence[str]) -> tuple[Tensor, Supplements, list[Finding]]:
     """The tensor, its supplements by backend, and remarks."""
     about = (op, operand.name)
     known, notes = types_of_arguments(operand.all)
     remarks = []
     if not known:
         known = (BY_NAME["FLOAT_32"],)
-        remarks = [Remark(about, _no_type(operand), decide=True)]
+        remarks = [remark(about, _no_type(operand), decide=True)]
     found, supplements = types_in_config(operand.name, operand.role, types_on_backends(known, chosen))
-    remarks += [Remark(about, sentence) for sentence in notes]
-    remarks += [Remark(about, sentence) for sentence in _substitutes(known, chosen)]
+    remarks += [remark(about, sentence) for sentence in notes]
+    remarks += [remark(about, sentence) for sentence in _substitutes(known, chosen)]
     remarks += _remarks_of(operand, about)
     rank, of_rank = _rank(operand, about)
     tensor = Tensor(
@@ -279,25 +280,25 @@ def _substitutes(known: Sequence[DataType], chosen: Sequence[str]) -> Iterator[s
             yield f"{backend.upper()} hands no {known[0].name} to an op: it is {there} there"
 
 
-def _remarks_of(operand: Operand, about: tuple[str, ...]) -> Iterator[Remark]:
+def _remarks_of(operand: Operand, about: tuple[str, ...]) -> Iterator[Finding]:
     if operand.decide:
-        yield Remark(about, operand.decide, decide=True)
+        yield remark(about, operand.decide, decide=True)
     shapes = Counter(show_shape(each) for each in operand.all)
     if shapes:
         text = [
             f"{shape}{f' ({count} times)' if count > 1 else ''}" for shape, count in shapes.most_common(_SHOWN_SHAPES)
         ]
         more = f", and {len(shapes) - _SHOWN_SHAPES} more shapes" if len(shapes) > _SHOWN_SHAPES else ""
-        yield Remark(about, f"in the model: {', '.join(text)}{more}")
+        yield remark(about, f"in the model: {', '.join(text)}{more}")
     static = sum(each.static for each in operand.all)
     if operand.role == "input" and 0 < static < len(operand.all):
-        yield Remark(
+        yield remark(
             about,
             f"it is constant in {static} of {len(operand.all)} uses; must it always be? then it is a static tensor",
             decide=True,
         )
     if any(each.quantized and each.quantized.scale is None for each in operand.all):
-        yield Remark(about, "it is quantized with one scale for each channel, or a computed one, in the model")
+        yield remark(about, "it is quantized with one scale for each channel, or a computed one, in the model")
 
 
 def show_shape(argument: Argument) -> str:
@@ -306,19 +307,19 @@ def show_shape(argument: Argument) -> str:
     return "unknown shape" if shape is None else shape_text(shape) or "a single number"
 
 
-def _rank(operand: Operand, about: tuple[str, ...]) -> tuple[Rank, list[Remark]]:
+def _rank(operand: Operand, about: tuple[str, ...]) -> tuple[Rank, list[Finding]]:
     shapes = [each.type.shape for each in operand.all]
     ranks = sorted({max(len(shape), 1) for shape in shapes if shape is not None})
     unknown = sum(shape is None for shape in shapes)
     if unknown or not ranks:
         text = f"its rank is not known in {unknown} of {len(shapes)} uses" if shapes else "no use of the model has it"
-        return Rank(), [Remark(about, f"{text}, so any rank is allowed here", decide=True)]
+        return Rank(), [remark(about, f"{text}, so any rank is allowed here", decide=True)]
     remarks = []
     if any(shape == () for shape in shapes):
-        remarks.append(Remark(about, "it is a single number in the model; QNN's tensors have at least one axis: 1D"))
+        remarks.append(remark(about, "it is a single number in the model; QNN's tensors have at least one axis: 1D"))
     if len(ranks) > 1:
         text = " and ".join(map(str, ranks))
-        remarks.append(Remark(about, f"ranks {text} in the model, so any rank is allowed here"))
+        remarks.append(remark(about, f"ranks {text} in the model, so any rank is allowed here"))
         return Rank(), remarks
     return Rank((ranks[0],)) if ranks[0] <= _MOST_RANK else Rank(), remarks
 

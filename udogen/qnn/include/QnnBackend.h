@@ -2,7 +2,7 @@
 #ifndef UDOGEN_QNN_BACKEND_H
 #define UDOGEN_QNN_BACKEND_H
 
-#include "QnnTypes.h"
+#include "QnnClientTypes.h"
 
 typedef enum {
   QNN_BACKEND_NO_ERROR = 0,

@@ -3,7 +3,7 @@
 #define UDOGEN_QNN_CONTEXT_H
 
 #include "QnnMem.h"
-#include "QnnTypes.h"
+#include "QnnClientTypes.h"
 
 typedef enum {
   QNN_CONTEXT_NO_ERROR = 0,

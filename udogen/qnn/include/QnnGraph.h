@@ -2,7 +2,7 @@
 #ifndef UDOGEN_QNN_GRAPH_H
 #define UDOGEN_QNN_GRAPH_H
 
-#include "QnnTypes.h"
+#include "QnnClientTypes.h"
 
 typedef struct {
   uint32_t numInputs;

@@ -39,29 +39,10 @@ typedef enum {
 } Qnn_DataType_t;
 
 typedef enum {
-  QNN_PRIORITY_LOW = 0,
-  QNN_PRIORITY_NORMAL = 100,
-  QNN_PRIORITY_DEFAULT = 100,
-  QNN_PRIORITY_NORMAL_HIGH = 150,
-  QNN_PRIORITY_HIGH = 200,
-  QNN_PRIORITY_UNDEFINED = 0x7FFFFFFF
-} Qnn_Priority_t;
-
-typedef enum {
   QNN_DEFINITION_IMPL_GENERATED = 0,
   QNN_DEFINITION_DEFINED = 1,
   QNN_DEFINITION_UNDEFINED = 0x7FFFFFFF
 } Qnn_Definition_t;
-
-typedef enum {
-  QNN_ERROR_REPORTING_LEVEL_BRIEF = 0,
-  QNN_ERROR_REPORTING_LEVEL_DETAILED = 1,
-  QNN_ERROR_REPORTING_LEVEL_UNDEFINED = 0x7FFFFFFF
-} Qnn_ErrorReportingLevel_t;
-
-typedef struct { Qnn_ErrorReportingLevel_t reportingLevel; uint32_t storageLimit; } Qnn_ErrorReportingConfig_t;
-
-typedef uint64_t Qnn_ContextBinarySize_t;
 
 // ---- quantization: real = (stored + offset) * scale ----------------------------------------------------
 

@@ -88,7 +88,7 @@ bool isOmitted(const NodeFacts& facts, std::size_t i) {
   return i < facts.inputs.size() ? facts.inputs[i].omitted : facts.outputs[i - facts.inputs.size()].omitted;
 }
 
-/// Whether counts, shapes and types are those that validation found.
+// Whether counts, shapes and types are those that validation found.
 bool matches(const NodeFacts& facts, const QnnCpuOpPackage_Node_t& node) {
   if (!facts.inputs.empty() && node.numOfInputs != facts.inputs.size()) return false;
   if (!facts.outputs.empty() && node.numOfOutputs != facts.outputs.size()) return false;
@@ -106,8 +106,8 @@ bool matches(const NodeFacts& facts, const QnnCpuOpPackage_Node_t& node) {
   return true;
 }
 
-/// Whether the shapes are also at the same addresses: then it is the node that was validated, and not one of the same
-/// name in another graph.
+// Whether the shapes are also at the same addresses: then it is the node that was validated, and not one of the same
+// name in another graph.
 bool isSame(const NodeFacts& facts, const QnnCpuOpPackage_Node_t& node) {
   if (!matches(facts, node)) return false;
   for (std::size_t i = 0; i < facts.places.size(); ++i) {
@@ -117,7 +117,7 @@ bool isSame(const NodeFacts& facts, const QnnCpuOpPackage_Node_t& node) {
   return true;
 }
 
-/// Removes the newest entry that fits, and returns whether one was found.
+// Removes the newest entry that fits, and returns whether one was found.
 bool take(std::vector<NodeFacts>& seen, const QnnCpuOpPackage_Node_t& node,
           bool (*fits)(const NodeFacts&, const QnnCpuOpPackage_Node_t&), NodeFacts& facts) {
   for (std::size_t i = seen.size(); i-- > 0;) {
@@ -130,7 +130,7 @@ bool take(std::vector<NodeFacts>& seen, const QnnCpuOpPackage_Node_t& node,
   return false;
 }
 
-/// Gets what validation found about this node; false if it was not validated.
+// Gets what validation found about this node; false if it was not validated.
 bool recall(const QnnCpuOpPackage_Node_t& node, NodeFacts& facts) {
   const std::lock_guard<std::mutex> lock(waitingMutex);
   const auto found = waiting().find(nameOf(node.typeName, node.name));
@@ -140,7 +140,7 @@ bool recall(const QnnCpuOpPackage_Node_t& node, NodeFacts& facts) {
   return true;
 }
 
-/// The runtime passes each scalar as a double, which would round most integers beyond 2^53.
+// The runtime passes each scalar as a double, which would round most integers beyond 2^53.
 Status validateScalars(const Qnn_OpConfigV1_t& config) {
   for (std::uint32_t i = 0; i < config.numOfParams; ++i) {
     const Qnn_Param_t& param = config.params[i];
@@ -164,7 +164,7 @@ bool has(List<Qnn_DataType_t> types, Qnn_DataType_t type) {
   return std::find(types.begin(), types.end(), type) != types.end();
 }
 
-/// The config of a node that was not validated (not every client does that), made from the node and the op's spec.
+// The config of a node that was not validated (not every client does that), made from the node and the op's spec.
 class Inferred {
  public:
   Inferred(const OpSpec& spec, const QnnCpuOpPackage_Node_t& node)
@@ -258,7 +258,7 @@ class Inferred {
   Qnn_OpConfigV1_t config_ = {};
 };
 
-/// Converts tensor parameters to integers of the config's types; `facts` keep them.
+// Converts tensor parameters to integers of the config's types; `facts` keep them.
 Status convertParams(const OpSpec& spec, QnnCpuOpPackage_Node_t& node, NodeFacts& facts) {
   for (std::size_t i = 0; i < facts.params.size(); ++i) {
     QnnCpuOpPackage_Param_t* const given = node.params[i];
@@ -279,7 +279,7 @@ Status convertParams(const OpSpec& spec, QnnCpuOpPackage_Node_t& node, NodeFacts
     };
     const Qnn_DataType_t* const named = std::find_if(of->types.begin(), of->types.end(), fitsAll);
     if (named == of->types.end()) return error("a value of parameter `%s` does not fit into its type", given->name);
-    const auto bytes = static_cast<std::size_t>((*named >> 4 & 15) * 10 + (*named & 15)) / 8;  // codes end in 08 … 64
+    const std::size_t bytes = bitsOf(*named) / 8;
     facts.converted.push_back(std::make_unique<ConvertedParam>(ConvertedParam{*given, from, {}}));
     ConvertedParam& to = *facts.converted.back();
     to.data.resize(count * sizeof(long long));
@@ -296,7 +296,7 @@ Status convertParams(const OpSpec& spec, QnnCpuOpPackage_Node_t& node, NodeFacts
   return ok;
 }
 
-/// The encoding of each channel of a fixed-point tensor; of the whole tensor if it has only one.
+// The encoding of each channel of a fixed-point tensor; of the whole tensor if it has only one.
 class Channels {
  public:
   explicit Channels(const RawTensor& tensor) {
@@ -325,7 +325,7 @@ class Channels {
   std::size_t stride_ = 1;
 };
 
-/// Frees what validation found about nodes that were never created; called by the last terminate.
+// Frees what validation found about nodes that were never created; called by the last terminate.
 void forgetValidated() {
   const std::lock_guard<std::mutex> lock(waitingMutex);
   waiting().clear();
@@ -333,6 +333,9 @@ void forgetValidated() {
 }
 
 }  // namespace
+
+const ValidationRules rules = {
+    nullptr, [](Qnn_DataType_t given, Qnn_DataType_t named, bool) { return isInteger(given) && isInteger(named); }};
 
 // --- the op package interface ----------------------------------------------------------------------------------------
 
@@ -349,7 +352,7 @@ Qnn_ErrorHandle_t validateOpConfig(Qnn_OpConfig_t given) {
   const Qnn_OpConfigV1_t& config = given.v1;
   const OpEntry* entry = find(tables.ops, config.typeName);
   if (entry == nullptr) return noSuchOp(tables.info, config.typeName);
-  const Status status = validateConfig(*entry, config, rulesOfCpu());
+  const Status status = validateConfig(*entry, config, rules);
   if (status != ok) return status;
   const Status exact = validateScalars(config);
   if (exact == ok) remember(config);
@@ -365,7 +368,7 @@ Qnn_ErrorHandle_t createOpImpl(QnnOpPackage_GraphInfrastructure_t, QnnOpPackage_
   NodeFacts facts;
   if (!recall(cpuNode, facts)) {
     const Inferred inferred(*entry, cpuNode);
-    const Status status = validateConfig(*entry, inferred.config(), rulesOfCpu());
+    const Status status = validateConfig(*entry, inferred.config(), rules);
     if (status != ok) return status;
     facts = factsOf(inferred.config());
   }

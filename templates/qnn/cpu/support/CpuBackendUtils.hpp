@@ -9,15 +9,15 @@
 
 namespace udo {
 
-/// A tensor parameter whose integers were converted.
+// A tensor parameter whose integers were converted.
 struct ConvertedParam {
   QnnCpuOpPackage_Param_t param;
   RawTensor tensor;
   std::vector<char> data;
 };
 
-/// What validation found about a node.  The runtime leaves counts that are zero uninitialised in the node, and does not
-/// report which tensors were left out or are quantized.
+// What validation found about a node.  The runtime leaves counts that are zero uninitialised in the node, and does not
+// report which tensors were left out or are quantized.
 struct NodeFacts {
   std::vector<TensorFacts> inputs;
   std::vector<TensorFacts> outputs;
@@ -30,18 +30,18 @@ struct NodeFacts {
   std::vector<QnnCpuOpPackage_Param_t*> given;  // the runtime's parameters, or converted ones
 };
 
-/// Fixed-point tensors that a kernel sees as floats: each has a copy of floats, filled before the kernel runs (inputs
-/// and parameters) or written back after it (outputs).  Other tensors must be quantized as a whole: a kernel sees one
-/// scale and one offset.
+// Fixed-point tensors that a kernel sees as floats: each has a copy of floats, filled before the kernel runs (inputs
+// and parameters) or written back after it (outputs).  Other tensors must be quantized as a whole: a kernel sees one
+// scale and one offset.
 class FloatCopies {
  public:
-  /// Adds a tensor of floats for a fixed-point tensor, with the same shape.
+  // Adds a tensor of floats for a fixed-point tensor, with the same shape.
   RawTensor* add(const RawTensor& stored, bool isOutput);
 
-  /// The tensors of a repeated one, with fixed-point tensors replaced.
+  // The tensors of a repeated one, with fixed-point tensors replaced.
   RawTensor* const* add(RawTensor* const* first, std::size_t count, bool areOutputs);
 
-  /// Checks a tensor whose stored numbers the kernel sees.
+  // Checks a tensor whose stored numbers the kernel sees.
   void check(const char* name, const RawTensor* tensor, bool quantized);
 
   Status dequantize() { return convert(false); }
@@ -64,13 +64,13 @@ class FloatCopies {
 template <class V>
 inline constexpr bool seesFloats = std::is_same_v<V, Input<float>> || std::is_same_v<V, Output<float>>;
 
-/// The parameters and tensors of one node, found by name and by position.
+// The parameters and tensors of one node, found by name and by position.
 class Binding {
  public:
   Binding(const OpSpec& spec, const QnnCpuOpPackage_Node_t& node, const NodeFacts& facts, FloatCopies& copies)
       : spec_(spec), node_(node), facts_(facts), copies_(copies) {}
 
-  /// The view of the tensor at `index` of the spec; of an input that was left out, its default.
+  // The view of the tensor at `index` of the spec; of an input that was left out, its default.
   template <class V>
   V input(std::size_t index, const RawTensor* otherwise = nullptr) const {
     const V found = view<V>(node_.inputs, facts_.inputs, spec_.inputs, index);
@@ -81,7 +81,7 @@ class Binding {
     return view<V>(node_.outputs, facts_.outputs, spec_.outputs, index);
   }
 
-  /// The views of the tensors that a repeated one at `index` of the spec covers.
+  // The views of the tensors that a repeated one at `index` of the spec covers.
   template <class V>
   Repeated<V> inputs(std::size_t index) const {
     return repeated<V>(node_.inputs, facts_.inputs, spec_.inputs, index);
@@ -93,7 +93,7 @@ class Binding {
 
   bool has(const char* param) const { return find(param) != nullptr; }
 
-  /// The value of a scalar parameter as a T; the runtime delivers each as a double.
+  // The value of a scalar parameter as a T; the runtime delivers each as a double.
   template <class T>
   T scalar(const char* param, T otherwise) const {
     const QnnCpuOpPackage_Param_t* found = find(param);
@@ -102,7 +102,7 @@ class Binding {
 
   const char* string(const char* param, const char* otherwise) const;
 
-  /// The view of a tensor parameter, or of its default.
+  // The view of a tensor parameter, or of its default.
   template <class V>
   V tensor(const char* param, const RawTensor* otherwise = nullptr) const {
     std::size_t at = 0;
@@ -155,22 +155,22 @@ class Binding {
   FloatCopies& copies_;
 };
 
-/// A tensor made from generated tables: the default of a tensor parameter or of an input.
+// A tensor made from generated tables: the default of a tensor parameter or of an input.
 RawTensor defaultTensor(Qnn_DataType_t type, const void* data, const std::uint32_t* dims, std::uint32_t rank);
 
 struct Instance;
-/// How an instance of an op is created.
+// How an instance of an op is created.
 struct OpFacts {
   Status (*create)(const OpEntry& entry, const QnnCpuOpPackage_Node_t& node, NodeFacts facts, Instance*& instance);
 };
 
-/// One op of the package: its description, and its kernel.
+// One op of the package: its description, and its kernel.
 struct OpEntry : OpSpec {
   Counter* executions;
   void (*describe)(OpFacts& facts);
 };
 
-/// One node of a graph; `userData` of its op points to it.
+// One node of a graph; `userData` of its op points to it.
 struct Instance {
   QnnCpuOpPackage_OpImpl_t impl = {nullptr, nullptr};
   const OpEntry* entry = nullptr;
@@ -232,7 +232,7 @@ Status create(const OpEntry& entry, const QnnCpuOpPackage_Node_t& node, NodeFact
 
 }  // namespace glue
 
-/// Fills in what a kernel's file defines.
+// Fills in what a kernel's file defines.
 template <class Op>
 void describe(OpFacts& facts) {
   glue::checkKernel<Op>();

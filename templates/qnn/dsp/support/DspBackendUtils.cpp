@@ -17,7 +17,7 @@ Udo_ErrorType_t notInitialized() {
   return refuse(UDO_UNSUPPORTED_FEATURE, "package %s is not initialized", packageName);
 }
 
-/// Returns NO_ERROR if this is the op of the library.
+// Returns NO_ERROR if this is the op of the library.
 Udo_ErrorType_t checkName(const char* type) {
   if (type == nullptr) return refuse(UDO_INVALID_ARGUMENT, "package %s was asked for an op without a name", packageName);
   if (std::strcmp(type, theOp->name) == 0) return UDO_NO_ERROR;
@@ -27,7 +27,7 @@ Udo_ErrorType_t checkName(const char* type) {
 
 // --- tensors ---------------------------------------------------------------------------------------------------------
 
-/// The DSP may have added leading ones to ranks below 4.
+// The DSP may have added leading ones to ranks below 4.
 bool isRank(const Udo_TensorParam_t& tensor, List<std::uint32_t> ranks) {
   if (ranks.count == 0) return true;
   std::uint32_t ones = 0;
@@ -71,7 +71,7 @@ Udo_ErrorType_t checkInputs(const Operation& operation) {
   return UDO_NO_ERROR;
 }
 
-/// Sets the size and the type of each output, which the DSP requires.
+// Sets the size and the type of each output, which the DSP requires.
 Udo_ErrorType_t openOutputs(const Operation& operation) {
   for (std::uint32_t i = 0; i < operation.outputCount; ++i) {
     const TensorSpec& spec = theOp->outputs.items[i];

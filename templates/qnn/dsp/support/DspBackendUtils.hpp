@@ -8,13 +8,13 @@ namespace udo {
 
 struct OpEntry;
 
-/// The result of createOpFactory: a copy of the parameters that one or more operations use.
+// The result of createOpFactory: a copy of the parameters that one or more operations use.
 struct Factory {
   std::uint32_t count;
   Udo_Param_t* params;
 };
 
-/// The result of createOperation.  The DSP fills in its tensors before each execution.
+// The result of createOperation.  The DSP fills in its tensors before each execution.
 struct Operation {
   const Factory* factory;
   void* infrastructure;
@@ -26,12 +26,12 @@ struct Operation {
   std::uint64_t prepared;  // the fingerprint of the tensors for which the state was prepared; 0: not prepared
 };
 
-/// The tensors of an operation by position, its parameters by name.
+// The tensors of an operation by position, its parameters by name.
 class Binding {
  public:
   explicit Binding(const Operation& operation) : operation_(operation) {}
 
-  /// The view of an input, or of its default.
+  // The view of an input, or of its default.
   template <class V>
   V input(std::size_t index, const RawTensor* otherwise = nullptr) const {
     const V found = index < operation_.inputCount ? V(&operation_.inputs[index]) : V();
@@ -44,7 +44,7 @@ class Binding {
 
   bool has(const char* param) const { return find(param) != nullptr; }
 
-  /// A scalar parameter, or its default.
+  // A scalar parameter, or its default.
   template <class T>
   T scalar(const char* param, T otherwise) const {
     const Udo_Param_t* found = find(param);
@@ -54,7 +54,7 @@ class Binding {
 
   const char* string(const char* param, const char* otherwise) const;
 
-  /// A tensor parameter, or its default.
+  // A tensor parameter, or its default.
   template <class V>
   V tensor(const char* param, const RawTensor* otherwise = nullptr) const {
     const Udo_Param_t* found = find(param);
@@ -68,17 +68,17 @@ class Binding {
   const Operation& operation_;
 };
 
-/// A tensor made from generated tables: the default of a tensor parameter or of an input.
+// A tensor made from generated tables: the default of a tensor parameter or of an input.
 RawTensor defaultTensor(Qnn_DataType_t type, const void* data, const std::uint32_t* dims, std::uint32_t rank);
 
-/// The functions of a kernel, for the tables.
+// The functions of a kernel, for the tables.
 struct OpFacts {
   Status (*create)(Operation& operation, const Udo_HexNNv2GlobalInfra_t& functions);
   Status (*execute)(Operation& operation, Dsp& dsp);
   void (*release)(Operation& operation, const Udo_HexNNv2GlobalInfra_t& functions);
 };
 
-/// The op of a library.
+// The op of a library.
 struct OpEntry : OpSpec {
   Counter* executions;
   Udo_QuantizationType_t* inputKinds;  // one for each input: NONE for floats, TF for the stored numbers of fixed point
@@ -90,7 +90,7 @@ struct OpEntry : OpSpec {
 
 namespace glue {
 
-/// A hash of the shapes and ranges of all tensors; never 0.
+// A hash of the shapes and ranges of all tensors; never 0.
 std::uint64_t fingerprint(const Operation& operation);
 
 template <class Op>
@@ -107,7 +107,7 @@ Status create(Operation& operation, const Udo_HexNNv2GlobalInfra_t& functions) {
   return ok;
 }
 
-/// Tensors are not known before the first execution, and may change later: then the state is prepared again.
+// Tensors are not known before the first execution, and may change later: then the state is prepared again.
 template <class Op>
 Status run(Operation& operation, Dsp& dsp) {
   const typename Op::Args args = Op::bind(Binding(operation));
@@ -138,14 +138,14 @@ void release(Operation& operation, const Udo_HexNNv2GlobalInfra_t& functions) {
 
 }  // namespace glue
 
-/// Fills in what a kernel's file defines.
+// Fills in what a kernel's file defines.
 template <class Op>
 void describe(OpFacts& facts) {
   glue::checkKernel<Op, Dsp>();
   facts = {glue::create<Op>, glue::run<Op>, glue::release<Op>};
 }
 
-/// The op package interface of a library with one op.
+// The op package interface of a library with one op.
 void fillInterface(QnnOpPackage_Interface_t& interface, const char* package, const OpEntry& entry);
 
 }  // namespace udo

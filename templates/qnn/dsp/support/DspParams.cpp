@@ -29,7 +29,7 @@ bool isStoredAlike(Udo_DataType_t a, Udo_DataType_t b) { return sizeOf(a) == siz
 
 // --- parameters ------------------------------------------------------------------------------------------------------
 
-/// The type of the spec that matches the stored type of a tensor.
+// The type of the spec that matches the stored type of a tensor.
 Qnn_DataType_t storedAs(Udo_DataType_t type, List<Qnn_DataType_t> types) {
   for (const Qnn_DataType_t each : types) {
     if (udoTypeOf(each) == type) return each;
@@ -42,7 +42,7 @@ Qnn_DataType_t storedAs(Udo_DataType_t type, List<Qnn_DataType_t> types) {
 
 bool isText(const ParamSpec& spec) { return spec.types.items[0] == textType; }
 
-/// The type as which Binding::number reads a scalar.
+// The type as which Binding::number reads a scalar.
 Qnn_DataType_t scalarTypeOf(Udo_DataType_t type) {
   switch (type) {
     case UDO_DATATYPE_FLOAT_32: return QNN_DATATYPE_FLOAT_32;
@@ -95,7 +95,7 @@ Udo_ErrorType_t checkParam(List<ParamSpec> specs, const Udo_Param_t& param) {
   return UDO_NO_ERROR;
 }
 
-/// Copies objects into one block of memory, one after the other; without a block it only counts bytes.
+// Copies objects into one block of memory, one after the other; without a block it only counts bytes.
 class Copier {
  public:
   explicit Copier(unsigned char* block) : block_(block) {}

@@ -28,7 +28,7 @@ Udo_Param_t paramOf(const ParamSpec& spec, const ParamDefault& value) {
   return param;
 }
 
-/// Calls a function of the kernel with all parameters.
+// Calls a function of the kernel with all parameters.
 template <class Call>
 Udo_ErrorType_t withParams(std::uint32_t count, const Udo_Param_t* params, const Call& call) {
   constexpr std::size_t most = 64;

@@ -16,7 +16,7 @@ const QnnGpu_MemoryObject_t* storageOf(const QnnGpuOpPackage_Node_t& node, std::
   return nullptr;
 }
 
-/// The type in which the backend stores a tensor that connects two ops.
+// The type in which the backend stores a tensor that connects two ops.
 Qnn_DataType_t chosen(Qnn_DataType_t type, QnnGpu_Precision_t precision) {
   if (!isFloat(type) || precision == QNN_GPU_PRECISION_USER_PROVIDED) return type;
   return precision == QNN_GPU_PRECISION_FP32 ? QNN_DATATYPE_FLOAT_32 : QNN_DATATYPE_FLOAT_16;
@@ -36,7 +36,7 @@ void learn(TensorFacts& facts, const Qnn_Tensor_t& tensor, const QnnGpuOpPackage
   }
 }
 
-/// Calls `use(facts, name in OpenCL, number, spec)` for each input or output; facts are null for a missing one.
+// Calls `use(facts, name in OpenCL, number, spec)` for each input or output; facts are null for a missing one.
 template <class Use>
 void walk(List<TensorSpec> specs, List<const char*> names, TensorFacts* facts, std::size_t count, const Use& use) {
   const std::size_t extra = count > specs.count ? count - specs.count : 0;
@@ -76,7 +76,7 @@ class Text {
  public:
   explicit Text(const std::string& name) : name_(name) {}
 
-  /// `#define udo_<what>_<tensor><parameters> <meaning>`; `@` in the meaning is replaced by the tensor's name.
+  // `#define udo_<what>_<tensor><parameters> <meaning>`; `@` in the meaning is replaced by the tensor's name.
   void define(const char* what, const char* parameters, const std::string& meaning) {
     text_ += std::string("#define udo_") + what + "_" + name_ + parameters + " ";
     for (const char each : meaning) text_ += each == '@' ? name_ : std::string(1, each);
@@ -153,7 +153,7 @@ std::string described(const TensorFacts* facts, const char* name, std::size_t nu
 
 // --- one node -------------------------------------------------------------------------------------------------------
 
-/// The facts of a node's tensors, one after the other: inputs, outputs, parameters.
+// The facts of a node's tensors, one after the other: inputs, outputs, parameters.
 class Facts {
  public:
   Facts(const OpEntry& entry, const Qnn_OpConfigV1_t& config, TensorFacts* all)
@@ -183,8 +183,8 @@ class Facts {
     walk(entry_.outputs, entry_.names.outputs, outputs_, config_.numOfOutputs, named);
   }
 
-  /// Refuses a tensor with more than one scale, and an input that is an image whose pixels are not the tensor's
-  /// elements, four in each pixel.
+  // Refuses a tensor with more than one scale, and an input that is an image whose pixels are not the tensor's
+  // elements, four in each pixel.
   Status check() const {
     for (const auto& [tensors, count] : {std::pair(inputs_, config_.numOfInputs), std::pair(outputs_, config_.numOfOutputs),
                                          std::pair(params_, config_.numOfParams)}) {
@@ -207,7 +207,7 @@ class Facts {
     return ok;
   }
 
-  /// OpenCL macros that define how the tensors are stored.
+  // OpenCL macros that define how the tensors are stored.
   std::string text() const {
     std::string all;
     const auto add = [&all](const TensorFacts* tensor, const char* name, std::size_t number, const TensorSpec& spec) {
@@ -263,6 +263,9 @@ Qnn_Tensor_t defaultTensor(Qnn_DataType_t type, const void* data, const std::uin
   return tensor;
 }
 
+// The backend chooses between floats of 16 and of 32 bits.
+const ValidationRules rules = {[](Qnn_DataType_t given, Qnn_DataType_t named) { return isFloat(given) && isFloat(named); }};
+
 // --- the op package interface ----------------------------------------------------------------------------------------
 
 Qnn_ErrorHandle_t initialize(QnnOpPackage_GlobalInfrastructure_t) { return executions.begin(); }
@@ -279,7 +282,7 @@ Qnn_ErrorHandle_t validateOpConfig(Qnn_OpConfig_t given) {
     error("has more than %zu tensors and parameters", Operation::mostTensors);
     return QNN_OP_PACKAGE_ERROR_VALIDATION_FAILURE;
   }
-  return validateConfig(*entry, config, rulesOfGpu());
+  return validateConfig(*entry, config, rules);
 }
 
 Qnn_ErrorHandle_t createOpImpl(QnnOpPackage_GraphInfrastructure_t graph, QnnOpPackage_Node_t given,

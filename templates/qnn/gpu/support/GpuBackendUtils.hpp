@@ -4,7 +4,7 @@
 
 namespace udo {
 
-/// A tensor made from generated tables: the default of a tensor parameter or of an input.
+// A tensor made from generated tables: the default of a tensor parameter or of an input.
 struct DefaultTensor {
   Qnn_Tensor_t raw;
   TensorFacts facts;
@@ -12,20 +12,20 @@ struct DefaultTensor {
 TensorFacts defaultFacts(const Qnn_Tensor_t& raw, const char* name);
 Qnn_Tensor_t defaultTensor(Qnn_DataType_t type, const void* data, const std::uint32_t* dims, std::uint32_t rank);
 
-/// The names of an op's tensors in OpenCL, in the order of its spec.
+// The names of an op's tensors in OpenCL, in the order of its spec.
 struct Names {
   List<const char*> inputs;
   List<const char*> outputs;
   List<const char*> params;
 };
 
-/// The parameters and tensors of one node, found by name and by position.
+// The parameters and tensors of one node, found by name and by position.
 class Binding {
  public:
   Binding(const OpSpec& spec, const Qnn_OpConfigV1_t& config, const TensorFacts* facts)
       : spec_(spec), config_(config), facts_(facts) {}
 
-  /// The tensor at `index` of the spec; of an input that was left out, its default.
+  // The tensor at `index` of the spec; of an input that was left out, its default.
   template <class V>
   V input(std::size_t index, const TensorFacts* otherwise = nullptr) const {
     const V found = at<V>(positionOf(spec_.inputs, config_.numOfInputs, index), config_.numOfInputs, 0);
@@ -36,7 +36,7 @@ class Binding {
     return at<V>(positionOf(spec_.outputs, config_.numOfOutputs, index), config_.numOfOutputs, config_.numOfInputs);
   }
 
-  /// The tensors that a repeated one at `index` of the spec covers.
+  // The tensors that a repeated one at `index` of the spec covers.
   template <class V>
   Repeated<V> inputs(std::size_t index) const {
     return repeated<V>(spec_.inputs, config_.numOfInputs, index, 0);
@@ -48,7 +48,7 @@ class Binding {
 
   bool has(const char* param) const { return find(param) < config_.numOfParams; }
 
-  /// The value of a scalar parameter as a T.
+  // The value of a scalar parameter as a T.
   template <class T>
   T scalar(const char* param, T otherwise) const {
     const std::size_t found = find(param);
@@ -64,7 +64,7 @@ class Binding {
 
   const char* string(const char* param, const char* otherwise) const;
 
-  /// A tensor parameter, or its default.
+  // A tensor parameter, or its default.
   template <class V>
   V tensor(const char* param, const TensorFacts* otherwise = nullptr) const {
     const std::size_t found = find(param);
@@ -95,7 +95,7 @@ class Binding {
   const TensorFacts* facts_;
 };
 
-/// One op of the package: its description, its OpenCL text, and the function that creates its kernels.
+// One op of the package: its description, its OpenCL text, and the function that creates its kernels.
 struct OpEntry : OpSpec {
   Counter* nodes;
   Names names;
@@ -104,16 +104,16 @@ struct OpEntry : OpSpec {
   Status (*describe)(const Binding& node, Operation& operation);
 };
 
-/// Calls the op's own function with its named arguments.
+// Calls the op's own function with its named arguments.
 template <class Args, Args (*Bind)(const Binding&), Status (*Describe)(const Args&, Operation&)>
 Status described(const Binding& node, Operation& operation) {
   return guarded([&] { return Describe(Bind(node), operation); });
 }
 
-/// The OpenCL text that precedes the text of each op.
+// The OpenCL text that precedes the text of each op.
 extern const char* const preludeText;
 
-/// What `getInfo` returns, with a hash of the kernels' texts.
+// What `getInfo` returns, with a hash of the kernels' texts.
 QnnOpPackage_Info_t withHash(QnnOpPackage_Info_t package, List<OpEntry> ops);
 
 }  // namespace udo

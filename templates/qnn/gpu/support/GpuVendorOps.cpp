@@ -40,7 +40,7 @@ Qnn_Param_t paramOf(const ParamSpec& spec, const ParamDefault& value) {
   return param;
 }
 
-/// A node with all parameters.
+// A node with all parameters.
 class CompleteNode {
  public:
   CompleteNode(const OpSpec& spec, const QnnGpuOpPackage_Node_t& node)
@@ -69,6 +69,9 @@ class CompleteNode {
 
 }  // namespace
 
+// The backend chooses between floats of 16 and of 32 bits.
+const ValidationRules rules = {[](Qnn_DataType_t given, Qnn_DataType_t named) { return isFloat(given) && isFloat(named); }};
+
 Qnn_ErrorHandle_t initialize(QnnOpPackage_GlobalInfrastructure_t) { return executions.begin(); }
 
 Qnn_ErrorHandle_t terminate() { return executions.end(); }
@@ -83,7 +86,7 @@ Qnn_ErrorHandle_t validateOpConfig(Qnn_OpConfig_t given) {
   if (given.version != QNN_OPCONFIG_VERSION_1) return QNN_OP_PACKAGE_ERROR_VALIDATION_FAILURE;
   const OpEntry* const entry = find(tables.ops, given.v1.typeName);
   if (entry == nullptr) return noSuchOp(tables.info, given.v1.typeName);
-  return validateConfig(*entry, given.v1, rulesOfGpu());
+  return validateConfig(*entry, given.v1, rules);
 }
 
 Qnn_ErrorHandle_t createOpImpl(QnnOpPackage_GraphInfrastructure_t, QnnOpPackage_Node_t given, QnnOpPackage_OpImpl_t* impl) {

@@ -10,36 +10,14 @@ QHPI_Element_Type elementOf(Qnn_DataType_t type) {
     case QNN_DATATYPE_UINT_32: return QHPI_Int32;
     case QNN_DATATYPE_SFIXED_POINT_32: return QHPI_QInt32;
     case QNN_DATATYPE_INT_64: return QHPI_Int64;
-    case QNN_DATATYPE_INT_16:
-    case QNN_DATATYPE_UINT_16:
-    case QNN_DATATYPE_SFIXED_POINT_16:
-    case QNN_DATATYPE_UFIXED_POINT_16: return QHPI_QUInt16;
-    default: return QHPI_QUInt8;
-  }
-}
-
-std::uint32_t qhpiOf(Element element) {
-  switch (element) {
-    case Element::float32: return QHPI_Float32;
-    case Element::half: return QHPI_Float16;
-    case Element::int16:
-    case Element::uint16: return QHPI_QUInt16;
-    case Element::int32:
-    case Element::uint32: return QHPI_Int32;
-    case Element::fixed32: return QHPI_QInt32;
-    case Element::int64: return QHPI_Int64;
-    default: return QHPI_QUInt8;
+    default: return (type & 0xff) == 0x16 ? QHPI_QUInt16 : QHPI_QUInt8;
   }
 }
 
 std::int32_t zeroOffsetOf(Qnn_DataType_t type) {
-  switch (static_cast<std::uint32_t>(type)) {
-    case QNN_DATATYPE_INT_8:
-    case QNN_DATATYPE_SFIXED_POINT_8: return 128;
-    case QNN_DATATYPE_INT_16:
-    case QNN_DATATYPE_SFIXED_POINT_16: return 32768;
-    default: return 0;
-  }
+  const std::uint32_t family = static_cast<std::uint32_t>(type) & 0xff00;
+  if (family != 0x0000 && family != 0x0300) return 0;
+  return (type & 0xff) == 0x08 ? 128 : (type & 0xff) == 0x16 ? 32768 : 0;
 }
 
 bool Binding::hasInput(std::size_t index) const {

@@ -4,16 +4,13 @@
 
 namespace udo {
 
-/// The element type that QHPI delivers for a data type: signed integers of 8 and 16 bits are unsigned, with an offset.
+// The element type that QHPI delivers for a data type: signed integers of 8 and 16 bits are unsigned, with an offset.
 QHPI_Element_Type elementOf(Qnn_DataType_t type);
 
-/// The offset of these signed integers; 0 for all other types.
+// The offset of these signed integers; 0 for all other types.
 std::int32_t zeroOffsetOf(Qnn_DataType_t type);
 
-/// The element type that HTP delivers for an element that a kernel names.
-std::uint32_t qhpiOf(Element element);
-
-/// The shape of a default, with leading ones as HTP delivers it.
+// The shape of a default, with leading ones as HTP delivers it.
 template <std::size_t N>
 Shape shapeOf(const std::uint32_t (&dims)[N]) {
   constexpr std::size_t rank = N < 4 ? 4 : N;
@@ -22,7 +19,7 @@ Shape shapeOf(const std::uint32_t (&dims)[N]) {
   return Shape(filled, rank);
 }
 
-/// The tensors of one call: inputs, then the parameters in the order of the config.
+// The tensors of one call: inputs, then the parameters in the order of the config.
 class Binding {
  public:
   Binding(const OpSpec& spec, std::uint32_t outputs, QHPI_Tensor** output, std::uint32_t inputs,
@@ -33,7 +30,7 @@ class Binding {
   V input(std::size_t index) const {
     return input(index, V());
   }
-  /// An input, or `otherwise` if the node has none.
+  // An input, or `otherwise` if the node has none.
   template <class V>
   V input(std::size_t index, const V& otherwise) const {
     return hasInput(index) ? V(input_[index]) : otherwise;
@@ -45,13 +42,13 @@ class Binding {
 
   bool has(std::size_t param) const;
 
-  /// A scalar parameter, or its default.
+  // A scalar parameter, or its default.
   template <class T>
   T scalar(std::size_t param, T otherwise) const {
     return has(param) ? fromNumber<T>(number(param)) : otherwise;
   }
 
-  /// A tensor parameter, or its default.
+  // A tensor parameter, or its default.
   template <class V>
   V tensor(std::size_t param, const V& otherwise = V()) const {
     return has(param) ? V(input_[spec_.inputs.count + param]) : otherwise;

@@ -50,6 +50,21 @@ class Inputs {
 
 namespace glue {
 
+// The element type that HTP delivers for an element that a kernel names.
+inline std::uint32_t qhpiOf(Element element) {
+  switch (element) {
+    case Element::float32: return QHPI_Float32;
+    case Element::half: return QHPI_Float16;
+    case Element::int16:
+    case Element::uint16: return QHPI_QUInt16;
+    case Element::int32:
+    case Element::uint32: return QHPI_Int32;
+    case Element::fixed32: return QHPI_QInt32;
+    case Element::int64: return QHPI_Int64;
+    default: return QHPI_QUInt8;
+  }
+}
+
 /// Runtimes up to SDK 2.49 call a cost function as documented, with (count, inputs); from 2.50 on a handle comes first.
 /// A count is small and an address is not, so the second argument shows which convention the runtime uses.
 template <float (*Cycles)(const Inputs&)>
@@ -95,7 +110,7 @@ class Kernel {
   /// It takes this tensor with this element type only; may be called several times for one tensor.
   template <class Tensor>
   Kernel takes(Tensor tensor, Element element) const {
-    requirement(static_cast<std::uint32_t>(tensor)).elements |= 1u << qhpiOf(element);
+    requirement(static_cast<std::uint32_t>(tensor)).elements |= 1u << glue::qhpiOf(element);
     return *this;
   }
 

@@ -3,6 +3,7 @@
 #include <cfenv>
 #include <cstdint>
 #include <new>
+#include <tuple>
 #include <type_traits>
 
 namespace udo {
@@ -40,7 +41,7 @@ class Slice {
   QHPI_RuntimeHandle* handle_;
 };
 
-/// What a kernel requires of one tensor.
+// What a kernel requires of one tensor.
 struct Requirement {
   std::uint32_t tensor;
   std::uint32_t elements;  // one bit for each accepted element type; 0: all that the config names
@@ -49,7 +50,7 @@ struct Requirement {
   unsigned char memory;
 };
 
-/// A kernel of an op, as it is registered.
+// A kernel of an op, as it is registered.
 struct KernelFacts {
   static constexpr std::size_t mostRequirements = 32;
 
@@ -67,7 +68,7 @@ struct KernelFacts {
   Requirement requirements[mostRequirements];
 };
 
-/// All that hooks define for an op.
+// All that hooks define for an op.
 struct OpFacts {
   static constexpr std::size_t mostKernels = 8;
 
@@ -84,45 +85,29 @@ struct OpFacts {
 
 namespace glue {
 
+// How `execute` is called: with the arguments, what was prepared, the slice.
 template <class Execute>
 struct Call;
+template <class Args, class... More>
+struct Call<Status (*)(const Args&, const More&...)> {
+  static constexpr bool slices = (std::is_same_v<More, Slice> || ...);
+  using Prepared = std::tuple_element_t<0, std::tuple<More..., void>>;
 
-/// How `execute` is called: with the arguments, what was prepared, the slice.
-template <class Args>
-struct Call<Status (*)(const Args&)> {
-  static constexpr bool slices = false;
-  static Status run(Status (*execute)(const Args&), const Args& args, QHPI_RuntimeHandle*) { return execute(args); }
-};
-template <class Args>
-struct Call<Status (*)(const Args&, const Slice&)> {
-  static constexpr bool slices = true;
-  static Status run(Status (*execute)(const Args&, const Slice&), const Args& args, QHPI_RuntimeHandle* handle) {
-    return execute(args, Slice(handle));
-  }
-};
-template <class Args, class Ready>
-struct Call<Status (*)(const Args&, const Ready&)> {
-  using Prepared = Ready;
-  static constexpr bool slices = false;
-  static Status run(Status (*execute)(const Args&, const Ready&), const Args& args, const Ready& ready,
-                    QHPI_RuntimeHandle*) {
-    return execute(args, ready);
-  }
-};
-template <class Args, class Ready>
-struct Call<Status (*)(const Args&, const Ready&, const Slice&)> {
-  using Prepared = Ready;
-  static constexpr bool slices = true;
-  static Status run(Status (*execute)(const Args&, const Ready&, const Slice&), const Args& args, const Ready& ready,
-                    QHPI_RuntimeHandle* handle) {
-    return execute(args, ready, Slice(handle));
+  template <class... Given>
+  static Status run(Status (*execute)(const Args&, const More&...), [[maybe_unused]] QHPI_RuntimeHandle* handle,
+                    const Given&... given) {
+    if constexpr (slices) {
+      return execute(given..., Slice(handle));
+    } else {
+      return execute(given...);
+    }
   }
 };
 
 inline std::uint32_t statusOf(Status status) { return status == ok ? QHPI_Success : QHPI_ErrorFatal; }
 
-/// Executes a kernel.  On x86-64, where the threads of HTP execute other ops too, a floating-point state that the kernel
-/// leaves would make those wrong: it is restored, and the kernel has failed.
+// Executes a kernel.  On x86-64, where the threads of HTP execute other ops too, a floating-point state that the kernel
+// leaves would make those wrong: it is restored, and the kernel has failed.
 template <class Step>
 Status keepingFloatState(const Step& step) {
 #if defined(__x86_64__)
@@ -140,7 +125,7 @@ Status keepingFloatState(const Step& step) {
 #endif
 }
 
-/// The function of a kernel, and the glue around it.
+// The function of a kernel, and the glue around it.
 template <class Op, auto Execute>
 struct Run {
   static std::uint32_t run(QHPI_RuntimeHandle* handle, std::uint32_t outputs, QHPI_Tensor** output,
@@ -148,12 +133,12 @@ struct Run {
     const Running running(Op::spec.name);
     ++Op::calls;
     const typename Op::Args args = Op::bind(Binding(Op::spec, outputs, output, inputs, input));
-    return statusOf(keepingFloatState([&] { return Call<decltype(Execute)>::run(Execute, args, handle); }));
+    return statusOf(keepingFloatState([&] { return Call<decltype(Execute)>::run(Execute, handle, args); }));
   }
 };
 
-/// The same for a kernel whose `prepare` ran when the graph was loaded.  HTP passes the tensors to `prepare` only, so they
-/// are kept with what it prepared.
+// The same for a kernel whose `prepare` ran when the graph was loaded.  HTP passes the tensors to `prepare` only, so they
+// are kept with what it prepared.
 template <class Op, auto Prepare, auto Execute>
 struct RunPrepared {
   using Ready = typename Call<decltype(Execute)>::Prepared;
@@ -198,11 +183,11 @@ struct RunPrepared {
     if (kept.status != ok) return statusOf(kept.status);  // HTP ignores what `prepare` returned
     ++Op::calls;
     const typename Op::Args args = Op::bind(Binding(Op::spec, kept.outputs, kept.output(), kept.inputs, kept.input()));
-    return statusOf(keepingFloatState([&] { return Call<decltype(Execute)>::run(Execute, args, kept.ready, handle); }));
+    return statusOf(keepingFloatState([&] { return Call<decltype(Execute)>::run(Execute, handle, args, kept.ready); }));
   }
 };
 
-/// Adds a kernel that is called as `Execute`.
+// Adds a kernel that is called as `Execute`.
 template <class Op, auto Execute>
 KernelFacts& addKernel(OpFacts& op) {
   const std::size_t index = op.kernelCount++;
@@ -228,7 +213,7 @@ KernelFacts& addPrepared(OpFacts& op) {
   return kernel;
 }
 
-/// `execute` and `prepare` of a kernel's file as functions with fixed signatures.
+// `execute` and `prepare` of a kernel's file as functions with fixed signatures.
 template <class Op>
 struct Found {
   using Args = typename Op::Args;
@@ -242,7 +227,7 @@ struct Found {
   }
 };
 
-/// Adds `execute` as the kernel of an op whose hooks name none.
+// Adds `execute` as the kernel of an op whose hooks name none.
 template <class Op>
 void addExecute(OpFacts& op) {
   using Args = const typename Op::Args&;
@@ -264,7 +249,7 @@ void addExecute(OpFacts& op) {
 
 }  // namespace glue
 
-/// Fills in what a kernel's file defines: its hooks; if they name no kernel, `execute` is the kernel.
+// Fills in what a kernel's file defines: its hooks; if they name no kernel, `execute` is the kernel.
 template <class Op>
 void describe(OpFacts& facts) {
   glue::checkKernel<Op, const Slice>();

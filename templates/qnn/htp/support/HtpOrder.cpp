@@ -13,10 +13,10 @@ namespace {
 
 // --- the content of a parameter -----------------------------------------------------------------------------------
 
-/// A hash.
+// A hash.
 class Print {
  public:
-  /// Bits of the last byte of each element may be flipped: signed integers of 8 or 16 bits arrive as unsigned ones.
+  // Bits of the last byte of each element may be flipped: signed integers of 8 or 16 bits arrive as unsigned ones.
   Print& add(const void* data, std::size_t bytes, unsigned char turned = 0, std::size_t element = 1) {
     const auto* const from = static_cast<const unsigned char*>(data);
     for (std::size_t i = 0; i < bytes; ++i) {
@@ -43,12 +43,12 @@ Print printOf(std::uint32_t element, const std::uint32_t* dims, std::uint32_t ra
   return print;
 }
 
-/// What is known about a parameter: HTP sets only one byte of a Float32 for a boolean; a client may omit a tensor's
-/// data.
+// What is known about a parameter: HTP sets only one byte of a Float32 for a boolean; a client may omit a tensor's
+// data.
 enum class Known : std::uint32_t { all, truth, shape };
 constexpr std::size_t knownKinds = 3;
 
-/// One parameter, as the client passed it to validation.
+// One parameter, as the client passed it to validation.
 struct Arrived {
   std::uint32_t param;
   Known known;
@@ -84,7 +84,7 @@ Arrived arrivedOf(std::uint32_t param, const Qnn_Param_t& given) {
   return {param, Known::all, print.add(data, bytes, zeroOffsetOf(type) != 0 ? 0x80 : 0, size).value()};
 }
 
-/// The hashes of an input of a node, one for each value of Known.
+// The hashes of an input of a node, one for each value of Known.
 struct Found {
   std::uint64_t prints[knownKinds];
 
@@ -108,7 +108,7 @@ Found foundOf(const QHPI_Op* node, std::uint32_t index) {
 
 // --- the nodes that were validated --------------------------------------------------------------------------------
 
-/// A node that was validated.
+// A node that was validated.
 struct Validated {
   const OpSpec* op;
   std::vector<Arrived> params;
@@ -126,7 +126,7 @@ bool fits(const Validated& known, const std::vector<Found>& found) {
   return true;
 }
 
-/// The position of each parameter of the config among those of a node; `nowhere` for one that was left out.
+// The position of each parameter of the config among those of a node; `nowhere` for one that was left out.
 using Places = std::vector<std::size_t>;
 constexpr std::size_t nowhere = SIZE_MAX;
 
@@ -136,7 +136,7 @@ Places placesOf(const OpSpec& spec, const std::vector<Arrived>& params) {
   return places;
 }
 
-/// Whether both orders give a node the same parameters.
+// Whether both orders give a node the same parameters.
 bool areAlike(const Places& one, const Places& other, const std::vector<Found>& found) {
   for (std::size_t param = 0; param < one.size(); ++param) {
     if (one[param] == other[param]) continue;
@@ -148,7 +148,7 @@ bool areAlike(const Places& one, const Places& other, const std::vector<Found>& 
   return true;
 }
 
-/// The nodes that were validated last, up to `most`.
+// The nodes that were validated last, up to `most`.
 class ValidatedNodes {
  public:
   static constexpr std::size_t most = 4096;
@@ -173,8 +173,8 @@ class ValidatedNodes {
 
   enum class Result { known, assumed, unknown, ambiguous };
 
-  /// Finds the places of a node's parameters.  If no node was ever validated, their order is assumed to be that of the
-  /// config.
+  // Finds the places of a node's parameters.  If no node was ever validated, their order is assumed to be that of the
+  // config.
   Result find(const OpSpec& op, const std::vector<Found>& found, Places& places) {
     const std::lock_guard<std::mutex> lock(mutex_);
     for (const bool old : {false, true}) {
@@ -192,8 +192,8 @@ class ValidatedNodes {
     return any_ ? Result::unknown : Result::assumed;
   }
 
-  /// Remembers a node that was made with all parameters, and finds it; HTP may use its address again, also for another
-  /// op.
+  // Remembers a node that was made with all parameters, and finds it; HTP may use its address again, also for another
+  // op.
   void addMade(const OpSpec& op, const QHPI_Op* node, std::vector<Found> params) {
     const std::lock_guard<std::mutex> lock(mutex_);
     made_[node] = {&op, std::move(params)};
@@ -224,7 +224,7 @@ void warnOfOrder(const OpSpec& spec) {
       spec.name, namesOf(spec).c_str());
 }
 
-/// The constant for the default of a parameter; null if it has none.
+// The constant for the default of a parameter; null if it has none.
 const QHPI_Op* createDefault(const OpSpec& spec, std::size_t param, const QHPI_Op* node) {
   for (const ParamDefault& each : spec.defaults) {
     if (each.param != param) continue;

@@ -7,53 +7,53 @@ namespace udo {
 
 struct OpFacts;
 
-/// One op of the package.
+// One op of the package.
 struct OpEntry {
   const OpSpec* spec;
   const char* qualifiedName;  // with the package: Package::Op
   void (*describe)(OpFacts& facts);
 };
 
-/// The ops of the package: set once, found by their names (Package::Op); null if it has no such op.
+// The ops of the package: set once, found by their names (Package::Op); null if it has no such op.
 void setOps(List<OpEntry> ops);
 const OpEntry* findOp(const char* qualifiedName);
 
-/// Whether the order of its parameters can differ from that of the config.
+// Whether the order of its parameters can differ from that of the config.
 inline bool hasOrder(const OpSpec& spec) { return spec.params.count > 1; }
 
-/// How many inputs and parameters a node of an op may have, with the one that marks the parameters as ordered.
+// How many inputs and parameters a node of an op may have, with the one that marks the parameters as ordered.
 inline std::size_t mostInputs(const OpSpec& spec) {
   return spec.inputs.count + spec.params.count + (hasOrder(spec) ? 1 : 0);
 }
 
-/// Remembers the order of a valid node's parameters.
+// Remembers the order of a valid node's parameters.
 void rememberParameters(const OpSpec& spec, const Qnn_OpConfigV1_t& node);
 
-/// Called when a client registers the package: from now on, nodes that this thread validated and used before are second
-/// choice.
+// Called when a client registers the package: from now on, nodes that this thread validated and used before are second
+// choice.
 void beginSession();
 
-/// Whether a node may have fewer inputs than the config: the last ones are optional.
+// Whether a node may have fewer inputs than the config: the last ones are optional.
 inline bool canEnd(const OpSpec& spec) {
   return fewestOf(spec.inputs) < spec.inputs.count;
 }
 
-/// The node, or a new one, with all inputs of the config; missing ones at the end are marked as absent.
+// The node, or a new one, with all inputs of the config; missing ones at the end are marked as absent.
 const QHPI_Op* fillInputs(const OpEntry& op, const QHPI_Op* node);
 
-/// The node, or a new one, with its parameters in the order of the config; or an error, with the reason.  `all`: with
-/// defaults for those that were left out, for a kernel in Qualcomm's style.
+// The node, or a new one, with its parameters in the order of the config; or an error, with the reason.  `all`: with
+// defaults for those that were left out, for a kernel in Qualcomm's style.
 const QHPI_Op* orderParameters(const OpEntry& op, const QHPI_Op* node, bool all = false);
 
-/// Whether this constant replaces an input or a parameter that was left out.  After the last parameter of a node it
-/// means that the parameters are in the order of the config.
+// Whether this constant replaces an input or a parameter that was left out.  After the last parameter of a node it
+// means that the parameters are in the order of the config.
 bool isAbsent(const QHPI_Op* node);
 bool isAbsent(const QHPI_Tensor* tensor);
 
-/// How many inputs a node has, without the one that marks parameters as ordered.
+// How many inputs a node has, without the one that marks parameters as ordered.
 std::uint32_t countInputs(const QHPI_Op* node);
 
-/// Adds that one to the inputs of a new node if its op is in this package; returns how many were added.
+// Adds that one to the inputs of a new node if its op is in this package; returns how many were added.
 std::uint32_t markOrder(const QHPI_Op* root, const char* qualifiedName, std::uint32_t count, QHPI_OpRef* inputs);
 
 }  // namespace udo

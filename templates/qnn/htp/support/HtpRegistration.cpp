@@ -4,8 +4,8 @@
 namespace udo {
 namespace {
 
-/// Zeroed memory that is never freed, because HTP keeps pointers to it.  It is from `operator new`, which the libraries
-/// of the DSP have.
+// Zeroed memory that is never freed, because HTP keeps pointers to it.  It is from `operator new`, which the libraries
+// of the DSP have.
 template <class T>
 T* forever(std::size_t count) {
   const std::size_t bytes = (count == 0 ? 1 : count) * sizeof(T);
@@ -21,7 +21,7 @@ bool allows(List<std::uint32_t> ranks, bool five) {
   return false;
 }
 
-/// The element types of one tensor, without repetition.
+// The element types of one tensor, without repetition.
 struct Elements {
   static constexpr std::size_t most = 9;  // HTP delivers no more than eight
   std::uint32_t items[most];
@@ -32,10 +32,10 @@ struct Elements {
   }
 };
 
-/// libQnnHtp tries all records of an op: more of them take minutes and gigabytes.
+// libQnnHtp tries all records of an op: more of them take minutes and gigabytes.
 constexpr std::uint32_t mostRecords = 8192;
 
-/// Instead of an element type: the input is left out.
+// Instead of an element type: the input is left out.
 constexpr std::uint32_t leftOut = 0xffff;
 
 Elements elementsOf(const TensorSpec& spec, std::uint32_t accepted) {
@@ -49,7 +49,7 @@ Elements elementsOf(const TensorSpec& spec, std::uint32_t accepted) {
   return found;
 }
 
-/// The records of one op, kernel by kernel.
+// The records of one op, kernel by kernel.
 class Records {
  public:
   Records(const OpEntry& op, const OpFacts& facts)
@@ -68,7 +68,7 @@ class Records {
   Records(const Records&) = delete;
   Records& operator=(const Records&) = delete;
 
-  /// Makes all records; null if there is not enough memory, or the hooks of the op are invalid.
+  // Makes all records; null if there is not enough memory, or the hooks of the op are invalid.
   QHPI_Kernel_v1* make(std::uint32_t& count) {
     if (choices_ == nullptr || same_ == nullptr || at_ == nullptr || !sound()) return nullptr;
     for (kernel_ = 0; kernel_ < facts_.kernelCount; ++kernel_) each();
@@ -117,7 +117,7 @@ class Records {
     return nullptr;
   }
 
-  /// Visits every record of the kernel: the first call counts them, the second one makes them.
+  // Visits every record of the kernel: the first call counts them, the second one makes them.
   void each() {
     bool five = true;
     bool free = false;
@@ -157,7 +157,7 @@ class Records {
     return index < spec_.inputs.count && !tensor(index).mandatory && !tensor(index).repeated;
   }
 
-  /// The tensor whose type this one has: with sameTypes() the first one that allows the same types, else itself.
+  // The tensor whose type this one has: with sameTypes() the first one that allows the same types, else itself.
   std::size_t sameAs(std::size_t index) const {
     if (!facts_.sameTypes) return index;
     for (std::size_t i = 0; i < tensors_; ++i) {
@@ -173,7 +173,7 @@ class Records {
 
   bool isLeftOut(std::size_t index) const { return element(index) == leftOut; }
 
-  /// Whether no input follows one that is left out.
+  // Whether no input follows one that is left out.
   bool endsOnce() const {
     for (std::size_t i = 1; i < spec_.inputs.count; ++i) {
       if (isLeftOut(i - 1) && !isLeftOut(i)) return false;
@@ -181,7 +181,7 @@ class Records {
     return true;
   }
 
-  /// Adds one record: these element types, this flat layout, this many parameters.
+  // Adds one record: these element types, this flat layout, this many parameters.
   void add(bool five, std::size_t params) {
     const std::uint32_t index = count_++;
     if (records_ == nullptr) return;
@@ -236,7 +236,7 @@ class Records {
     return made;
   }
 
-  /// From SDK 2.49 on, two records of one name are refused as duplicates.
+  // From SDK 2.49 on, two records of one name are refused as duplicates.
   const char* nameOf(const KernelFacts& facts, std::uint32_t index) const {
     const char* const unit = facts.unit == Unit::hvx ? "_hvx_" : facts.unit == Unit::hmx ? "_hmx_" : "_main_";
     const std::size_t name = std::strlen(spec_.name);
@@ -252,7 +252,7 @@ class Records {
     return made;
   }
 
-  /// Writes a number, and returns where it ends.
+  // Writes a number, and returns where it ends.
   static char* digits(char* at, std::uint32_t number) {
     char* const end = number < 10 ? at : digits(at, number / 10);
     *end = static_cast<char>('0' + number % 10);
@@ -274,7 +274,7 @@ class Records {
 const OpEntry* firstOp = nullptr;
 const QHPI_RewriteOpFunc* ownRewrites = nullptr;  // of each op
 
-/// The op's own rewrite is called once the parameters are ordered: HTP calls this function again for a node it returns.
+// The op's own rewrite is called once the parameters are ordered: HTP calls this function again for a node it returns.
 const QHPI_Op* rewriteEarly(const QHPI_Op* op) {
   const OpEntry* const entry = findOp(qhpi_op_name(op));
   if (entry == nullptr) return op;

@@ -2,9 +2,9 @@
 
 namespace udo {
 
-/// Registers all ops with their kernel records: for each kernel one for each combination of data types, of flat layouts,
-/// and of parameters that may be left out at the end.  Before the op's own early rewrite, parameters are put in the
-/// order of the config.
+// Registers all ops with their kernel records: for each kernel one for each combination of data types, of flat layouts,
+// and of parameters that may be left out at the end.  Before the op's own early rewrite, parameters are put in the
+// order of the config.
 QHPI_StatusCode registerOps();
 
 }  // namespace udo

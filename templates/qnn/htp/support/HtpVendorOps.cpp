@@ -16,7 +16,7 @@ std::map<std::string, QHPI_RewriteOpFunc>& ownRewrites() {
   return all;
 }
 
-/// The op's own rewrite is called once the parameters are complete: HTP calls this function again for a node it returns.
+// The op's own rewrite is called once the parameters are complete: HTP calls this function again for a node it returns.
 const QHPI_Op* rewriteEarly(const QHPI_Op* op) {
   const QHPI_Op* const complete = orderParameters(*findOp(qhpi_op_name(op)), op, true);
   const QHPI_RewriteOpFunc own = ownRewrites()[qhpi_op_name(op)];

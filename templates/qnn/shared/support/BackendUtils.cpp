@@ -110,25 +110,6 @@ Status notImplemented(const char* op, const char* file) {
   return QNN_OP_PACKAGE_ERROR_UNSUPPORTED_FEATURE;
 }
 
-bool encodingOf(const Qnn_QuantizeParams_t& params, float& scale, std::int32_t& offset) {
-  switch (params.quantizationEncoding) {
-    case QNN_QUANTIZATION_ENCODING_SCALE_OFFSET:
-      scale = params.scaleOffsetEncoding.scale;
-      offset = params.scaleOffsetEncoding.offset;
-      return true;
-    case QNN_QUANTIZATION_ENCODING_BW_SCALE_OFFSET:
-      scale = params.bwScaleOffsetEncoding.scale;
-      offset = params.bwScaleOffsetEncoding.offset;
-      return true;
-    default: return params.quantizationEncoding == QNN_QUANTIZATION_ENCODING_UNDEFINED;
-  }
-}
-
-Status notWhole(const char* tensor) {
-  return error("`%s` is quantized per channel or block; a kernel sees one scale and one offset for a whole tensor",
-               tensor == nullptr ? "" : tensor);
-}
-
 Running::Running(const char* op) : outer_(runningOp()) { runningOp() = op; }
 Running::~Running() { runningOp() = outer_; }
 

@@ -27,7 +27,7 @@ __attribute__((format(printf, 1, 2)))
 Status error(const char* format, ...);
 Status errorList(const char* format, std::va_list list);
 
-/// Makes errors go to stderr, too: not every client shows its log (ONNX Runtime does not show that of libQnnHtp).
+// Makes errors go to stderr, too: not every client shows its log (ONNX Runtime does not show that of libQnnHtp).
 void showErrors();
 
 // Functions of the QNN op package interface that all backends share: the log of the client.
@@ -35,13 +35,7 @@ Qnn_ErrorHandle_t logInitialize(QnnLog_Callback_t callback, QnnLog_Level_t level
 Qnn_ErrorHandle_t logSetLevel(QnnLog_Level_t level);
 Qnn_ErrorHandle_t logTerminate();
 
-/// Scale and offset of a tensor that is quantized; false, with both unchanged, if its channels or blocks have their own.
-bool encodingOf(const Qnn_QuantizeParams_t& params, float& scale, std::int32_t& offset);
-
-/// The error for a tensor whose channels or blocks have their own scales.
-Status notWhole(const char* tensor);
-
-/// The op that this thread runs, for messages.
+// The op that this thread runs, for messages.
 class Running {
  public:
   explicit Running(const char* op);
@@ -53,7 +47,7 @@ class Running {
   const char* outer_;
 };
 
-/// Calls a function of a kernel; an exception becomes an error, because nothing may be thrown into the runtime.
+// Calls a function of a kernel; an exception becomes an error, because nothing may be thrown into the runtime.
 template <class Step>
 Status guarded(const Step& step) {
 #if defined(__cpp_exceptions)
@@ -67,7 +61,7 @@ Status guarded(const Step& step) {
 #endif
 }
 
-/// The result of a kernel that is not written yet.
+// The result of a kernel that is not written yet.
 Status notImplemented(const char* op, const char* file);
 
 /// A view of an array.
@@ -84,25 +78,25 @@ struct List {
   constexpr const T* end() const { return items + count; }
 };
 
-/// What `getInfo` of the QNN op package interface returns.
+// What `getInfo` of the QNN op package interface returns.
 template <std::size_t N>
 constexpr QnnOpPackage_Info_t packageInfo(const char* package, const char* (&ops)[N], const Qnn_ApiVersion_t& version) {
   return {package, ops, nullptr, N, nullptr, 0, nullptr, &version, nullptr, nullptr, {0}};
 }
 
-/// The default of a tensor or a parameter, if a backend supports no other value.  All lists have the same length; an
-/// empty list has no value of that kind.
+// The default of a tensor or a parameter, if a backend supports no other value.  All lists have the same length; an
+// empty list has no value of that kind.
 struct OnlyValue {
   List<std::int64_t> whole;    // if all numbers are integers
   List<double> reals;
   List<std::uint16_t> halves;  // the same as bits of FLOAT_16
   const char* text;
-  /// True if `count` elements of a type are the default; one number covers any count.
+  // True if `count` elements of a type are the default; one number covers any count.
   bool (*is)(const OnlyValue& only, Qnn_DataType_t type, const void* data, std::size_t count);
 };
 bool isOnly(const OnlyValue& only, Qnn_DataType_t type, const void* data, std::size_t count);
 
-/// One input or output of an op, as its config describes it.
+// One input or output of an op, as its config describes it.
 struct TensorSpec {
   const char* name;
   List<Qnn_DataType_t> types;
@@ -112,7 +106,7 @@ struct TensorSpec {
   const OnlyValue* only = nullptr;  // null: any value
 };
 
-/// One parameter of an op.
+// One parameter of an op.
 struct ParamSpec {
   const char* name;
   List<Qnn_DataType_t> types;
@@ -123,7 +117,7 @@ struct ParamSpec {
   const OnlyValue* only = nullptr;
 };
 
-/// The default of a parameter.
+// The default of a parameter.
 struct ParamDefault {
   std::uint32_t param;
   Qnn_DataType_t type;
@@ -132,10 +126,10 @@ struct ParamDefault {
   List<std::uint32_t> dims;
 };
 
-/// The data type of a text; older headers of the SDK lack its name.
+// The data type of a text; older headers of the SDK lack its name.
 inline constexpr auto textType = static_cast<Qnn_DataType_t>(0x0608);
 
-/// One op.
+// One op.
 struct OpSpec {
   const char* name;
   List<TensorSpec> inputs;
@@ -144,7 +138,7 @@ struct OpSpec {
   List<ParamDefault> defaults = {};  // for parameters that a kernel gets by position
 };
 
-/// The row of a table that has this name; null if there is none.
+// The row of a table that has this name; null if there is none.
 template <class Row>
 const Row* find(List<Row> rows, const char* name) {
   for (const Row& each : rows) {
@@ -156,7 +150,7 @@ const Row* find(List<Row> rows, const char* name) {
 inline bool isNeeded(const TensorSpec& spec) { return spec.mandatory || spec.repeated; }
 inline bool isNeeded(const ParamSpec& spec) { return spec.mandatory; }
 
-/// How many tensors or parameters a node must have: all up to the last one that it needs.
+// How many tensors or parameters a node must have: all up to the last one that it needs.
 template <class Spec>
 std::size_t fewestOf(List<Spec> specs) {
   std::size_t count = specs.count;
@@ -164,8 +158,8 @@ std::size_t fewestOf(List<Spec> specs) {
   return count;
 }
 
-/// The position of the tensor at `index` of the specs in a node with `count` tensors: a repeated one before it shifts
-/// it.
+// The position of the tensor at `index` of the specs in a node with `count` tensors: a repeated one before it shifts
+// it.
 inline std::size_t positionOf(List<TensorSpec> specs, std::size_t count, std::size_t index) {
   for (std::size_t i = 0; i < index; ++i) {
     if (specs.items[i].repeated && count > specs.count) return index + count - specs.count;

@@ -1,13 +1,13 @@
 // The tensors of a kernel, the same on CPU, HTP and DSP: typed and named, without copies and without the heap.
 //
-// A kernel is `udo::Status execute(const Args& args)`.  Its file may add
-//
-//   struct State { … };                                          what is prepared once
-//   udo::Status prepare(const Args& args, State& state);         fills it, before the first execution
-//   udo::Status execute(const Args& args, const State& state);   gets it
-//
-// `prepare` can read shapes, quantization and parameters; data of inputs does not exist yet.  `execute` may have one more
-// argument for features of one backend: `const udo::Slice&` on HTP, `udo::Dsp&` on DSP.
+/// A kernel is `udo::Status execute(const Args& args)`.  Its file may add
+///
+///   struct State { … };                                          what is prepared once
+///   udo::Status prepare(const Args& args, State& state);         fills it, before the first execution
+///   udo::Status execute(const Args& args, const State& state);   gets it
+///
+/// `prepare` can read shapes, quantization and parameters; data of inputs does not exist yet.  `execute` may have one more
+/// argument for features of one backend: `const udo::Slice&` on HTP, `udo::Dsp&` on DSP.
 
 #include <type_traits>
 #include <utility>
@@ -19,8 +19,8 @@ class View : public BackendTensor {
  public:
   using BackendTensor::BackendTensor;
 
-  // From BackendTensor: `explicit operator bool`, false for an optional tensor that the client left out; `rank()`;
-  // `quantization()`, scale 1 and offset 0 if the tensor is not quantized; `element()`.
+  /// From BackendTensor: `explicit operator bool`, false for an optional tensor that the client left out; `rank()`;
+  /// `quantization()`, scale 1 and offset 0 if the tensor is not quantized; `element()`.
   Shape shape() const { return Shape(dims(), rank()); }
   std::size_t size() const {
     std::size_t product = 1;
@@ -195,7 +195,7 @@ class Hooks;  // HTP
 class Binding;
 struct OpFacts;
 struct OpSpec;
-class Counter;
+struct Counter;
 
 template <class ArgsOfOp, class StateOfOp>
 struct OpTypes {
@@ -203,7 +203,7 @@ struct OpTypes {
   using State = StateOfOp;
 };
 
-/// The members of an op that the generated tables define, and (in its kernel's file) the function that they call.
+// The members of an op that the generated tables define, and (in its kernel's file) the function that they call.
 #define UDO_OP                                  \
   struct State;                                 \
   struct Op : udo::OpTypes<Args, State> {       \
@@ -255,19 +255,19 @@ inline constexpr bool executes = Executes<void, Given...>::value;
 template <class... Given>
 inline constexpr bool prepares = Prepares<void, Given...>::value;
 
-/// Whether the kernel has an `execute` with this last argument, with or without a State.
+// Whether the kernel has an `execute` with this last argument, with or without a State.
 template <class Op, class Last>
 constexpr bool executesWith() {
   using Args = const typename Op::Args&;
   return executes<Args, Last> || executes<Args, typename Op::State&, Last>;
 }
 
-/// The State of a kernel, or nothing.
+// The State of a kernel, or nothing.
 struct Nothing {};
 template <class Op>
 using StateOf = std::conditional_t<Defined<typename Op::State>::value, typename Op::State, Nothing>;
 
-/// Checks what a kernel's file defines; `Last` is the additional argument of `execute` that this backend has.
+// Checks what a kernel's file defines; `Last` is the additional argument of `execute` that this backend has.
 template <class Op, class... Last>
 void checkKernel() {
   using Args = const typename Op::Args&;
@@ -291,7 +291,7 @@ void checkKernel() {
                 "prepare() and execute() take a State: define `struct State` in the namespace of Args");
 }
 
-/// Calls `execute` with the arguments that it takes.
+// Calls `execute` with the arguments that it takes.
 template <class Args, class State, class... Last>
 Status callExecute(const Args& args, State& state, Last&... last) {
   if constexpr (executes<const Args&, State&, Last&...>) {
@@ -305,7 +305,7 @@ Status callExecute(const Args& args, State& state, Last&... last) {
   }
 }
 
-/// Calls `prepare`, if the kernel has one.
+// Calls `prepare`, if the kernel has one.
 template <class Args, class State, class... Last>
 Status callPrepare(const Args& args, State& state, Last&... last) {
   if constexpr (std::is_same_v<State, Nothing>) {

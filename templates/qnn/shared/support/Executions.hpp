@@ -17,67 +17,44 @@
 
 #define UDO_COUNTS 1
 
-/// The two functions of a package, defined next to its interface provider.
+// The two functions of a package, defined next to its interface provider.
 #define UDO_EXECUTIONS_OF(PACKAGE)                                                                        \
   UDO_EXPORT_COUNT std::uint64_t PACKAGE##Executions(const char* op) { return udo::executions.of(op); } \
-  UDO_EXPORT_COUNT const char* PACKAGE##Counted(void) { return udo::executions.counted(); }
+  UDO_EXPORT_COUNT const char* PACKAGE##Counted(void) { return udo::executions.counted; }
 
 namespace udo {
 
-/// How often one op was executed.  It has its own cache line, as ops of several graphs count at the same time.
-class alignas(64) Counter {
- public:
-  constexpr Counter(const char* op) : op_(op) {}
+// How often one op was executed.  It has its own cache line, as ops of several graphs count at the same time.
+struct alignas(64) Counter {
+  constexpr Counter(const char* name) : op(name) {}
+  void operator++() { count.fetch_add(1, std::memory_order_relaxed); }
 
-  void operator++() { count_.fetch_add(1, std::memory_order_relaxed); }
-
-  const char* op() const { return op_; }
-  std::uint64_t count() const { return count_.load(std::memory_order_relaxed); }
-
-  /// The count since the last call.
-  std::uint64_t news() {
-    const std::uint64_t now = count();
-    return now - reported_.exchange(now);
-  }
-
- private:
-  const char* const op_;
-  std::atomic<std::uint64_t> count_{0};
-  std::atomic<std::uint64_t> reported_{0};
+  const char* const op;
+  std::atomic<std::uint64_t> count{0};
+  std::atomic<std::uint64_t> reported{0};  // with `udogen build --prove`, which also writes the counts
 };
 
-/// The counters of a package, and how many runtimes of the process use it.
-class Executions {
- public:
+// The counters of a package, and how many runtimes of the process use it.
+struct Executions {
   template <std::size_t N>
-  constexpr Executions(const char* package, const char* counted, Counter (&counters)[N])
-      : package_(package), counted_(counted), counters_(counters), size_(N) {}
+  constexpr Executions(const char* name, const char* what, Counter (&array)[N])
+      : package(name), counted(what), counters(array), size(N) {}
 
-  /// One more runtime has initialized the package; always `ok`.
-  Status begin();
-
-  /// One of them has terminated it; an error if none had initialized it.
-  Status end();
-  bool isUsed() const { return users_.load() != 0; }
-
+  Status begin();  // always `ok`
+  Status end();    // an error if no runtime has initialized the package
+  bool isUsed() const { return users.load() != 0; }
   std::uint64_t of(const char* op) const;
-  const char* counted() const { return counted_; }
-  const char* package() const { return package_; }
-  std::size_t size() const { return size_; }
-  Counter& at(std::size_t index) const { return counters_[index]; }
 
- private:
-  const char* const package_;
-  const char* const counted_;
-  Counter* const counters_;
-  const std::size_t size_;
-  std::atomic<int> users_{0};
+  const char* const package;
+  const char* const counted;
+  Counter* const counters;
+  const std::size_t size;
+  std::atomic<int> users{0};
 };
 
-/// The counters of this package, defined next to its tables.
+// Defined next to the tables of the package.
 extern Executions executions;
 
-// Of `udogen build --prove`, which also writes the counts to a file, or to the log of the DSP.
 void proveBegin();
 void proveEnd();
 

@@ -2,10 +2,10 @@
 
 namespace udo {
 
-/// An op in the tables of a backend.
+// An op in the tables of a backend.
 struct OpEntry;
 
-/// The package, as the generated tables describe it.
+// The package, as the generated tables describe it.
 struct PackageTables {
   const char* name;
   List<OpEntry> ops;
@@ -31,7 +31,7 @@ inline Qnn_ErrorHandle_t getInfo(const QnnOpPackage_Info_t** info) {
   return QNN_SUCCESS;
 }
 
-/// Fills in the functions of the interface.
+// Fills in the functions of the interface.
 inline void fillInterface(QnnOpPackage_Interface_t& table) {  // `interface` is a macro of the Windows headers
   table.interfaceVersion = {1, 4, 0};
   table.v1_4 = {initialize, terminate,     getInfo,     validateOpConfig, createOpImpl,

@@ -5,33 +5,18 @@
 namespace udo {
 
 long long integerAt(Qnn_DataType_t type, const void* data, std::size_t index) {
-  const auto at = [&](auto number) {
-    std::memcpy(&number, static_cast<const char*>(data) + index * sizeof number, sizeof number);
-    return static_cast<long long>(number);
-  };
-  switch (type) {
-    case QNN_DATATYPE_INT_8: return at(std::int8_t());
-    case QNN_DATATYPE_INT_16: return at(std::int16_t());
-    case QNN_DATATYPE_INT_32: return at(std::int32_t());
-    case QNN_DATATYPE_BOOL_8:
-    case QNN_DATATYPE_UINT_8: return at(std::uint8_t());
-    case QNN_DATATYPE_UINT_16: return at(std::uint16_t());
-    case QNN_DATATYPE_UINT_32: return at(std::uint32_t());
-    default: return at(std::int64_t());
-  }
+  const unsigned bits = bitsOf(type) < 64 ? bitsOf(type) : 64;  // a client may pass any number as a type
+  std::uint64_t stored = 0;
+  std::memcpy(&stored, static_cast<const char*>(data) + index * bits / 8, bits / 8);
+  const bool isNegative = (type & 0xff00) == 0x0000 && bits - 1 < 63 && stored >> (bits - 1) != 0;
+  return static_cast<long long>(isNegative ? stored | ~0ull << bits : stored);
 }
 
 bool fits(long long value, Qnn_DataType_t type) {
-  switch (type) {
-    case QNN_DATATYPE_INT_8: return value >= INT8_MIN && value <= INT8_MAX;
-    case QNN_DATATYPE_INT_16: return value >= INT16_MIN && value <= INT16_MAX;
-    case QNN_DATATYPE_INT_32: return value >= INT32_MIN && value <= INT32_MAX;
-    case QNN_DATATYPE_BOOL_8: return value == 0 || value == 1;
-    case QNN_DATATYPE_UINT_8: return value >= 0 && value <= UINT8_MAX;
-    case QNN_DATATYPE_UINT_16: return value >= 0 && value <= UINT16_MAX;
-    case QNN_DATATYPE_UINT_32: return value >= 0 && value <= UINT32_MAX;
-    default: return value >= 0 || type == QNN_DATATYPE_INT_64;
-  }
+  const bool isSigned = (type & 0xff00) == 0x0000;
+  const unsigned bits = type == QNN_DATATYPE_BOOL_8 ? 1 : bitsOf(type);
+  if (bits == 64) return isSigned || value >= 0;
+  return isSigned ? value >= -(1ll << (bits - 1)) && value < 1ll << (bits - 1) : value >= 0 && value < 1ll << bits;
 }
 
 bool isInteger(Qnn_DataType_t type) {
@@ -40,35 +25,16 @@ bool isInteger(Qnn_DataType_t type) {
 
 namespace {
 
-const char* nameOf(Qnn_DataType_t type) {
-  switch (static_cast<std::uint32_t>(type)) {
-    case QNN_DATATYPE_INT_8: return "INT_8";
-    case QNN_DATATYPE_INT_16: return "INT_16";
-    case QNN_DATATYPE_INT_32: return "INT_32";
-    case QNN_DATATYPE_INT_64: return "INT_64";
-    case QNN_DATATYPE_UINT_8: return "UINT_8";
-    case QNN_DATATYPE_UINT_16: return "UINT_16";
-    case QNN_DATATYPE_UINT_32: return "UINT_32";
-    case QNN_DATATYPE_UINT_64: return "UINT_64";
-    case QNN_DATATYPE_FLOAT_16: return "FLOAT_16";
-    case 0x0226: return "BFLOAT_16";
-    case QNN_DATATYPE_FLOAT_32: return "FLOAT_32";
-    case 0x0264: return "FLOAT_64";
-    case 0x0304: return "SFIXED_POINT_4";
-    case QNN_DATATYPE_SFIXED_POINT_8: return "SFIXED_POINT_8";
-    case QNN_DATATYPE_SFIXED_POINT_16: return "SFIXED_POINT_16";
-    case QNN_DATATYPE_SFIXED_POINT_32: return "SFIXED_POINT_32";
-    case 0x0404: return "UFIXED_POINT_4";
-    case QNN_DATATYPE_UFIXED_POINT_8: return "UFIXED_POINT_8";
-    case QNN_DATATYPE_UFIXED_POINT_16: return "UFIXED_POINT_16";
-    case QNN_DATATYPE_UFIXED_POINT_32: return "UFIXED_POINT_32";
-    case QNN_DATATYPE_BOOL_8: return "BOOL_8";
-    case 0x0608: return "STRING";
-    default: return "of an unknown data type";
-  }
+std::string nameOf(Qnn_DataType_t type) {
+  constexpr const char* families[] = {"INT_", "UINT_", "FLOAT_", "SFIXED_POINT_", "UFIXED_POINT_", "BOOL_"};
+  const auto code = static_cast<std::uint32_t>(type);
+  if (type == textType) return "STRING";
+  if (code == 0x0226) return "BFLOAT_16";
+  if (code >> 8 > 5 || bitsOf(type) > 64) return "of an unknown data type";
+  return families[code >> 8] + std::to_string(bitsOf(type));
 }
 
-/// The first element that does not fit into a type is `misfit`.
+// The first element that does not fit into a type is `misfit`.
 bool fit(Qnn_DataType_t into, Qnn_DataType_t type, const void* data, std::size_t count, long long& misfit) {
   for (std::size_t i = 0; i < count; ++i) {
     misfit = integerAt(type, data, i);
@@ -79,7 +45,7 @@ bool fit(Qnn_DataType_t into, Qnn_DataType_t type, const void* data, std::size_t
 
 std::string listOf(List<Qnn_DataType_t> types) {
   std::string text;
-  for (const Qnn_DataType_t type : types) text += (text.empty() ? "" : " or ") + std::string(nameOf(type));
+  for (const Qnn_DataType_t type : types) text += (text.empty() ? "" : " or ") + nameOf(type);
   return text;
 }
 
@@ -105,7 +71,7 @@ bool accepts(List<Qnn_DataType_t> types, Qnn_DataType_t given, const ValidationR
   return false;
 }
 
-/// How a parameter of one of these types may be given as another type.
+// How a parameter of one of these types may be given as another type.
 enum class Given { asNamed, converted, tooLarge, otherwise };
 
 Given givenAs(List<Qnn_DataType_t> types, Qnn_DataType_t type, const void* data, std::size_t count, bool scalar,
@@ -122,8 +88,6 @@ Given givenAs(List<Qnn_DataType_t> types, Qnn_DataType_t type, const void* data,
   return found;
 }
 
-thread_local Refusal last;
-
 #if defined(__GNUC__)
 __attribute__((format(printf, 1, 2)))
 #endif
@@ -135,21 +99,13 @@ Status invalid(const char* format, ...) {
   return QNN_OP_PACKAGE_ERROR_VALIDATION_FAILURE;
 }
 
-template <class T>
-void refuse(Refusal::Kind kind, const char* name, List<T> accepted) {
-  static_assert(sizeof(T) == sizeof(std::uint32_t));
-  last = {kind, name, accepted.items, accepted.count};
-}
-
-void refuseOp() { last.kind = Refusal::other; }
-
 std::size_t countOf(const Qnn_TensorV1_t& tensor) {
   std::size_t count = 1;
   for (std::uint32_t axis = 0; axis < tensor.rank; ++axis) count *= tensor.dimensions[axis];
   return count;
 }
 
-/// The data that the client gave with the graph; null if it comes with an execution.
+// The data that the client gave with the graph; null if it comes with an execution.
 const void* dataOf(const Qnn_TensorV1_t& tensor) {
   const bool raw = tensor.type == QNN_TENSOR_TYPE_STATIC && tensor.memType == QNN_TENSORMEMTYPE_RAW;
   return raw ? tensor.clientBuf.data : nullptr;
@@ -177,12 +133,12 @@ Status validateTensor(const char* role, std::size_t number, const TensorSpec& sp
   }
   const Qnn_TensorV1_t& given = common(tensor);
   if (!accepts(spec.types, given.dataType, rules)) {
-    refuse(Refusal::type, spec.name, spec.types);
-    return invalid("%s %zu `%s` is %s (0x%04x); it must be %s", role, number, spec.name, nameOf(given.dataType),
+    refuseType(spec.name, spec.types);
+    return invalid("%s %zu `%s` is %s (0x%04x); it must be %s", role, number, spec.name, nameOf(given.dataType).c_str(),
                    static_cast<unsigned>(given.dataType), listOf(spec.types).c_str());
   }
   if (spec.ranks.count != 0 && !contains(spec.ranks, given.rank)) {
-    refuse(Refusal::rank, spec.name, spec.ranks);
+    refuseRank(spec.name, spec.ranks);
     return invalid("%s %zu `%s` has rank %u; it must be %s", role, number, spec.name, given.rank,
                    listOf(spec.ranks).c_str());
   }
@@ -229,8 +185,8 @@ Status validateParam(const ParamSpec& spec, const Qnn_Param_t& param, const Vali
     return invalid("parameter `%s` is %lld, which does not fit into %s", spec.name, misfit, listOf(spec.types).c_str());
   }
   if (given == Given::otherwise) {
-    refuse(Refusal::type, spec.name, spec.types);
-    return invalid("parameter `%s` is %s (0x%04x); it must be %s", spec.name, nameOf(type),
+    refuseType(spec.name, spec.types);
+    return invalid("parameter `%s` is %s (0x%04x); it must be %s", spec.name, nameOf(type).c_str(),
                    static_cast<unsigned>(type), listOf(spec.types).c_str());
   }
   if (type == textType) return ok;  // a text is always passed as a scalar
@@ -239,7 +195,7 @@ Status validateParam(const ParamSpec& spec, const Qnn_Param_t& param, const Vali
     return invalid("parameter `%s` must be a %s", spec.name, spec.scalar ? "scalar" : "tensor");
   }
   if (!scalar && spec.ranks.count != 0 && !contains(spec.ranks, common(param.tensorParam).rank)) {
-    refuse(Refusal::rank, spec.name, spec.ranks);
+    refuseRank(spec.name, spec.ranks);
     return invalid("parameter `%s` has rank %u; it must be %s", spec.name, common(param.tensorParam).rank,
                    listOf(spec.ranks).c_str());
   }
@@ -282,73 +238,15 @@ Status validateParams(List<ParamSpec> specs, const Qnn_Param_t* params, std::siz
   return ok;
 }
 
-// --- HTP ----------------------------------------------------------------------------------------------------------
-
-enum class Width { w8, w16, w32, other };
-
-/// Types of one width arrive in the same form: signed ones of 8 and 16 bits as unsigned ones with an offset.
-Width widthOf(Qnn_DataType_t type) {
-  switch (static_cast<std::uint32_t>(type)) {
-    case QNN_DATATYPE_INT_8:
-    case QNN_DATATYPE_UINT_8:
-    case QNN_DATATYPE_SFIXED_POINT_8:
-    case QNN_DATATYPE_UFIXED_POINT_8:
-    case QNN_DATATYPE_BOOL_8: return Width::w8;
-    case QNN_DATATYPE_INT_16:
-    case QNN_DATATYPE_UINT_16:
-    case QNN_DATATYPE_SFIXED_POINT_16:
-    case QNN_DATATYPE_UFIXED_POINT_16: return Width::w16;
-    case QNN_DATATYPE_INT_32:
-    case QNN_DATATYPE_UINT_32: return Width::w32;
-    default: return Width::other;
-  }
-}
-
-bool areAlike(Qnn_DataType_t given, Qnn_DataType_t named) {
-  return widthOf(given) != Width::other && widthOf(given) == widthOf(named);
-}
-
-/// Whether HTP passes a parameter of one type as it passes the other; it passes scalars as numbers of 32 bits.
-bool areAlikeParams(Qnn_DataType_t given, Qnn_DataType_t named, bool scalar) {
-  if (!scalar) return areAlike(given, named);
-  return isInteger(given) && isInteger(named) && widthOf(given) != Width::other && widthOf(named) != Width::other;
-}
-
 }  // namespace
-
-ValidationRules rulesOfHtp() {
-  ValidationRules rules;
-  rules.alike = areAlike;
-  rules.converts = areAlikeParams;
-  rules.everyInput = true;
-  return rules;
-}
-
-ValidationRules rulesOfCpu() {
-  ValidationRules rules;
-  rules.converts = [](Qnn_DataType_t given, Qnn_DataType_t named, bool) { return isInteger(given) && isInteger(named); };
-  return rules;
-}
-
-ValidationRules rulesOfGpu() {
-  ValidationRules rules;
-  rules.alike = [](Qnn_DataType_t given, Qnn_DataType_t named) { return isFloat(given) && isFloat(named); };
-  return rules;
-}
 
 Status validateConfig(const OpSpec& spec, const Qnn_OpConfigV1_t& config, const ValidationRules& rules) {
   const Running running(spec.name);
-  last = {};
+  accept();
   Status status = validateTensors("input", spec.inputs, config.inputTensors, config.numOfInputs, rules);
   if (status == ok) status = validateTensors("output", spec.outputs, config.outputTensors, config.numOfOutputs, rules);
   if (status == ok) status = validateParams(spec.params, config.params, config.numOfParams, rules);
   return status;
-}
-
-Status validateNode(const QnnOpPackage_Info_t& package, List<OpSpec> ops, const Qnn_OpConfig_t& config) {
-  if (!isFor(package.packageName, config)) return QNN_OP_PACKAGE_ERROR_VALIDATION_FAILURE;
-  const OpSpec* const op = find(ops, config.v1.typeName);
-  return op != nullptr ? validateConfig(*op, config.v1, rulesOfHtp()) : noSuchOp(package, config.v1.typeName);
 }
 
 bool isFor(const char* package, const Qnn_OpConfig_t& config) {
@@ -361,13 +259,11 @@ bool isFor(const char* package, const Qnn_OpConfig_t& config) {
 }
 
 Status noSuchOp(const QnnOpPackage_Info_t& package, const char* op) {
-  last = {};
+  accept();
   std::string known;
   for (std::uint32_t i = 0; i < package.numOperations; ++i) known += (i == 0 ? "" : ", ") + std::string(package.operationNames[i]);
   return invalid("package %s has no op `%s`; it has %s", package.packageName, op == nullptr ? "" : op, known.c_str());
 }
-
-const Refusal& refusal() { return last; }
 
 }  // namespace udo
 #endif

@@ -3,9 +3,9 @@
 
 namespace udo {
 
-/// Completes the parameters of a node, because such kernels may read them by position: in the order of the config, or
-/// sorted by name, as SNPE passes them.  `put(position, parameter, default or null)` returns whether the node has the
-/// parameter, or it has a default.  Returns the name of a parameter that is missing; null if there is none.
+// Completes the parameters of a node, because such kernels may read them by position: in the order of the config, or
+// sorted by name, as SNPE passes them.  `put(position, parameter, default or null)` returns whether the node has the
+// parameter, or it has a default.  Returns the name of a parameter that is missing; null if there is none.
 template <class Put>
 const char* completeParams(const OpSpec& spec, bool sorted, const Put& put) {
   const char* missing = nullptr;

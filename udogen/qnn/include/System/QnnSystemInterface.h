@@ -3,7 +3,7 @@
 #define UDOGEN_QNN_SYSTEM_INTERFACE_H
 
 #include "QnnLog.h"
-#include "QnnTypes.h"
+#include "QnnClientTypes.h"
 #include "System/QnnSystemContext.h"
 
 #ifdef __cplusplus

@@ -67,48 +67,6 @@ enum { QHPI_Storage_Direct = 0, QHPI_Storage_Indirect = 1, QHPI_Storage_Direct_O
 typedef uint32_t QHPI_RESOURCE;
 enum { QHPI_RESOURCE_MAIN = 1, QHPI_RESOURCE_HVX = 2, QHPI_RESOURCE_HMX = 4 };
 
-/* The same values by the names that the documentation and newer headers have. */
-enum {
-  QHPI_SUCCESS = QHPI_Success,
-  QHPI_UNSUPPORTED = QHPI_Unsupported,
-  QHPI_ERROR_FATAL = QHPI_ErrorFatal,
-  QHPI_REGISTRATION_WARNING = QHPI_RegistrationWarning,
-  QHPI_REGISTRATION_ERROR = QHPI_RegistrationError,
-  QHPI_QUINT8 = QHPI_QUInt8,
-  QHPI_QUINT16 = QHPI_QUInt16,
-  QHPI_QINT16 = QHPI_QInt16,
-  QHPI_FLOAT32 = QHPI_Float32,
-  QHPI_INT32 = QHPI_Int32,
-  QHPI_QINT32 = QHPI_QInt32,
-  QHPI_QINT8 = QHPI_QInt8,
-  QHPI_FLOAT16 = QHPI_Float16,
-  QHPI_INT64 = QHPI_Int64,
-  QHPI_ELEMENT_TYPE_ANY = QHPI_Any_Element_Type,
-  QHPI_LAYOUT_ANY = QHPI_Layout_Any,
-  QHPI_LAYOUT_SHAPE_ONLY = QHPI_Layout_ShapeOnly,
-  QHPI_LAYOUT_FLAT_4 = QHPI_Layout_Flat4,
-  QHPI_LAYOUT_FLAT_5 = QHPI_Layout_Flat5,
-  QHPI_LAYOUT_FLAT_6 = QHPI_Layout_Flat6,
-  QHPI_LAYOUT_SINGULAR = QHPI_Layout_Singular,
-  QHPI_LAYOUT_NCHW = QHPI_Layout_NCHW,
-  QHPI_LAYOUT_DEPTH_32 = QHPI_Layout_Depth32,
-  QHPI_LAYOUT_WEIGHTS_8X4 = QHPI_Layout_Weights8x4,
-  QHPI_LAYOUT_CROUTON_8 = QHPI_Layout_Crouton_8,
-  QHPI_LAYOUT_CROUTON_16 = QHPI_Layout_Crouton_16,
-  QHPI_LAYOUT_CROUTON_32 = QHPI_Layout_Crouton_32,
-  QHPI_LAYOUT_CROUTON_4X1 = QHPI_Layout_Crouton4x1,
-  QHPI_LAYOUT_CROUTON_2X2 = QHPI_Layout_Crouton2x2,
-  QHPI_LAYOUT_WIDE_CROUTON_8 = QHPI_Layout_WideCrouton_8,
-  QHPI_LAYOUT_WIDE_CROUTON_32 = QHPI_Layout_WideCrouton_32,
-  QHPI_LAYOUT_WIDE_CROUTON_2X2 = QHPI_Layout_WideCrouton2x2,
-  QHPI_MEM_LOC_DDR_ONLY = QHPI_MemLoc_DDR_Only,
-  QHPI_MEM_LOC_TCM_ONLY = QHPI_MemLoc_TCM_Only,
-  QHPI_MEM_LOC_DDR_OR_TCM = QHPI_MemLoc_DDR_OR_TCM,
-  QHPI_STORAGE_DIRECT = QHPI_Storage_Direct,
-  QHPI_STORAGE_INDIRECT = QHPI_Storage_Indirect,
-  QHPI_STORAGE_DIRECT_OR_INDIRECT = QHPI_Storage_Direct_OR_Indirect
-};
-
 typedef struct {
   uint32_t rank;
   uint32_t dims[QHPI_MAX_RANK];

@@ -15,6 +15,10 @@ UDO_EXPORT Qnn_ErrorHandle_t BothPackageInterfaceProvider(QnnOpPackage_Interface
 }
 
 // Why validation refused a node, for `udogen` to read.
+namespace udo {
+struct Refusal;
+const Refusal& refusal();
+}  // namespace udo
 UDO_EXPORT const udo::Refusal* BothPackageRefusal(void) { return &udo::refusal(); }
 
 UDO_EXECUTIONS_OF(BothPackage)

@@ -123,7 +123,14 @@ Qnn_ErrorHandle_t getInfo(const QnnOpPackage_Info_t** info) {
   return QNN_SUCCESS;
 }
 
-Qnn_ErrorHandle_t validateOpConfig(Qnn_OpConfig_t config) { return validateNode(packageFacts(), specs, config); }
+#if defined(__hexagon__)  // the host has validated it
+Qnn_ErrorHandle_t validateOpConfig(Qnn_OpConfig_t) { return QNN_SUCCESS; }
+#else
+Qnn_ErrorHandle_t validateOpConfig(Qnn_OpConfig_t config) {
+  const bool isKnown = config.version == QNN_OPCONFIG_VERSION_1;
+  return validateNode(packageFacts(), isKnown ? find(List<OpSpec>(specs), config.v1.typeName) : nullptr, config);
+}
+#endif
 
 }  // namespace
 
