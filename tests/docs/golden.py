@@ -11,7 +11,7 @@ from udogen.onnx.fuse import ops
 ROOT = Path(__file__).resolve().parents[2]
 README = ROOT / "README.md"
 VERIFIED = ROOT / "docs" / "verified.md"
-FUSE = ROOT / "docs" / "fuse.md"
+FUSE = ROOT / "docs" / "fuse-ops.md"
 _OPS = "<!-- ops: written by `make golden` from udogen/onnx/fuse/ops.py; a test holds it to them -->\n"
 _OPS_END = "<!-- /ops -->"
 _BEGIN = "<!-- matrix: written by `make golden` from the registries; a test holds it to them -->\n"
@@ -38,7 +38,7 @@ def with_matrix(text: str) -> str:
 
 
 def with_ops(text: str) -> str:
-    """Return docs/fuse.md with the table of the ops that can be fused."""
+    """Return docs/fuse-ops.md with the table of the ops that can be fused."""
     head, rest = text.split(_OPS)
     _, tail = rest.split(_OPS_END)
     return f"{head}{_OPS}{ops.table()}\n{_OPS_END}{tail}"
