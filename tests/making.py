@@ -57,6 +57,14 @@ def udogen(
     )
 
 
+def run_outside(*argv: str | Path, cwd: Path) -> str:
+    """Run a program without the checkout in its environment, and return its stdout."""
+    env = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "VIRTUAL_ENV"))}
+    done = subprocess.run(argv, cwd=cwd, env=env, capture_output=True, text=True, timeout=LONG, check=False)
+    assert done.returncode == 0, f"{argv}\n{done.stdout}\n{done.stderr}"
+    return done.stdout
+
+
 def open_package(folder: Path) -> PackageLibrary:
     """Return the only library of a package."""
     [library] = open_packages(folder)
