@@ -1,4 +1,4 @@
-"""docs/architecture.md: its table is the tree, in the order of the layers.  Files that it and docs/changes.md name exist."""
+"""docs/architecture.md: its table is the tree, in the order of the layers; the files that it and changes.md name."""
 
 from __future__ import annotations
 

@@ -291,7 +291,7 @@ def call_of(op: str, params: Mapping[str, str], given: tuple[str, ...]) -> tuple
 def pair_of(r: float, s: float) -> tuple[OpCall, float]:
     """A call with the parameters of `Pair` in the other order, and what it adds to the input."""
     args = (ParamArg("s", s, "FLOAT_32"), ParamArg("r", r, "FLOAT_32"))
-    x, y = TensorArg("x", "FLOAT_32", X.shape, X), TensorArg("y", "FLOAT_32", X.shape)
+    x, y = Tensor("x", "FLOAT_32", X.shape, data=X), Tensor("y", "FLOAT_32", X.shape)
     return OpCall("Pair", "ParamsPackage", (x,), (y,), args), r + 10 * s
 
 
