@@ -13,8 +13,10 @@ import re
 import resource
 import signal
 import sys
+import sysconfig
 import tempfile
 import time
+import venv
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -178,6 +180,34 @@ def _shared_sessions() -> Iterator[None]:
     yield
     if making := sys.modules.get("tests.making"):
         making.close_op_sessions()
+
+
+@pytest.fixture(scope="session")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Build udogen's wheel, from its source distribution."""
+    from tests.making import run_outside
+
+    out = tmp_path_factory.mktemp("dist")
+    run_outside(sys.executable, "-m", "build", "--no-isolation", "--outdir", out, HERE.parent, cwd=out)
+    (built,) = out.glob("udogen-*.whl")
+    return built
+
+
+@pytest.fixture(scope="session")
+def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the bin folder of a venv with the wheel; its dependencies are those of the running venv."""
+    from tests.making import run_outside
+
+    home = tmp_path_factory.mktemp("clean")
+    venv.create(home, with_pip=False, symlinks=True)
+    python = home / "bin" / "python"
+    site = Path(run_outside(python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))", cwd=home).strip())
+    # A folder named in a .pth file is only added to the path: the editable udogen in it stays invisible.
+    borrowed = dict.fromkeys(sysconfig.get_path(name) for name in ("purelib", "platlib"))
+    (site / "borrowed.pth").write_text("".join(f"{path}\n" for path in borrowed))
+    # pip is borrowed too, and must not treat the udogen next to it as the installed one.
+    run_outside(python, "-m", "pip", "install", "--ignore-installed", "--no-deps", "--no-index", wheel, cwd=home)
+    return home / "bin"
 
 
 @pytest.fixture

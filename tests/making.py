@@ -26,8 +26,9 @@ from udogen.build.package import PackageLibrary, open_packages
 from udogen.configs.load import load
 from udogen.errors import RunFailed, ToolMissing, UdogenError
 from udogen.generate.pipeline import Generated, GenerateOptions, generate
-from udogen.runtime import OpSession, find_runtime
+from udogen.runtime import find_runtime
 from udogen.runtime.built import Built, find_built
+from udogen.runtime.ops import OpSession
 
 ROOT = Path(__file__).resolve().parent.parent
 CONFIGS = ROOT / "tests" / "golden" / "configs"
@@ -54,6 +55,14 @@ def udogen(
         stdin=subprocess.DEVNULL,
         timeout=timeout,
     )
+
+
+def run_outside(*argv: str | Path, cwd: Path) -> str:
+    """Run a program without the checkout in its environment, and return its stdout."""
+    env = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "VIRTUAL_ENV"))}
+    done = subprocess.run(argv, cwd=cwd, env=env, capture_output=True, text=True, timeout=LONG, check=False)
+    assert done.returncode == 0, f"{argv}\n{done.stdout}\n{done.stderr}"
+    return done.stdout
 
 
 def open_package(folder: Path) -> PackageLibrary:

@@ -3,50 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
-import sysconfig
-import venv
 import zipfile
 from pathlib import Path
 
 import pytest
 
+from tests.making import ROOT, run_outside
 from udogen.resources import pip_install
-
-ROOT = Path(__file__).resolve().parent.parent
-
-
-def run(*argv: str | Path, cwd: Path) -> str:
-    """Run a program without the checkout in its environment, and return its stdout."""
-    env = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "VIRTUAL_ENV"))}
-    done = subprocess.run(argv, cwd=cwd, env=env, capture_output=True, text=True, timeout=300, check=False)
-    assert done.returncode == 0, f"{argv}\n{done.stdout}\n{done.stderr}"
-    return done.stdout
-
-
-@pytest.fixture(scope="module")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    out = tmp_path_factory.mktemp("dist")
-    run(sys.executable, "-m", "build", "--no-isolation", "--outdir", out, ROOT, cwd=out)
-    (built,) = out.glob("udogen-*.whl")
-    return built
-
-
-@pytest.fixture(scope="module")
-def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return the bin folder of a venv with the wheel; its dependencies are those of the running venv."""
-    home = tmp_path_factory.mktemp("clean")
-    venv.create(home, with_pip=False, symlinks=True)
-    python = home / "bin" / "python"
-    site = Path(run(python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))", cwd=home).strip())
-    # A folder named in a .pth file is only added to the path: the editable udogen in it stays invisible.
-    borrowed = dict.fromkeys(sysconfig.get_path(name) for name in ("purelib", "platlib"))
-    (site / "borrowed.pth").write_text("".join(f"{path}\n" for path in borrowed))
-    # pip is borrowed too, and must not treat the udogen next to it as the installed one.
-    run(python, "-m", "pip", "install", "--ignore-installed", "--no-deps", "--no-index", wheel, cwd=home)
-    return home / "bin"
 
 
 def test_wheel_holds_what_udogen_reads_at_run_time(wheel: Path) -> None:
@@ -55,6 +18,7 @@ def test_wheel_holds_what_udogen_reads_at_run_time(wheel: Path) -> None:
     for source, inside in (
         ("templates", "udogen/data/templates"),
         ("schemas", "udogen/data/schemas"),
+        ("examples", "udogen/data/examples"),
         ("udogen/qnn/include", "udogen/qnn/include"),
         ("udogen/emulator", "udogen/emulator"),
     ):
@@ -72,15 +36,16 @@ def test_wheel_holds_nothing_else(wheel: Path) -> None:
 
 
 def test_udogen_works_from_the_wheel(installed: Path, tmp_path: Path) -> None:
-    where = run(installed / "python", "-c", "import udogen; print(udogen.__file__)", cwd=tmp_path)
+    where = run_outside(installed / "python", "-c", "import udogen; print(udogen.__file__)", cwd=tmp_path)
     assert Path(where).is_relative_to(installed.parent)
 
-    version = run(installed / "python", "-c", "import udogen; print(udogen.__version__)", cwd=tmp_path).strip()
-    assert version in run(installed / "udogen", "--version", cwd=tmp_path)
+    version = run_outside(installed / "python", "-c", "import udogen; print(udogen.__version__)", cwd=tmp_path).strip()
+    assert version in run_outside(installed / "udogen", "--version", cwd=tmp_path)
 
-    assert "created" in run(installed / "udogen", "new", "scale", cwd=tmp_path)
-    run(installed / "udogen", "check", "scale/Scale.xml", cwd=tmp_path)
-    assert "18 passed" in run(installed / "udogen", "test", "scale", "--backend", "cpu", cwd=tmp_path)
+    run_outside(installed / "udogen", "new", "softmax", "--example", "softmax", cwd=tmp_path)
+    assert "created" in run_outside(installed / "udogen", "new", "scale", cwd=tmp_path)
+    run_outside(installed / "udogen", "check", "scale/Scale.xml", cwd=tmp_path)
+    assert "18 passed" in run_outside(installed / "udogen", "test", "scale", "--backend", "cpu", cwd=tmp_path)
 
 
 @pytest.mark.parametrize(

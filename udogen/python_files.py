@@ -16,7 +16,7 @@ from functools import cache
 from mmap import mmap
 from pathlib import Path
 from types import FrameType, ModuleType
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from udogen.errors import RunFailed, UdogenError, UsageError, read_plain, reading
 from udogen.resources import content_key
@@ -44,8 +44,8 @@ def user_code(file: Path | str) -> Iterator[None]:
     _begin_apart()
     process, is_main = os.getpid(), threading.current_thread() is threading.main_thread()
     _watch_exit()
-    outer = _running.name
-    _running.name = str(file)
+    outer = _running.place
+    _running.place = str(file)
     before = signal.getsignal(signal.SIGINT) if is_main else None
     is_foreign = callable(before) and before not in (signal.default_int_handler, _interrupt)
     end = os._exit
@@ -57,7 +57,10 @@ def user_code(file: Path | str) -> Iterator[None]:
 
     os._exit = leave
     _inside.append(process)
+    follows = _running.is_read and sys.gettrace() is None
     try:
+        if follows:
+            sys.settrace(_running.follow)
         if before is signal.default_int_handler:
             signal.signal(signal.SIGINT, _interrupt)
         yield
@@ -70,31 +73,79 @@ def user_code(file: Path | str) -> Iterator[None]:
             raise  # it may come from a handler of the program that uses udogen
         raise UserExit(words_of(fault)).with_traceback(fault.__traceback__) from fault
     finally:
-        _running.name = outer
+        if follows:
+            sys.settrace(None)
+        _running.place = outer
         os._exit = end
         _inside.pop()
         if before is signal.default_int_handler:
             signal.signal(signal.SIGINT, before)
 
 
+_LONGEST_PLACE = 4096
+
+
+def _place_in(data: bytes) -> str:
+    return data.rstrip(b"\0").decode("utf-8", "ignore")
+
+
 class _Running:
-    """The file of the user's code that is running, in memory that the parent of this process reads."""
+    """The place in the user's code that is running, in memory that the parent of this process reads."""
 
     def __init__(self) -> None:
-        self._memory = mmap(-1, 4096)
+        self._memory = mmap(-1, _LONGEST_PLACE)
+        self._left = 100_000  # events that are followed, at most 0.1 s: a loop in Python would be ten times slower
+        self._file = ""  # of the last event
+        self.is_read = False  # another process reads it
+
+    def write_to(self, file: Path) -> None:
+        """Use a file, which another process reads after the end of this one."""
+        file.write_bytes(bytes(_LONGEST_PLACE))
+        with file.open("r+b") as opened:
+            self._memory = mmap(opened.fileno(), _LONGEST_PLACE)
+        self.is_read = True
 
     @property
-    def name(self) -> str:
-        """Empty if it is udogen's own code."""
-        return self._memory[:].rstrip(b"\0").decode("utf-8", "ignore")
+    def place(self) -> str:
+        """`file` or `file:line`; empty if it is udogen's own code."""
+        return _place_in(self._memory[:])
 
-    @name.setter
-    def name(self, name: str) -> None:
-        size = len(self._memory)
-        self._memory[:] = name.encode("utf-8", "replace")[:size].ljust(size, b"\0")
+    @place.setter
+    def place(self, place: str) -> None:
+        self._memory[:] = place.encode("utf-8", "replace")[:_LONGEST_PLACE].ljust(_LONGEST_PLACE, b"\0")
+
+    def follow(self, frame: FrameType | None, event: str, _argument: object) -> Callable[..., Any] | None:
+        """Trace the user's lines."""
+        self._left -= 1
+        if self._left < 0:
+            sys.settrace(None)
+            self.place = self._file
+            return None
+        if event == "return" and frame:
+            frame = frame.f_back
+        if frame is None or frame.f_code.co_filename.startswith(_NOT_USERS):
+            return None
+        self._file = frame.f_code.co_filename
+        self.place = f"{self._file}:{frame.f_lineno}"
+        return self.follow
 
 
 _running = _Running()
+
+
+def expect_end(where: str) -> None:
+    """Say where an end of this process outside `user_code` is; empty: it may end."""
+    _running.place = where
+
+
+def record_places(file: Path) -> None:
+    """Write the place in the user's code that is running, whenever it changes, to a file for `read_place`."""
+    _running.write_to(file)
+
+
+def read_place(file: Path) -> str:
+    """The place in the user's code at which a process ended that called `record_places`."""
+    return _place_in(file.read_bytes())
 
 
 @cache
@@ -104,18 +155,22 @@ def _begin_apart() -> None:
     Such ends are `_exit` of the C library, `abort` and SIGKILL.
     """
     mains = [sys.modules.get(name) for name in ("__main__", "udogen.__main__")]
-    if any(getattr(main, "commands", ()) for main in mains) and threading.active_count() == 1:
+    is_command = on_end or any(getattr(main, "commands", ()) for main in mains)
+    if is_command and threading.active_count() == 1:
         sys.stdout.flush()
         sys.stderr.flush()
         continue_apart(_report_end)
+        _running.is_read = True
 
 
 def _report_end(child: int, how: int) -> None:
-    file, code = _running.name, os.waitstatus_to_exitcode(how)
-    if file and -code not in ENDS:
+    place, code = _running.place, os.waitstatus_to_exitcode(how)
+    if place and -code not in ENDS:
+        fault = RunFailed(f"{place}: it ended udogen with {end_of(code)}", hint="raise an exception instead")
+        if on_end:
+            on_end[-1](fault)
         end_all(child, how)
-        fault = RunFailed(f"{file}: it ended udogen with {end_of(code)}", hint="raise an exception instead")
-        on_exit[-1](file, fault)
+        on_exit[-1](place, fault)
         sys.stdout.flush()
         sys.stderr.flush()
         _end(fault.exit_code)
@@ -126,6 +181,8 @@ def end_of(code: int) -> str:
     return f"exit code {code}" if code >= 0 else signal.Signals(-code).name
 
 
+# The last one raises an error for an end that nothing can catch, in a program that has used udogen and continues.
+on_end: list[Callable[[RunFailed], NoReturn]] = []
 _inside: list[int] = []  # the process of each `user_code` that is running
 _end = os._exit
 
@@ -160,7 +217,7 @@ def _watch_exit() -> None:
             if is_users:
                 for stream in (sys.stdout, sys.stderr):
                     stream.flush()
-                _running.name = ""  # it is reported
+                _running.place = ""  # it is reported
                 _end(fault.exit_code)
 
     called = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(ended)
@@ -215,6 +272,7 @@ def _load(file: Path, _changed: int) -> ModuleType:
 
 _LIBRARIES = tuple(sysconfig.get_path(each) for each in ("stdlib", "purelib", "platlib"))
 _OWN = str(Path(__file__).parent)
+_NOT_USERS = (_OWN, "<", *_LIBRARIES)
 
 
 def modules_below(folders: Iterable[Path]) -> set[Path]:

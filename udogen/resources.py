@@ -19,7 +19,7 @@ _PACKAGE = Path(__file__).resolve().parent
 
 @cache
 def _data_root() -> Path:
-    inside = _PACKAGE / "data"  # where the wheel puts templates/ and schemas/ (see pyproject.toml)
+    inside = _PACKAGE / "data"  # where the wheel puts these folders (see pyproject.toml)
     return inside if (inside / "templates").is_dir() else _PACKAGE.parent
 
 
@@ -31,6 +31,18 @@ def templates() -> Path:
 def schemas() -> Path:
     """The folder with OpDef.xsd and udo_config.schema.json."""
     return _data_root() / "schemas"
+
+
+def examples() -> list[str]:
+    """The names of the examples."""
+    return sorted(path.parent.name for path in (_data_root() / "examples").glob("*/README.md"))
+
+
+def example(name: str) -> dict[Path, bytes]:
+    """The files of an example, by path; what was built or imported in a checkout is left out."""
+    root = _data_root() / "examples" / name
+    files = [path.relative_to(root) for path in sorted(root.rglob("*")) if path.is_file()]
+    return {path: (root / path).read_bytes() for path in files if not {"__pycache__", "out"} & {*path.parts}}
 
 
 def read_toml(content: bytes) -> dict[str, Any]:

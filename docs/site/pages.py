@@ -5,9 +5,11 @@ from __future__ import annotations
 import html
 import json
 import re
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from posixpath import normpath, relpath
+from shutil import which
 from typing import Any
 
 import click
@@ -17,12 +19,23 @@ from mkdocs.structure.files import File, Files
 
 from udogen import error_tables, runtime
 from udogen.cli.main import VERBS, cli
+from udogen.runtime import ops, quantization
 
 ROOT = Path(__file__).resolve().parents[2]
 _LINK = re.compile(r"\]\(([^)#:\s]+)(#[^)]*)?\)")
 _TABLE_ROW = re.compile(r"^\| .*`.*\\\|.*`.*\|$", re.MULTILINE)  # with a bar that must be escaped on code hosts
-_SEARCH = "assets/iframe-worker.js"
+_ASSETS = ("iframe-worker.js", "mark.svg", "site.css")  # of this folder
+_LONG_CODE, _PROSE = 20, 80  # characters
 _LANGUAGES = {".py": "python", ".cpp": "cpp", ".hpp": "cpp", ".json": "json", ".xml": "xml", ".toml": "toml"}
+
+
+def on_config(config: MkDocsConfig) -> MkDocsConfig:
+    """Link to the repository that this clone is from, if it is on the web."""
+    argv = ["git", "-C", str(ROOT), "config", "--get", "remote.origin.url"]
+    origin = subprocess.run(argv, capture_output=True, text=True, check=False).stdout.strip() if which("git") else ""
+    if origin.startswith("https://"):
+        config.repo_url = origin.removesuffix(".git")
+    return config
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
@@ -32,8 +45,11 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
         "reference/fields.md": "\n".join(_fields()),
         "reference/errors.md": "\n".join(_errors()),
         "reference/udogen.md": "# udogen\n\n::: udogen\n    options: {members: true, show_root_heading: false}\n",
-        "reference/runtime.md": "# udogen.runtime\n\n::: udogen.runtime\n"
-        f"    options: {{show_root_heading: false, members: {json.dumps(runtime.__all__)}}}\n",
+        "reference/runtime.md": "\n".join(
+            f"{'#' * (1 + bool(number))} {module.__name__}\n\n::: {module.__name__}\n"
+            f"    options: {{show_root_heading: false, members: {json.dumps(module.__all__)}}}\n"
+            for number, module in enumerate((runtime, ops, quantization))
+        ),
         "reference/kernels.md": "# udogen.kernels\n\n::: udogen.kernels\n    options: {show_root_heading: false}\n",
     }
     texts = {
@@ -47,7 +63,8 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
                 if target and (page := _page_of(target)).startswith("files/") and page not in pages:
                     found[page] = pages[page] = _shown(target)
         texts = found
-    for uri, text in {**pages, _SEARCH: (ROOT / "docs/site/iframe-worker.js").read_text("utf-8")}.items():
+    assets = {f"assets/{name}": (ROOT / "docs/site" / name).read_text("utf-8") for name in _ASSETS}
+    for uri, text in {**pages, **assets}.items():
         files.append(File.generated(config, uri, content=text))
     return files
 
@@ -61,6 +78,20 @@ def on_page_markdown(markdown: str, *, page: Any, **_: Any) -> str:
         return f"]({relpath(_page_of(target), uri.rpartition('/')[0] or '.')}{match[2] or ''})" if target else match[0]
 
     return _TABLE_ROW.sub(lambda row: row[0].replace("\\|", "|"), _LINK.sub(moved, markdown))
+
+
+def on_page_content(content: str, **_: Any) -> str:
+    """Cells with sentences are `prose`; long code in cells may be broken after a slash, an underscore or `=`."""
+
+    def broken(code: re.Match[str]) -> str:
+        text = re.sub(r"(?<=[/_=])(?=\w)", "<wbr>", code[1]) if len(code[1]) > _LONG_CODE else code[1]
+        return f"<code>{text}</code>"
+
+    def cell(match: re.Match[str]) -> str:
+        text = re.sub(r"<code>([^<]*)</code>", broken, match[1])
+        return f'<td class="prose">{text}</td>' if len(re.sub(r"<[^>]*>", "", text)) > _PROSE else f"<td>{text}</td>"
+
+    return re.sub(r"<td>(.*?)</td>", cell, content, flags=re.DOTALL)
 
 
 def _target(uri: str, link: str) -> str:
@@ -139,7 +170,7 @@ def _fields() -> Iterator[str]:
 
 def _value(row: dict[str, Any]) -> str:
     if "enum" in row:
-        return "one of " + ", ".join(f"`{each}`" for each in row["enum"])
+        return "one of " + ", ".join(f"`{each}`" if each else "an empty string" for each in row["enum"])
     if "$ref" in row:
         return row["$ref"].rpartition("/")[2]
     if row.get("type") == "array":

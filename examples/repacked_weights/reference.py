@@ -4,7 +4,7 @@ from pathlib import Path
 
 import numpy as np
 
-from udogen.runtime import RepackBuffer, dequantize_blocks, unrepack_rows
+from udogen.runtime.quantization import RepackBuffer, dequantize_blocks, unrepack_rows
 
 KINDS = {4: "Q4_0", 8: "Q8_0"}
 

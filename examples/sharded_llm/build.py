@@ -18,7 +18,7 @@ from model import SEED, Grid, grids
 from network import OUTPUTS, Sizes, block, weights
 
 from udogen import GraphBuilder, UdogenError, make_package
-from udogen.runtime import GraphDraft, QnnTensor, TensorSpec
+from udogen.runtime import GraphDraft, Tensor
 
 MODEL = """\
 contexts = ["."]
@@ -43,16 +43,16 @@ class Composer:
     grids: dict[str, Grid]
     weights: dict[str, np.ndarray]
 
-    def input(self, name: str, shape: tuple[int, ...]) -> QnnTensor:
+    def input(self, name: str, shape: tuple[int, ...]) -> Tensor:
         grid = self.grids.get(name)
         return self.graph.input(name, grid.dtype if grid else "INT_32", shape, grid.quant if grid else None)
 
-    def weight(self, name: str) -> QnnTensor:
+    def weight(self, name: str) -> Tensor:
         return self.graph.weight(name, self.weights[name], self.grids[name].dtype, self.grids[name].quant)
 
-    def op(self, kind: str, inputs: list[QnnTensor], name: str, shape: tuple[int, ...], **params: Any) -> QnnTensor:
+    def op(self, kind: str, inputs: list[Tensor], name: str, shape: tuple[int, ...], **params: Any) -> Tensor:
         grid = self.grids.get(name)
-        output = TensorSpec(name, grid.dtype, shape, grid.quant) if grid else name
+        output = Tensor(name, grid.dtype, shape, grid.quant) if grid else name
         return self.graph.op(kind, inputs, output, shape=shape, like=inputs[0], params=params)
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from network import BYTES, MASKED, SAME_GRID, Sizes, block, embeddings, weights
 from reference import cache_write, rms_norm, swiglu
 
-from udogen.runtime import ScaleOffset, dequantize, grid_of, quantize
+from udogen.runtime.quantization import ScaleOffset, dequantize, grid_of, quantize
 
 Array = np.ndarray[Any, np.dtype[Any]]
 Keep = Callable[[str, Array], Array]

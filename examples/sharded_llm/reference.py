@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 
 from udogen import Case, Example
-from udogen.runtime import ScaleOffset, dequantize, quantize
+from udogen.runtime.quantization import ScaleOffset, dequantize, quantize
 
 HERE = Path(__file__).parent
 U16, U8 = (2e-4, -32768), (0.05, -128)  # grids of the activations, and of gains and caches

@@ -15,7 +15,8 @@ import pytest
 
 from tests.bench.memory_peak import peak
 from udogen import resources
-from udogen.runtime import OpCall, OpSession, Runtime, TensorArg, shared_array
+from udogen.runtime import Runtime, Tensor
+from udogen.runtime.ops import OpCall, OpSession, shared_array
 
 pytestmark = pytest.mark.bench
 
@@ -37,8 +38,8 @@ def test_a_tensor_of_256_mebibytes(tmp_path: Path) -> None:
     print()
     for kind, array in (("any", np.empty(shape, np.float32)), ("shared", shared_array(shape, np.float32))):
         array[:] = 1
-        given = TensorArg("x", "FLOAT_32", shape, array)
-        call = OpCall("AddOne", "Probe", (given,), (TensorArg("y", "FLOAT_32", shape),))
+        given = Tensor("x", "FLOAT_32", shape, data=array)
+        call = OpCall("AddOne", "Probe", (given,), (Tensor("y", "FLOAT_32", shape),))
 
         with OpSession(library, "ProbeInterfaceProvider") as session:
             binary = session.prepare(call).context

@@ -320,6 +320,22 @@ def test_packets_of_ops_of_8_bits(htp: dict[str, Path], tmp_path: Path) -> None:
     assert added <= 1.05 * (1 << 14) and max(unary.values()) <= 9.5
 
 
+def test_packets_of_three_ways_to_write_an_op(htp: dict[str, Path], tmp_path: Path) -> None:
+    """Print the table of README.md: AddSatU8 of 1 MiB; lines are those of the kernel's file that are not blank."""
+    given = [each for name in "ab" for each in argument(tmp_path, name, 8, (1024, 1024))]
+    examples = ROOT / "examples"
+    by_hand = examples / "add_sat_u8"
+    [made] = make_packages([by_hand / "AddSatU8.xml"], tmp_path, chosen=["htp"], kernels=by_hand / "kernels")
+    rows = {
+        "Python": (examples / "python_kernels/kernels/AddSatU8.py", packets(htp["python"], "AddSatU8", given)),
+        "HVX": (by_hand / "kernels/htp/AddSatU8.cpp", packets(made.folder, "AddSatU8", [*given, "--kernel", "hvx"])),
+        "C++": (by_hand / "kernels/AddSatU8.cpp", packets(made.folder, "AddSatU8", [*given, "--kernel", "main"])),
+    }
+    for name, (file, count) in rows.items():
+        print(f"\n| {name} | {len([each for each in file.read_text().splitlines() if each.strip()])} | {count:,} |")
+    assert rows["Python"][1] <= 1.1 * rows["HVX"][1] and rows["C++"][1] > 50 * rows["Python"][1]
+
+
 # Op -> its inputs and its output, the type, and the packets for 128 bytes of the output at most, or products in a
 # packet at least.
 BYTES, WORDS = "UFIXED_POINT_8", "UFIXED_POINT_16"

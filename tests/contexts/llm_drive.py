@@ -15,7 +15,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from udogen import Model
-from udogen.runtime import ModelDescription, OpLibrary, dequantize, find_built, quantize
+from udogen.runtime import ModelDescription, OpLibrary, find_built
+from udogen.runtime.quantization import dequantize, quantize
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "examples" / "sharded_llm"))

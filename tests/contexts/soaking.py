@@ -10,7 +10,7 @@ import threading
 from tests.contexts.stepping import SHAPE, array, binary, open_runtime
 from udogen.errors import RunFailed
 from udogen.qnn.handles import ION
-from udogen.runtime.buffers.memory import allocate
+from udogen.runtime import Buffer
 from udogen.runtime.contexts.context import Context
 
 THREADS, CONTEXTS, STEPS = 4, 3, 10
@@ -51,7 +51,7 @@ class Soak:
     def register(self) -> None:
         """Register memory with each context and release it; a backend without registration raises an error."""
         for context in self.contexts:
-            with allocate("memfd", 4096, name="soak") as buffer:
+            with Buffer("memfd", 4096, name="soak") as buffer:
                 try:
                     context.registrations.register(buffer, how=ION, dtype="FLOAT_32", shape=SHAPE, offset=0)
                 except RunFailed:

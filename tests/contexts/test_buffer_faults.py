@@ -24,10 +24,9 @@ from tests.contexts.conftest import nothing_left, refuses
 from tests.making import ROOT
 from udogen.errors import UdogenError
 from udogen.qnn.interface import QnnError
+from udogen.runtime import Buffer
 from udogen.runtime.buffers import buffer as buffer_module
-from udogen.runtime.buffers.memory import allocate
 from udogen.runtime.buffers.plan import PlannedBuffers, plan_buffers
-from udogen.runtime.buffers.pools import FileRange, open_pool
 from udogen.runtime.contexts.context import Context
 from udogen.runtime.contexts.runtime import Runtime
 
@@ -145,12 +144,12 @@ def test_no_memory_to_map_what_was_made(world: World) -> None:
         raise OSError(errno.ENOMEM, "Cannot allocate memory")
 
     world.patch.setattr(mmap, "mmap", fail)
-    for call in (lambda: allocate("memfd", 64, name="b"), lambda: allocate("client", 64, name="b")):
+    for call in (lambda: Buffer("memfd", 64, name="b"), lambda: Buffer("client", 64, name="b")):
         assert world.error(call).message.endswith("Cannot allocate memory")
     with open("/dev/zero", "r+b", buffering=0) as file:
         refuses(
-            lambda: open_pool("mmap_fd", 8, file=FileRange(file.fileno()), name="p"),
-            "pool `p` cannot be allocated: 8 bytes of mmap_fd memory: Cannot allocate memory",
+            lambda: Buffer("file", 8, fd=file.fileno(), name="p"),
+            "buffer `p` cannot be allocated: 8 bytes of file memory: Cannot allocate memory",
         )
 
 
@@ -162,7 +161,7 @@ def test_no_seals(world: World) -> None:
 
     world.patch.setattr(fcntl, "fcntl", fail)
     refuses(
-        lambda: allocate("memfd", 64, name="b"),
+        lambda: Buffer("memfd", 64, name="b"),
         "buffer `b` cannot be allocated: 64 bytes of memfd memory: Invalid argument",
     )
 
@@ -172,9 +171,8 @@ def child(program: str, *, limit: tuple[int, int] | None = None, **named: Any) -
     prelude = (
         "import os, sys\n"
         "from udogen.errors import UdogenError\n"
-        "from udogen.runtime.buffers.memory import allocate\n"
-        "from udogen.runtime.buffers.pools import FileRange, open_pool\n"
-        "allocate('client', 64).close()\n"
+        "from udogen.runtime import Buffer\n"
+        "Buffer('client', 64).close()\n"
         "def report(call):\n"
         "    try:\n"
         "        call()\n"
@@ -194,26 +192,26 @@ def child(program: str, *, limit: tuple[int, int] | None = None, **named: Any) -
 
 LIMITS = {  # limit -> program, the lines that it prints
     (resource.RLIMIT_AS, 2**30): (
-        "for kind in ('client', 'memfd'): report(lambda: allocate(kind, 2**31, name='b'))\n"
-        "report(lambda: open_pool('ashmem', 2**31, name='p'))\n"
-        "print(len(allocate('memfd', 4096).view), len(os.listdir('/proc/self/fd')))",
+        "for kind in ('client', 'memfd'): report(lambda: Buffer(kind, 2**31, name='b'))\n"
+        "report(lambda: Buffer('ashmem', 2**31, name='p'))\n"
+        "print(len(Buffer('memfd', 4096).view), len(os.listdir('/proc/self/fd')))",
         [
             "buffer `b` cannot be allocated: 2147483648 bytes of client memory: Cannot allocate memory",
             "buffer `b` cannot be allocated: 2147483648 bytes of memfd memory: Cannot allocate memory",
-            "buffer `p` cannot be allocated: 2147483648 bytes of memfd memory: Cannot allocate memory",
+            "buffer `p` cannot be allocated: 2147483648 bytes of ashmem memory: Cannot allocate memory",
             "4096 4",
         ],
     ),
     (resource.RLIMIT_NOFILE, 32): (
         "kept = []\n"
-        "report(lambda: [kept.append(allocate('memfd', 64, name='b')) for _ in range(100)])\n"
+        "report(lambda: [kept.append(Buffer('memfd', 64, name='b')) for _ in range(100)])\n"
         "print(0 < len(kept) < 32)\n"
         "kept.clear()\n"
-        "print(allocate('memfd', 64).size)",
+        "print(Buffer('memfd', 64).size)",
         ["buffer `b` cannot be allocated: 64 bytes of memfd memory: Too many open files", "True", "64"],
     ),
     (resource.RLIMIT_FSIZE, 4096): (
-        "report(lambda: allocate('memfd', 2**20, name='b'))",
+        "report(lambda: Buffer('memfd', 2**20, name='b'))",
         ["buffer `b` cannot be allocated: 1048576 bytes of memfd memory: File too large"],
     ),
 }
@@ -238,7 +236,7 @@ def test_a_second_process_writes(world: World) -> None:
         fd = buffer.descriptor()
         done = child(
             f"import numpy as np\n"
-            f"with open_pool('mmap_fd', 192, file=FileRange({fd}, offset={place.offset})) as pool:\n"
+            f"with Buffer('file', 192, fd={fd}, offset={place.offset}) as pool:\n"
             f"    np.frombuffer(pool.view, np.float32)[:] = range(48)\n",
             pass_fds=(fd,),
         )

@@ -25,8 +25,9 @@ from tests.making import LONG, ROOT, need_runtime
 from udogen import GraphBuilder, Model, RunFailed, UdogenError, UsageError
 from udogen.findings import ConfigError
 from udogen.qnn.interface import Interface
-from udogen.runtime import ModelDescription, QnnError, Runtime, dequantize, grid_of
+from udogen.runtime import ModelDescription, QnnError, Runtime
 from udogen.runtime.models.description import read_description
+from udogen.runtime.quantization import dequantize, grid_of
 
 SHAPE = (1, 1, 8)
 LINKS, STATE = {"x": "x_out"}, {"past_total": "total"}

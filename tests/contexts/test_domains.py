@@ -23,10 +23,9 @@ from udogen.qnn.interface import QnnError
 from udogen.qnn.quantization import ScaleOffset
 from udogen.qnn.system import TensorInfo
 from udogen.qnn.tensors import APP_READ, APP_WRITE
+from udogen.runtime import Buffer
 from udogen.runtime.buffers.buffer import Attachment
 from udogen.runtime.buffers.domains import INPUT, OUTPUT, Access, BufferDesc, ManagedBuffer, MemoryDomain, Role
-from udogen.runtime.buffers.memory import allocate
-from udogen.runtime.buffers.pools import open_pool
 from udogen.runtime.contexts.graph import Graph
 from udogen.runtime.contexts.runtime import Runtime
 
@@ -421,7 +420,7 @@ class Gone:
     """Memory that is deregistered while a graph is bound to it."""
 
     def __init__(self, runtime: Runtime) -> None:
-        with allocate("memfd", BYTES) as buffer:
+        with Buffer("memfd", BYTES) as buffer:
             context = runtime.contexts[0]
             self.memory = MemoryHandle(context.handle, buffer.descriptor(), dtype="FLOAT_32", shape=SHAPE)
             self.handle = self.memory.handle
@@ -637,7 +636,7 @@ def test_what_cannot_be_copied(runtime: Runtime, made: ManagedBuffer) -> None:
 
 def test_pools_in_and_out(made: ManagedBuffer, tidy: None) -> None:
     values = np.arange(32, dtype=np.float32).reshape(SHAPE)
-    with open_pool("ashmem", 4096) as pool:
+    with Buffer("ashmem", 4096) as pool:
         pool.view[64 : 64 + BYTES] = values.tobytes()
         made.copy_from(pool.part(64, BYTES))
         np.testing.assert_array_equal(made.copy_to(), values)

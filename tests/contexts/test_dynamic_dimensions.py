@@ -12,7 +12,7 @@ import pytest
 from tests.command_line import udogen
 from tests.making import need_runtime
 from udogen import GraphBuilder, Model, RunFailed, UdogenError, UsageError
-from udogen.runtime import MemoryDomain, Role, TensorSpec
+from udogen.runtime import MemoryDomain, Role, Tensor
 from udogen.runtime.buffers.domains import INPUT, OUTPUT
 from udogen.runtime.contexts.context import Context
 from udogen.runtime.contexts.runtime import Runtime
@@ -35,9 +35,9 @@ def store(file: Path, op: str, *, source: str = "x", made: str = "y", kind: str 
         with builder.graph("g", outputs=[made]) as graph:
             x = graph.input(source, "FLOAT_32", LARGEST, dynamic=(True, True))
             if op == "Cast":
-                graph.ops(op, [x], [TensorSpec(made, "INT_32", LARGEST, dynamic=(True, True))])
+                graph.ops(op, [x], [Tensor(made, "INT_32", LARGEST, dynamic=(True, True))])
             elif op == "Transpose":
-                output = TensorSpec(made, "FLOAT_32", LARGEST[::-1], dynamic=(True, True))
+                output = Tensor(made, "FLOAT_32", LARGEST[::-1], dynamic=(True, True))
                 graph.ops(op, [x], [output], params={"perm": [1, 0]})
             elif op == "ElementWiseAdd":
                 graph.op(op, [x, graph.weight("one", np.ones((1, 1), np.float32))], made, like=x)
@@ -210,9 +210,9 @@ def test_the_emulator_multiplies_and_joins_what_it_is_given(dynamic: bool, tmp_p
     with GraphBuilder("cpu", runtime="emulator") as builder:
         with builder.graph("g", outputs=["y"]) as graph:
             x = graph.input("x", "FLOAT_32", (2, 8), dynamic=(True, False))
-            [both] = graph.ops("Concat", [x, x], [TensorSpec("both", "FLOAT_32", (4, 8), dynamic=(True, False))],
+            [both] = graph.ops("Concat", [x, x], [Tensor("both", "FLOAT_32", (4, 8), dynamic=(True, False))],
                                params={"axis": 0})  # fmt: skip
-            output = TensorSpec("y", "FLOAT_32", (4, 4), dynamic=(dynamic, False))
+            output = Tensor("y", "FLOAT_32", (4, 4), dynamic=(dynamic, False))
             graph.ops("MatMul", [both, graph.weight("w", w)], [output])
         builder.save(tmp_path / "g.bin")
     with Runtime("cpu", runtime="emulator") as runtime, runtime.restore(tmp_path / "g.bin") as restored:

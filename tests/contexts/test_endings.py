@@ -24,7 +24,7 @@ PRELUDE = """
 import atexit, gc, os, sys, threading, time
 import numpy as np
 from udogen.errors import RunFailed
-from udogen.runtime import MemoryDomain, Role, Runtime, allocate
+from udogen.runtime import MemoryDomain, Role, Runtime, Buffer
 from udogen.runtime.sessions import Layer, SessionSpec
 from udogen.runtime.sessions import Session
 
@@ -138,7 +138,7 @@ state = domain.pair([Role(second, "state", "input"), Role(second, "next", "outpu
 state.bind(second, reads="state", writes="next")
 state.copy_from(np.ones((1, 4, 8), "f4"))
 second(x=np.ones((1, 4, 8), "f4"))
-buffer = allocate("client", 4096)
+buffer = Buffer("client", 4096)
 session.open(Layer("c", 1), BINARY).graph("step").bind({"x": buffer})
 """,
 }
@@ -320,7 +320,7 @@ def test_what_htp_prints_is_in_the_log(place: Callable[[str, str], Place]) -> No
     program = """
 import ctypes, logging
 from udogen.qnn.tensors import APP_READ, APP_WRITE, OpConfig, QnnTensor
-from udogen.runtime import Runtime, allocate
+from udogen.runtime import Runtime, Buffer
 
 def prepare(runtime):
     with runtime.new_context() as making:
@@ -330,7 +330,7 @@ def prepare(runtime):
         graph.add_node(OpConfig("relu", package="qti.aisw", op_type="Relu", inputs=[x], outputs=[y]))
         graph.finalize()
         try:
-            runtime.restore(making.binary()).graph("g").bind({"x": allocate("memfd", 4096)})
+            runtime.restore(making.binary()).graph("g").bind({"x": Buffer("memfd", 4096)})
         except RunFailed:
             pass
 

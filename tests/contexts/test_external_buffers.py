@@ -24,17 +24,16 @@ from udogen.errors import RunFailed
 from udogen.qnn import abi
 from udogen.qnn.handles import ContextOptions
 from udogen.qnn.interface import QnnError
+from udogen.runtime import Buffer
 from udogen.runtime.buffers import buffer as buffer_module
-from udogen.runtime.buffers import external, memory
-from udogen.runtime.buffers.buffer import SPILL_FILL, WEIGHTS, Buffer
+from udogen.runtime.buffers import external
+from udogen.runtime.buffers.buffer import SPILL_FILL, WEIGHTS
 from udogen.runtime.buffers.external import (
     ExternalBuffer,
     ExternalSizes,
     allocate_external,
     external_sizes,
 )
-from udogen.runtime.buffers.memory import allocate
-from udogen.runtime.buffers.pools import FileRange, open_pool
 from udogen.runtime.contexts import manifest
 from udogen.runtime.contexts.context import Context
 from udogen.runtime.contexts.runtime import Runtime
@@ -57,7 +56,7 @@ def nothing_stays(htp: Runtime) -> Iterator[None]:
 @pytest.fixture
 def buffer() -> Iterator[Buffer]:
     """A buffer that is large enough for all tests."""
-    with allocate("memfd", 4 * PAGE, name="b") as made:
+    with Buffer("memfd", 4 * PAGE, name="b") as made:
         yield made
 
 
@@ -147,7 +146,7 @@ def test_parts_of_one_descriptor(deferred: Deferred, buffer: Buffer) -> None:
     first, second = deferred("first"), deferred("second")
     register_weights(first, buffer, offset=3 * PAGE)
     # The file's second page through another mapping: its first byte is at 4096 of the descriptor.
-    with open_pool("mmap_fd", PAGE, file=FileRange(buffer.descriptor(), offset=PAGE), name="p") as pool:
+    with Buffer("file", PAGE, fd=buffer.descriptor(), offset=PAGE, name="p") as pool:
         register_weights(second, pool)
         for context in (first, second):
             context.finalize()
@@ -159,7 +158,7 @@ def test_parts_of_one_descriptor(deferred: Deferred, buffer: Buffer) -> None:
 
 def test_one_buffer_is_changed_for_another_before_finalize(deferred: Deferred, buffer: Buffer) -> None:
     context = deferred()
-    with allocate("memfd", PAGE, name="first") as first:
+    with Buffer("memfd", PAGE, name="first") as first:
         given = register_weights(context, first)
         assert first.held_by == ("context m, as external weights buffer",)
         given.close()
@@ -282,10 +281,10 @@ def test_contexts_and_buffers_that_are_not_for_it(
     htp: Runtime, stored: bytes, deferred: Deferred, buffer: Buffer, refused: Refused, kind: str
 ) -> None:
     give, name = GIVE[kind], NAMES[kind]
-    with allocate("client", PAGE, name="c") as client, allocate("memfd", PAGE, name="o") as other:
+    with Buffer("client", PAGE, name="c") as client, Buffer("memfd", PAGE, name="o") as other:
         message = f"buffer `c` cannot be an {name}: it is client memory, no DMA buffer"
         refused(lambda: give(deferred(), client), message)
-        with open_pool("mmap_fd", PAGE, file=FileRange(buffer.descriptor(), offset=64), name="p") as pool:
+        with Buffer("file", PAGE, fd=buffer.descriptor(), offset=64, name="p") as pool:
             refused(lambda: give(deferred(), pool), UNALIGNED.format(name) % 64)
         context = deferred()
         give(context, other)
@@ -295,7 +294,7 @@ def test_contexts_and_buffers_that_are_not_for_it(
         message = "context m was not restored with deferred graphs: it has allocated its own memory"
         refused(lambda: give(context, buffer), message)
         context.graph("one").bind({"x": buffer})
-        with open_pool("mmap_fd", 4 * PAGE, file=FileRange(buffer.descriptor()), name="again") as pool:
+        with Buffer("file", 4 * PAGE, fd=buffer.descriptor(), name="again") as pool:
             message = (
                 "buffer `again` is registered as the buffer of one tensor (ION) with context m: "
                 f"it cannot also be an {name}"
@@ -346,7 +345,7 @@ def test_on_a_device_a_file_is_no_dma_buffer(
 @pytest.mark.parametrize("offset", [0, PAGE])
 def test_they_are_large_enough(deferred: Deferred, refused: Refused, kind: str, offset: int) -> None:
     needs = NEEDS.of(kind)
-    with allocate("memfd", offset + needs - 1, name="s") as small:
+    with Buffer("memfd", offset + needs - 1, name="s") as small:
         refused(
             lambda: GIVE[kind](deferred(), small, offset=offset),
             f"the {NAMES[kind]} of context m needs {needs} bytes, buffer `s` has {needs - 1} from byte {offset} on",
@@ -361,15 +360,15 @@ def test_they_are_large_enough(deferred: Deferred, refused: Refused, kind: str, 
 def test_their_descriptor_is_not_registered_with_fastrpc(
     deferred: Deferred, refused: Refused, device: object, kind: str
 ) -> None:
-    with allocate("rpcmem", PAGE, name="w") as made:
+    with Buffer("rpcmem", PAGE, name="w") as made:
         context = deferred()
-        with memory.mapped_to_hexagon(made):
+        with made.mapped_to_hexagon():
             refused(
                 lambda: GIVE[kind](context, made),
                 f"buffer `w` cannot be an {NAMES[kind]}: its descriptor is registered with fastrpc (fastrpc_mmap)",
             )
         given = GIVE[kind](context, made)
-        with pytest.raises(RunFailed) as caught, memory.mapped_to_hexagon(made):
+        with pytest.raises(RunFailed) as caught, made.mapped_to_hexagon():
             pass
         assert caught.value.message == "buffer `w` cannot be mapped by fastrpc_mmap: it belongs to QNN"
         given.close()
@@ -407,7 +406,7 @@ def test_every_context_has_weights_of_its_own(deferred: Deferred, buffer: Buffer
     register_weights(first, buffer)
     message = "buffer `{}` holds the external weights of context first: each context needs its own"
     refused(lambda: register_weights(second, buffer), message.format("b"))
-    with open_pool("mmap_fd", PAGE, file=FileRange(buffer.descriptor(), offset=PAGE), name="again") as pool:
+    with Buffer("file", PAGE, fd=buffer.descriptor(), offset=PAGE, name="again") as pool:
         refused(lambda: register_weights(second, pool), message.format("again"))
 
 
@@ -422,7 +421,7 @@ def test_a_descriptor_is_for_one_purpose(deferred: Deferred, buffer: Buffer, ref
     graph = context.graph("one")
     # For tensors: the buffer itself is refused at once, another mapping of its descriptor is detected as well.
     refused(lambda: graph.bind({"x": buffer}), f"buffer `b` belongs to QNN: it is the {NAMES[kind]} of context m")
-    with open_pool("mmap_fd", PAGE, file=FileRange(buffer.descriptor(), offset=0), name="again") as pool:
+    with Buffer("file", PAGE, fd=buffer.descriptor(), offset=0, name="again") as pool:
         for place, what in (
             (pool, "the buffer of one tensor (ION)"),
             (pool.part(0), "a buffer of several tensors (SHARED_BUFFER)"),
@@ -525,7 +524,7 @@ def test_rpcmem_is_taken_where_it_is(deferred: Deferred, device: None) -> None:
 @pytest.mark.parametrize(("second", "apart"), [(36, True), (37, False), (163, False), (164, True)])
 def test_registrations_may_touch_and_not_overlap(kind: str, second: int, apart: bool) -> None:
     """Two contexts in one file, byte by byte: the first has 64 bytes starting at byte 100."""
-    with allocate("memfd", 256, name="both") as buffer:
+    with Buffer("memfd", 256, name="both") as buffer:
         leave = buffer_module.record_registration(buffer_module.RegisteredRange(kind, buffer, 100, 64, "one", 1))
         other = buffer_module.RegisteredRange(kind, buffer, second, 64, "two", 2)
         if apart:

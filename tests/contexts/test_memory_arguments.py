@@ -20,9 +20,10 @@ from udogen.qnn.quantization import (
     VectorEncoding,
 )
 from udogen.qnn.tensors import APP_WRITE, OpConfig, QnnTensor, Scalar
-from udogen.runtime import Constants, allocate, grid_of, open_pool
+from udogen.runtime import Buffer, Constants
 from udogen.runtime.buffers.buffer import RAW, BufferPart
 from udogen.runtime.contexts.arrays import dequantize, quantize
+from udogen.runtime.quantization import grid_of
 
 NAN, INF = float("nan"), float("inf")
 NO_SIZE: Sequence[Any] = (-64, 0, 1.5, NAN, INF, True, None, "64", [64], 2**70)
@@ -71,7 +72,6 @@ WRONG_QUANTS: Sequence[Any] = (
     BlockwiseExpansion(0, (PAIR, PAIR), 3, 4, (1,) * 6, 12),
     VectorEncoding(PAIR, 1, 1, 4, 1, 4),  # type: ignore[arg-type]
     VectorEncoding(BwAxisScaleOffset(4, 0, (NAN,), ()), 1, 1, 4, 1, 4),
-    (0.05, -128),
     0.05,
     "q",
     ScaleOffset,
@@ -80,17 +80,17 @@ WRONG_QUANTS: Sequence[Any] = (
 
 def calls() -> Iterator[tuple[str, Callable[[], object]]]:
     """Return each wrong call with a description."""
-    buffer = allocate("client", 256, name="b")
-    pool = open_pool("ashmem", 256)
+    buffer = Buffer("client", 256, name="b")
+    pool = Buffer("ashmem", 256)
     constants = Constants(pool)
     for size in NO_SIZE:
-        yield f"allocate({size!r})", lambda size=size: allocate("memfd", size)
-        yield f"open_pool({size!r})", lambda size=size: open_pool("ashmem", size)
+        yield f"Buffer({size!r})", lambda size=size: Buffer("memfd", size)
+        yield f"Buffer({size!r})", lambda size=size: Buffer("ashmem", size)
         yield f"take({size!r})", lambda size=size: pool.take(size)
         yield f"BufferPart(0, {size!r})", lambda size=size: BufferPart(buffer, 0, size, RAW)
         if size is not None:
             yield f"part(0, {size!r})", lambda size=size: buffer.part(0, size)
-            yield f"alignment {size!r}", lambda size=size: allocate("client", 64, alignment=size)
+            yield f"alignment {size!r}", lambda size=size: Buffer("client", 64, alignment=size)
             yield f"take, alignment {size!r}", lambda size=size: pool.take(1, alignment=size)
     for offset in (*NO_INDEX, -1, 256, INF):
         yield f"part({offset!r})", lambda offset=offset: buffer.part(offset)
@@ -105,8 +105,8 @@ def calls() -> Iterator[tuple[str, Callable[[], object]]]:
     yield "no buffer", lambda: BufferPart(constants, 0, 1, RAW)  # type: ignore[arg-type]
     yield "no kind", lambda: BufferPart(buffer, 0, 1, "raw")
     for text in NO_TEXT:
-        yield f"buffer {text!r}", lambda text=text: allocate("memfd", 64, name=text)
-        yield f"pool {text!r}", lambda text=text: open_pool("ashmem", 64, name=text)
+        yield f"buffer {text!r}", lambda text=text: Buffer("memfd", 64, name=text)
+        yield f"pool {text!r}", lambda text=text: Buffer("ashmem", 64, name=text)
         yield f"tensor {text!r}", lambda text=text: QnnTensor(text, dtype="INT_8", shape=(1,), role=APP_WRITE)
         yield f"node {text!r}", lambda text=text: OpConfig(text, package="p", op_type="o")
         yield f"package {text!r}", lambda text=text: OpConfig("n", package=text, op_type="o")
@@ -160,4 +160,4 @@ def test_a_tensor_of_a_retrieved_graph_has_the_encoding_of_the_runtime() -> None
 
 
 def test_a_long_name_is_shortened() -> None:
-    allocate("memfd", 64, name="ü" * 300).close()
+    Buffer("memfd", 64, name="ü" * 300).close()

@@ -13,8 +13,10 @@ import pytest
 from tests.contexts.conftest import need_runtime
 from tests.making import ONE_KERNEL, ONE_OP, cpu_package
 from udogen import GraphBuilder, UdogenError, UsageError, resources
-from udogen.qnn.tensors import byte_size
-from udogen.runtime import Constants, ParamArg, QnnTensor, Scalar, TensorArg, TensorSpec, grid_of, quantize
+from udogen.qnn.tensors import QnnTensor, byte_size
+from udogen.runtime import Constants, Scalar
+from udogen.runtime.ops import ParamArg
+from udogen.runtime.quantization import grid_of, quantize
 
 F, I32, U32, U8 = "FLOAT_32", "INT_32", "UINT_32", "UFIXED_POINT_8"
 Tensor = tuple[Any, ...]  # data type, shape; a third entry makes it a constant
@@ -153,7 +155,7 @@ def refusal(builder: GraphBuilder, number: int, node: Node) -> UdogenError | Non
                 name, quant = f"x{place}", grid_of(-1, 1, dtype) if dtype == U8 else None
                 given.append(graph.weight(name, zeros) if constant else graph.input(name, dtype, shape, quant))
             made = [
-                TensorSpec(f"y{place}", dtype, shape, grid_of(-1, 1, dtype) if dtype == U8 else None)
+                QnnTensor(f"y{place}", dtype, shape, grid_of(-1, 1, dtype) if dtype == U8 else None)
                 for place, (dtype, shape, *_) in enumerate(outputs)
             ]
             graph.ops(op, given, made, params=params)
@@ -234,9 +236,9 @@ TYPES = {
 @pytest.mark.parametrize(("name", "given"), [(name, each) for name, row in TYPES.items() for each in row], ids=str)
 def test_a_type_is_named_as_in_qnn_or_in_numpy(name: str, given: object) -> None:
     for made in (
-        TensorSpec("x", given, (1,)),
+        QnnTensor("x", given, (1,)),
         Scalar("x", given, 1),
-        TensorArg("x", given, (1,)),
+        QnnTensor("x", given, (1,)),
         ParamArg("x", 1, given),
         QnnTensor("x", dtype=given, shape=(1,), role="NATIVE"),
         Constants().tensor("x", dtype=given, shape=(1,), data=bytes(8)[: byte_size(given, (1,))]),
@@ -251,7 +253,7 @@ def test_a_type_of_numpy_with_a_quantization_is_fixed_point() -> None:
         x = graph.input("x", np.uint8, (1, 8), grid)
         w = graph.weight("w", np.ones((1, 8)), np.dtype("uint8"), grid)
         assert (x.dtype, w.dtype, graph.weight("v", np.ones(1, "f")).dtype) == (*["UFIXED_POINT_8"] * 2, "FLOAT_32")
-        graph.op("ElementWiseAdd", [x, w], TensorSpec("y", np.uint8, (1, 8), grid))
+        graph.op("ElementWiseAdd", [x, w], QnnTensor("y", np.uint8, (1, 8), grid))
     for wrong in (5, object(), None):
         with pytest.raises(UsageError, match="data type"):
-            TensorSpec("x", wrong, (1,))
+            QnnTensor("x", wrong, (1,))

@@ -14,8 +14,7 @@ from udogen import resources
 from udogen.errors import UsageError
 from udogen.qnn.system import GraphInfo, TensorInfo
 from udogen.qnn.tensors import byte_size
-from udogen.runtime import plan_buffers
-from udogen.runtime.buffers.plan import BufferPlan, join_plans
+from udogen.runtime.buffers.plan import BufferPlan, join_plans, plan_buffers
 
 SCHEMA = json.loads((resources.schemas() / "bind_plan.schema.json").read_text())
 

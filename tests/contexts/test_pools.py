@@ -16,8 +16,10 @@ from tests.contexts.stepping import array, binary, open_runtime
 from tests.making import need_runtime
 from udogen.errors import RunFailed, ToolMissing, UsageError
 from udogen.qnn.tensors import APP_READ, APP_WRITE, OpConfig, QnnTensor
+from udogen.runtime import Buffer
 from udogen.runtime.buffers import memory
-from udogen.runtime.buffers.pools import POOLS, ConstantPlacement, Constants, FileRange, ImageLayout, open_pool
+from udogen.runtime.buffers.constants import ConstantPlacement, Constants
+from udogen.runtime.buffers.memory import KINDS
 
 PAGE = 4096
 
@@ -37,13 +39,14 @@ def file(size: int, flags: int = os.O_RDWR) -> Iterator[int]:
 # --- kinds of pools -----------------------------------------------------------------------------------------------
 
 
-def test_the_names_are_those_of_nnapi() -> None:
-    assert list(POOLS) == ["ashmem", "mmap_fd", "hardware_buffer_blob", "hardware_buffer"]
-    assert [name for name, row in POOLS.items() if not row.holds_constants] == ["hardware_buffer"]
+def test_the_kinds() -> None:
+    names = ["client", "memfd", "rpcmem", "ashmem", "file", "hardware_buffer_blob", "hardware_buffer"]
+    assert list(KINDS) == names
+    assert [name for name, row in KINDS.items() if not row.holds_constants] == ["hardware_buffer"]
 
 
 def test_ashmem_is_a_memfd_where_there_is_none(tidy: None) -> None:
-    with open_pool("ashmem", 5000, name="kv") as pool:
+    with Buffer("ashmem", 5000, name="kv") as pool:
         assert (pool.kind, pool.size) == ("ashmem", 5000)
         pool.view[4999] = 1
         assert os.pread(pool.descriptor(), 1, 4999) == b"\1"
@@ -52,7 +55,7 @@ def test_ashmem_is_a_memfd_where_there_is_none(tidy: None) -> None:
 def test_a_file_is_mapped_from_any_offset(tidy: None) -> None:
     with file(3 * PAGE) as fd:
         os.pwrite(fd, b"before|inside|after", PAGE + 93)
-        with open_pool("mmap_fd", 6, file=FileRange(fd, offset=PAGE + 100)) as pool:
+        with Buffer("file", 6, fd=fd, offset=PAGE + 100) as pool:
             assert bytes(pool.view) == b"inside"
             assert pool.fd_offset == PAGE + 100 and pool.descriptor() != fd
             pool.view[:] = b"INSIDE"
@@ -61,17 +64,16 @@ def test_a_file_is_mapped_from_any_offset(tidy: None) -> None:
 
 
 def test_a_file_may_be_for_reading_alone(tidy: None) -> None:
-    with file(PAGE, os.O_RDONLY) as fd:
-        with open_pool("mmap_fd", PAGE, file=FileRange(fd, writable=False)) as pool:
-            assert pool.view.readonly
-        with refused(f"pool `w`: the file of descriptor {fd} is not open for writing"):
-            open_pool("mmap_fd", PAGE, file=FileRange(fd), name="w")
+    with file(PAGE, os.O_RDONLY) as fd, Buffer("file", PAGE, fd=fd) as pool:
+        assert pool.view.readonly
+    with file(PAGE, os.O_WRONLY) as fd, refused(f"buffer `w`: the file of descriptor {fd} is not open for reading"):
+        Buffer("file", PAGE, fd=fd, name="w")
 
 
 def test_the_file_may_be_closed_when_the_pool_is_open(tidy: None) -> None:
     with file(PAGE) as fd:
         os.pwrite(fd, b"x", 0)
-        pool = open_pool("mmap_fd", PAGE, file=FileRange(fd))
+        pool = Buffer("file", PAGE, fd=fd)
     with pool:
         assert pool.view[0] == ord("x") and os.pread(pool.descriptor(), 1, 0) == b"x"
 
@@ -86,22 +88,22 @@ def test_the_file_may_be_closed_when_the_pool_is_open(tidy: None) -> None:
     ],
 )
 def test_parts_that_are_not_in_the_file(tidy: None, offset: int, size: int, message: str) -> None:
-    with file(PAGE) as fd, refused(f"pool `p`: {message} of descriptor {fd}, which has 4096"):
-        open_pool("mmap_fd", size, file=FileRange(fd, offset=offset), name="p")
+    with file(PAGE) as fd, refused(f"buffer `p`: {message} of descriptor {fd}, which has 4096"):
+        Buffer("file", size, fd=fd, offset=offset, name="p")
 
 
 def test_descriptors_that_lead_nowhere_or_cannot_be_mapped(tidy: None) -> None:
-    with refused("pool `p`: 987 is not an open file descriptor"):
-        open_pool("mmap_fd", 1, file=FileRange(987), name="p")
+    with refused("buffer `p`: 987 is not an open file descriptor"):
+        Buffer("file", 1, fd=987, name="p")
     here, there = os.pipe()
-    with refused(f"pool `p`: descriptor {here} cannot be mapped"):
-        open_pool("mmap_fd", 1, file=FileRange(here, writable=False), name="p")
+    with refused(f"buffer `p`: descriptor {here} cannot be mapped"):
+        Buffer("file", 1, fd=here, name="p")
     os.close(here)
     os.close(there)
 
 
 def test_a_file_that_was_made_shorter(tidy: None) -> None:
-    with file(2 * PAGE) as fd, open_pool("mmap_fd", PAGE, file=FileRange(fd, offset=PAGE), name="p") as pool:
+    with file(2 * PAGE) as fd, Buffer("file", PAGE, fd=fd, offset=PAGE, name="p") as pool:
         os.ftruncate(fd, PAGE)
         with pytest.raises(RunFailed) as caught:
             pool.descriptor()
@@ -113,35 +115,36 @@ def test_a_file_that_was_made_shorter(tidy: None) -> None:
 @pytest.mark.parametrize(
     ("kind", "given", "message"),
     [
-        ("ion", {}, "there is no memory pool `ion`"),
-        ("ashmem", {}, "a pool `ashmem` is opened with size"),
-        ("ashmem", {"size": -5}, "a pool `ashmem` is opened with size"),
-        ("ashmem", {"size": 5, "file": FileRange(0)}, "a pool `ashmem` is opened with size"),
-        ("mmap_fd", {"size": 5}, "a pool `mmap_fd` is opened with size and file"),
-        ("hardware_buffer", {"size": 5}, "a pool `hardware_buffer` is opened with image"),
+        ("ion", {}, "there is no memory of kind `ion`"),
+        ("ashmem", {}, "buffer `buffer` cannot have 0 bytes"),
+        ("ashmem", {"size": -5}, "buffer `buffer` cannot have -5 bytes"),
+        ("ashmem", {"size": 5, "fd": 0}, "memory of kind `ashmem` is made of its size"),
+        ("client", {"size": 5, "offset": 8}, "memory of kind `client` is made of its size"),
+        ("file", {"size": 5}, "memory of kind `file` is made of its fd (size offset may be given)"),
+        ("hardware_buffer", {"size": 5}, "memory of kind `hardware_buffer` is made of its image"),
     ],
 )
 def test_pools_that_cannot_be(kind: str, given: dict[str, object], message: str) -> None:
     with pytest.raises(UsageError) as caught:
-        open_pool(kind, **given)  # type: ignore[arg-type]
+        Buffer(kind, **given)  # type: ignore[arg-type]
     assert caught.value.message == message
     if kind == "ion":
-        assert caught.value.hint == "one of: ashmem, mmap_fd, hardware_buffer_blob, hardware_buffer"
+        assert caught.value.hint == f"one of: shared, {', '.join(KINDS)}"
 
 
 @pytest.mark.parametrize("kind", ["hardware_buffer_blob", "hardware_buffer"])
 def test_a_pc_has_no_hardware_buffers(kind: str) -> None:
     with pytest.raises(ToolMissing) as caught:
-        open_pool(kind, **({"size": 64} if kind.endswith("blob") else {"image": ImageLayout(4, 4, 1, 4)}))  # type: ignore[arg-type]
+        Buffer(kind, **({"size": 64} if kind.endswith("blob") else {"image": (4, 4, 1, 4)}))  # type: ignore[arg-type]
     assert caught.value.message.startswith("libnativewindow.so cannot be used: ")
-    assert caught.value.hint == ("it is part of Android 8 and later; elsewhere take a pool of kind ashmem or mmap_fd")
+    assert caught.value.hint == ("it is part of Android 8 and later; elsewhere take memory of kind ashmem or file")
 
 
 def test_a_pool_is_handed_out_until_it_is_full() -> None:
-    with open_pool("ashmem", 256, name="p") as pool:
+    with Buffer("ashmem", 256, name="p") as pool:
         assert [pool.take(10), pool.take(10, alignment=8), pool.take(64)] == [0, 16, 64]
         assert pool.free == 128
-        with refused("pool `p` is full: 129 bytes are wanted, 128 of 256 are left"):
+        with refused("buffer `p` is full: 129 bytes are wanted, 128 of 256 are left"):
             pool.take(129)
         assert pool.take(128) == 128
 
@@ -175,18 +178,18 @@ def device(
 
 
 def test_ashmem_of_android(tidy: None, device: ctypes.CDLL) -> None:
-    with open_pool("ashmem", 5000, name="kv") as pool:
+    with Buffer("ashmem", 5000, name="kv") as pool:
         assert pool.kind == "ashmem"
         pool.view[4999] = 7
         assert os.pread(pool.descriptor(), 1, 4999) == b"\7"
     assert lines_of(device) == ["ASharedMemory_create(kv, 5000)"]
     device.stand_in_refuse(1)
     with refused("ASharedMemory_create cannot allocate 5000 bytes (it returned -12)"):
-        open_pool("ashmem", 5000)
+        Buffer("ashmem", 5000)
 
 
 def test_a_blob_is_locked_while_it_is_open(tidy: None, device: ctypes.CDLL) -> None:
-    with open_pool("hardware_buffer_blob", 5000, name="b") as pool:
+    with Buffer("hardware_buffer_blob", 5000, name="b") as pool:
         pool.view[4999] = 7
         if hasattr(device, "AHardwareBuffer_getNativeHandle"):
             assert os.pread(pool.descriptor(), 1, 4999) == b"\7"
@@ -201,33 +204,33 @@ def test_a_blob_is_locked_while_it_is_open(tidy: None, device: ctypes.CDLL) -> N
 
 
 def test_a_buffer_of_pixels_has_rows_as_long_as_the_device_needs(tidy: None, device: ctypes.CDLL) -> None:
-    with open_pool("hardware_buffer", image=ImageLayout(10, 3, 1, 4)) as pool:
+    with Buffer("hardware_buffer", image=(10, 3, 1, 4)) as pool:
         assert pool.size == 16 * 3 * 4
 
 
 def test_hardware_buffers_that_there_are_not(tidy: None, device: ctypes.CDLL) -> None:
     with refused("no AHardwareBuffer is 4294967296 x 1: its sizes have 32 bits"):
-        open_pool("hardware_buffer_blob", 2**32)
+        Buffer("hardware_buffer_blob", 2**32)
     device.stand_in_lock(0)
     with refused("AHardwareBuffer_lock failed (it returned -22)"):
-        open_pool("hardware_buffer_blob", 64)
+        Buffer("hardware_buffer_blob", 64)
     assert lines_of(device)[-1] == "release"
     device.stand_in_refuse(1)
     with refused("AHardwareBuffer_allocate refuses 64 x 1 of format 0x21 (it returned -12)"):
-        open_pool("hardware_buffer_blob", 64)
+        Buffer("hardware_buffer_blob", 64)
 
 
 def test_constants_do_not_lie_in_buffers_of_pixels(tidy: None, device: ctypes.CDLL) -> None:
     with (
-        open_pool("hardware_buffer", image=ImageLayout(16, 16, 1, 4)) as pool,
+        Buffer("hardware_buffer", image=(16, 16, 1, 4)) as pool,
         refused(
-            "constants cannot lie in a pool `hardware_buffer`: it is for inputs and outputs of executions",
+            "constants cannot lie in memory of kind `hardware_buffer`: it is for inputs and outputs of executions",
             error=UsageError,
-            hint="one of: ashmem, mmap_fd, hardware_buffer_blob",
+            hint="one of: client, memfd, rpcmem, ashmem, file, hardware_buffer_blob",
         ),
     ):
         Constants(pool)
-    with open_pool("hardware_buffer_blob", 4096) as pool, Constants(pool, threshold=0) as constants:
+    with Buffer("hardware_buffer_blob", 4096) as pool, Constants(pool, threshold=0) as constants:
         constants.tensor("w", dtype="FLOAT_32", shape=(4,), data=np.ones(4, np.float32))
         assert constants.rows == [ConstantPlacement("w", "CONSTANT_REFERENCE", 16, 0)]
 
@@ -237,7 +240,7 @@ def test_constants_do_not_lie_in_buffers_of_pixels(tidy: None, device: ctypes.CD
 
 def test_small_values_are_copied_and_large_ones_referred_to(tidy: None) -> None:
     small, large = np.arange(32, dtype=np.float32), np.arange(33, dtype=np.float32)
-    with open_pool("ashmem", PAGE) as pool, Constants(pool) as constants:
+    with Buffer("ashmem", PAGE) as pool, Constants(pool) as constants:
         copied = constants.tensor("s", dtype="FLOAT_32", shape=(32,), data=small)
         referred = constants.tensor("l", dtype="FLOAT_32", shape=(33,), data=large)
         assert constants.rows == [
@@ -249,13 +252,13 @@ def test_small_values_are_copied_and_large_ones_referred_to(tidy: None) -> None:
         np.frombuffer(pool.view, np.float32)[0] = 5  # and the reference sees the change
         assert data_of(referred)[0] == 5 and large[0] == 0
         assert address_of(referred) == pool.address
-        with refused("buffer `pool` cannot be closed: it is in use by constant `l`"):
+        with refused("buffer `buffer` cannot be closed: it is in use by constant `l`"):
             pool.close()
         del copied, referred
 
 
 def test_values_that_lie_in_the_pool_are_not_moved(tidy: None) -> None:
-    with open_pool("ashmem", PAGE) as pool, Constants(pool, threshold=16) as constants:
+    with Buffer("ashmem", PAGE) as pool, Constants(pool, threshold=16) as constants:
         offset = pool.take(64)
         inside = np.frombuffer(pool.view, np.float32)[16 : 16 + 8]
         inside[:] = range(8)
@@ -270,14 +273,14 @@ def test_values_that_lie_in_the_pool_are_not_moved(tidy: None) -> None:
 
 def test_values_in_any_order_of_memory() -> None:
     given = np.arange(100, dtype=np.float32).reshape(10, 10)
-    with open_pool("ashmem", PAGE) as pool, Constants(pool) as constants:
+    with Buffer("ashmem", PAGE) as pool, Constants(pool) as constants:
         tensor = constants.tensor("w", dtype="FLOAT_32", shape=(10, 10), data=given.T)
         np.testing.assert_array_equal(data_of(tensor), given.T.ravel())
 
 
 def test_constants_that_cannot_be(tidy: None) -> None:
     given = np.ones(64, np.float32)
-    with open_pool("ashmem", 300, name="p") as pool, Constants(pool) as constants, Constants() as alone:
+    with Buffer("ashmem", 300, name="p") as pool, Constants(pool) as constants, Constants() as alone:
         for call, message in (
             (
                 lambda: constants.tensor("w", dtype="FLOAT_32", shape=(63,), data=given),
@@ -289,15 +292,15 @@ def test_constants_that_cannot_be(tidy: None) -> None:
             ),
             (
                 lambda: alone.refer("w", dtype="FLOAT_32", shape=(64,), offset=0),
-                "constant `w` refers to a pool, but none was given",
+                "constant `w` refers to a buffer, but none was given",
             ),
             (
                 lambda: constants.refer("w", dtype="FLOAT_32", shape=(64,), offset=64),
-                "constant `w` would be bytes 64 to 320 of pool `p`, which has 300",
+                "constant `w` would be bytes 64 to 320 of buffer `p`, which has 300",
             ),
             (
                 lambda: constants.refer("w", dtype="FLOAT_32", shape=(64,), offset=-4),
-                "constant `w` would be bytes -4 to 252 of pool `p`, which has 300",
+                "constant `w` would be bytes -4 to 252 of buffer `p`, which has 300",
             ),
             (
                 lambda: constants.tensor("w", dtype="FLOAT_32", shape=(64,), data=[1.0] * 64),
@@ -307,7 +310,7 @@ def test_constants_that_cannot_be(tidy: None) -> None:
             with refused(message, error=(RunFailed, UsageError)):
                 call()
         constants.tensor("fits", dtype="FLOAT_32", shape=(64,), data=given)
-        with refused("pool `p` is full: 256 bytes are wanted, 44 of 300 are left"):
+        with refused("buffer `p` is full: 256 bytes are wanted, 44 of 300 are left"):
             constants.tensor("more", dtype="FLOAT_32", shape=(64,), data=given)
         assert not alone.rows and [row.name for row in constants.rows] == ["fits"]
 
@@ -318,7 +321,7 @@ def test_the_real_cpu_library_reads_constants_where_they_lie() -> None:
     shape, x = (16, 16), np.arange(256, dtype=np.float32).reshape(16, 16)
     row, large = np.linspace(0, 1, 16, dtype=np.float32), np.linspace(5, 6, 256, dtype=np.float32).reshape(shape)
     with (
-        open_pool("ashmem", PAGE) as pool,
+        Buffer("ashmem", PAGE) as pool,
         Constants(pool) as constants,
         open_runtime("cpu", "real") as runtime,
         runtime.new_context() as context,
@@ -355,7 +358,7 @@ def test_a_part_is_client_memory_where_the_runtime_registers_none() -> None:
     with (
         open_runtime("cpu", "real") as runtime,
         runtime.restore(binary("cpu", "real")) as context,
-        open_pool("ashmem", 4096) as pool,
+        Buffer("ashmem", 4096) as pool,
     ):
         graph = context.graph("step")
         x = graph.binding("x").info

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from tests.contexts.conftest import refused
 from udogen.errors import UsageError
+from udogen.runtime import Buffer
 from udogen.runtime.buffers.block_weights import (
     FORMATS,
     RepackBuffer,
@@ -19,7 +20,6 @@ from udogen.runtime.buffers.block_weights import (
     stride,
     unrepack_rows,
 )
-from udogen.runtime.buffers.memory import allocate
 
 SIZES = {"Q4_0": 18, "Q8_0": 34, "MXFP4": 17}
 
@@ -138,7 +138,7 @@ def test_memory_that_is_given_is_used() -> None:
 
 
 def test_shared_memory_for_a_device(tidy: None) -> None:
-    with allocate("memfd", repacked_bytes("MXFP4", (3, 4, 96)), alignment=128) as memory:
+    with Buffer("memfd", repacked_bytes("MXFP4", (3, 4, 96)), alignment=128) as memory:
         buffer = RepackBuffer("MXFP4", (3, 4, 96), memory=memory)
         assert buffer.nbytes == memory.size
         buffer.quantize(np.full((3, 4, 96), 1.5))

@@ -19,7 +19,7 @@ from tests.contexts.stepping import BACKENDS, array, binary, open_runtime
 from tests.making import LONG, ROOT
 from udogen.errors import RunFailed, UsageError
 from udogen.qnn.interface import QnnError
-from udogen.runtime import MemoryDomain, Role, Runtime, allocate
+from udogen.runtime import Buffer, MemoryDomain, Role, Runtime
 from udogen.runtime.buffers.domains import INPUT, OUTPUT
 from udogen.runtime.sessions import (
     MIB,
@@ -91,7 +91,7 @@ def test_registered_buffers_are_of_the_account_too() -> None:
         stored = binary("htp", "emulator")
         first, second = (session.open(Layer(name, 1000, compute=500), stored) for name in "ab")
         assert session.free == 7000
-        with allocate("memfd", 4096, name="large") as buffer, allocate("memfd", 4096, name="larger") as other:
+        with Buffer("memfd", 4096, name="large") as buffer, Buffer("memfd", 4096, name="larger") as other:
             for context in (first, second):
                 context.graph("step").bind({"x": buffer.part(0), "state": buffer.part(1024)})
             assert session.free == 7000 - (4096 - 1000)  # the layers have reserved 1000 for tensors
@@ -106,7 +106,7 @@ def test_registered_buffers_are_of_the_account_too() -> None:
             first.graph("look").bind({"a": other})
             with pytest.raises(RunFailed):
                 second.graph("look").bind({"a": buffer})
-            with allocate("memfd", 512) as small:
+            with Buffer("memfd", 512) as small:
                 second.graph("look").bind({"a": small})
                 assert session.free == 3904 - 512
             assert session.free == 3904

@@ -20,11 +20,10 @@ from udogen import GraphBuilder
 from udogen.errors import RunFailed, UsageError
 from udogen.qnn.handles import DMA_BUF, ION
 from udogen.qnn.interface import QnnError
+from udogen.runtime import Buffer
 from udogen.runtime.buffers import buffer as buffer_module
 from udogen.runtime.buffers.buffer import BufferPart
-from udogen.runtime.buffers.memory import allocate
 from udogen.runtime.buffers.plan import BufferPlan, PlannedBuffers, plan_buffers
-from udogen.runtime.buffers.pools import FileRange, open_pool
 from udogen.runtime.contexts.context import Context
 from udogen.runtime.contexts.runtime import Runtime
 
@@ -67,7 +66,7 @@ def test_graphs_run_in_the_buffers_of_any_plan(context: Context, shared: bool, p
 
 def test_graphs_of_two_contexts_share_bytes(htp: Runtime, stored: bytes) -> None:
     """An output is the input of the next context, and a graph writes what it read."""
-    with htp.restore(stored) as one, htp.restore(stored) as two, allocate("memfd", 4096) as buffer:
+    with htp.restore(stored) as one, htp.restore(stored) as two, Buffer("memfd", 4096) as buffer:
         first, second = one.graph("one"), two.graph("two")
         first.bind({"x": buffer.part(1024), "y": buffer.part(0)})
         second.bind({"x": buffer.part(0), "y": buffer.part(0)})
@@ -85,7 +84,7 @@ def test_graphs_of_two_contexts_share_bytes(htp: Runtime, stored: bytes) -> None
 
 @pytest.mark.parametrize("how", [ION, DMA_BUF])
 def test_a_buffer_is_registered_as_the_kind_that_is_named(context: Context, how: str) -> None:
-    with allocate("memfd", 4096) as given, allocate("memfd", 4096) as made:
+    with Buffer("memfd", 4096) as given, Buffer("memfd", 4096) as made:
         context.graph("one").bind({"x": BufferPart(given, 0, 4096, how), "y": made})
         context.graph("one").array("x")[:] = X
         context.graph("one").execute()
@@ -94,8 +93,8 @@ def test_a_buffer_is_registered_as_the_kind_that_is_named(context: Context, how:
 
 def test_a_part_of_a_file_is_registered_from_where_it_begins(context: Context) -> None:
     with (
-        allocate("memfd", 3 * 4096) as file,
-        open_pool("mmap_fd", 4096, file=FileRange(file.descriptor(), offset=4096)) as pool,
+        Buffer("memfd", 3 * 4096) as file,
+        Buffer("file", 4096, fd=file.descriptor(), offset=4096) as pool,
     ):
         context.graph("one").bind({"x": pool, "y": pool.part(1024)})
         inside = np.frombuffer(file.view, np.float32)[1024:2048]
@@ -209,7 +208,7 @@ def test_a_context_is_closed_while_another_thread_binds(htp: Runtime, stored: by
         except RunFailed as problem:
             messages.append(problem.message)
 
-    with allocate("memfd", 4096) as buffer:
+    with Buffer("memfd", 4096) as buffer:
         thread = threading.Thread(target=bind, daemon=True)
         thread.start()
         binding.wait()
@@ -225,7 +224,7 @@ def test_a_context_is_closed_while_another_thread_binds(htp: Runtime, stored: by
 
 
 def test_a_buffer_that_is_closed_is_unbound_and_deregistered(context: Context, htp_log: list[str]) -> None:
-    graph, buffer = context.graph("one"), allocate("memfd", 4096, name="kv")
+    graph, buffer = context.graph("one"), Buffer("memfd", 4096, name="kv")
     graph.bind({"x": buffer, "y": np.zeros_like(X)})
     graph.execute()
     refuses(
@@ -244,7 +243,7 @@ def test_a_buffer_that_is_closed_is_unbound_and_deregistered(context: Context, h
 def test_a_buffer_is_bound_unbound_and_left_inside_its_context(context: Context, kind: str) -> None:
     graph = context.graph("one")
     for unbinds in (True, False):
-        with allocate(kind, 4096, name="kv") as given, allocate(kind, 4096) as made:
+        with Buffer(kind, 4096, name="kv") as given, Buffer(kind, 4096) as made:
             graph.bind({"x": given, "y": made})
             graph.array("x")[:] = X
             graph.execute()
@@ -261,7 +260,7 @@ def test_a_buffer_is_bound_unbound_and_left_inside_its_context(context: Context,
 
 def test_a_place_that_another_tensor_lies_in_stays_registered(context: Context) -> None:
     one, two = context.graph("one"), context.graph("two")
-    with allocate("memfd", 4096) as both:
+    with Buffer("memfd", 4096) as both:
         for graph in (one, two):
             graph.bind({"x": both, "y": np.zeros_like(X)})
         one.unbind(["x"])
@@ -273,7 +272,7 @@ def test_a_place_that_another_tensor_lies_in_stays_registered(context: Context) 
 
 def test_a_descriptor_that_was_closed_behind_our_back(context: Context) -> None:
     graph = context.graph("one")
-    with allocate("memfd", 4096, name="kv") as buffer:
+    with Buffer("memfd", 4096, name="kv") as buffer:
         fd = buffer.descriptor()
         os.close(fd)
         for place in (buffer, buffer.part(64)):
@@ -295,7 +294,7 @@ def test_a_descriptor_that_was_closed_behind_our_back(context: Context) -> None:
 def test_a_descriptor_that_was_closed_while_it_was_registered(context: Context) -> None:
     """The runtime has mapped it: bound buffers still work, and closing leaves nothing open."""
     graph = context.graph("one")
-    with allocate("memfd", 4096) as given, allocate("client", 4096) as made:
+    with Buffer("memfd", 4096) as given, Buffer("client", 4096) as made:
         graph.bind({"x": given, "y": made})
         os.close(given.descriptor())
         graph.array("x")[:] = X
@@ -306,7 +305,7 @@ def test_a_descriptor_that_was_closed_while_it_was_registered(context: Context) 
 
 def test_one_descriptor_is_not_registered_in_two_ways(context: Context) -> None:
     graph = context.graph("one")
-    with allocate("memfd", 4096, name="kv") as buffer:
+    with Buffer("memfd", 4096, name="kv") as buffer:
         graph.bind({"x": buffer})
         refuses(
             lambda: graph.bind({"y": buffer.part(1024)}),
@@ -314,7 +313,7 @@ def test_one_descriptor_is_not_registered_in_two_ways(context: Context) -> None:
             "it cannot also be a buffer of several tensors (SHARED_BUFFER)",
         )
         again = os.dup(buffer.descriptor())  # another number for the same memory
-        with open_pool("mmap_fd", 4096, file=FileRange(again), name="again") as pool:
+        with Buffer("file", 4096, fd=again, name="again") as pool:
             refuses(
                 lambda: graph.bind({"y": pool.part(1024)}),
                 "buffer `again` is registered as the buffer of one tensor (ION) with context adds: "
@@ -325,7 +324,7 @@ def test_one_descriptor_is_not_registered_in_two_ways(context: Context) -> None:
 
 
 def test_one_place_is_not_two_types(context: Context) -> None:
-    with allocate("memfd", 4096, name="kv") as buffer:
+    with Buffer("memfd", 4096, name="kv") as buffer:
         known = context.registrations
         known.register(buffer, how="SHARED_BUFFER", dtype="FLOAT_32", shape=(4,), offset=64)
         known.register(buffer, how="SHARED_BUFFER", dtype="FLOAT_32", shape=(2, 2), offset=64)
@@ -346,8 +345,8 @@ def test_the_same_memory_by_another_descriptor(context: Context, offset: int | N
     """Another descriptor of it, which the runtime treats as different memory."""
     graph = context.graph("one")
     with (
-        allocate("memfd", 4096, name="kv") as buffer,
-        open_pool("mmap_fd", 4096, file=FileRange(buffer.descriptor()), name="again") as pool,
+        Buffer("memfd", 4096, name="kv") as buffer,
+        Buffer("file", 4096, fd=buffer.descriptor(), name="again") as pool,
     ):
         graph.bind({"x": buffer if offset is None else buffer.part(offset)})
         refuses(
@@ -367,13 +366,13 @@ def test_the_same_memory_by_another_descriptor(context: Context, offset: int | N
     ],
 )
 def test_parts_that_are_not_in_the_buffer(offset: int, nbytes: int | None, message: str) -> None:
-    with allocate("memfd", 4096, name="kv") as buffer:
+    with Buffer("memfd", 4096, name="kv") as buffer:
         refuses(lambda: buffer.part(offset, nbytes), message, error=UsageError)
 
 
 @pytest.mark.parametrize("kind", ["client", "memfd"])
 def test_memory_that_is_too_small(context: Context, kind: str) -> None:
-    with allocate(kind, NBYTES - 1, name="kv") as buffer:
+    with Buffer(kind, NBYTES - 1, name="kv") as buffer:
         message = (
             f"tensor `x` (FLOAT_32 [1, 2, 3, 8]) needs {NBYTES} bytes, byte 0 of buffer `kv` is followed by "
             f"{NBYTES - 1}"
@@ -386,18 +385,19 @@ def test_memory_that_is_too_small(context: Context, kind: str) -> None:
 
 
 def test_memory_and_plans_that_do_not_fit(context: Context) -> None:
-    graph, closed = context.graph("one"), allocate("memfd", 4096, name="kv")
+    graph, closed = context.graph("one"), Buffer("memfd", 4096, name="kv")
     part = closed.part(64)
     closed.close()
     for place in (closed, part):
         refuses(lambda place=place: graph.bind({"x": place}), "buffer `kv` is closed")
-    with allocate("memfd", 4096, name="kv") as buffer:
+    with Buffer("memfd", 4096, name="kv") as buffer:
         refuses(
             lambda: graph.bind({"x": buffer.part(64, how="ION")}),
             "byte 64 of buffer `kv` cannot be registered as ION memory, which begins with its descriptor",
         )
-        file = FileRange(buffer.descriptor(), writable=False)
-        with open_pool("mmap_fd", 4096, file=file, name="constants") as pool:
+        for_reading = os.open(f"/proc/self/fd/{buffer.descriptor()}", os.O_RDONLY)
+        with Buffer("file", 4096, fd=for_reading, name="constants") as pool:
+            os.close(for_reading)
             message = "output `y` cannot be bound to buffer `constants`, which is read-only"
             refuses(lambda: graph.bind({"y": pool}), message)
     with plan_buffers(0, context.info.graphs[:1], shared=True).allocate() as buffers:
@@ -444,7 +444,7 @@ def test_memory_of_somebody_else_is_bound_without_a_copy() -> None:
     os.ftruncate(frame, 2 * 4096)
     with Runtime("htp", runtime="emulator") as runtime, runtime.restore(binary("htp", "emulator")) as context:
         step = context.graph("step")
-        with open_pool("mmap_fd", 4096, file=FileRange(frame, 4096)) as pool:
+        with Buffer("file", 4096, fd=frame, offset=4096) as pool:
             os.close(frame)
             step.bind({"x": pool})
             for value in (3, 5):

@@ -15,19 +15,10 @@ from tests.making import ONE_KERNEL, ONE_OP, cpu_package
 from udogen.errors import RunFailed, UdogenError
 from udogen.qnn.handles import ContextOptions
 from udogen.qnn.interface import QnnError
-from udogen.runtime import (
-    MemoryDomain,
-    Role,
-    Runtime,
-    StoredContext,
-    add_op_package,
-    allocate,
-    executions,
-    find_runtime,
-    read_registration,
-)
+from udogen.runtime import Buffer, MemoryDomain, Role, Runtime, StoredContext, find_runtime
 from udogen.runtime.contexts import manifest
 from udogen.runtime.library import interface_providers
+from udogen.runtime.ops import add_op_package, executions, read_registration
 from udogen.runtime.sessions import Layer, Session, SessionSpec
 
 WRONG: list[Any] = [
@@ -72,7 +63,7 @@ class World:
         self.domain = MemoryDomain(runtime)
         self.roles = [Role(self.graph, "state", "input"), Role(self.graph, "next", "output")]
         self.managed, self.pair = self.domain.allocate(self.roles), self.domain.pair(self.roles)
-        self.buffer = allocate("memfd", 4096)
+        self.buffer = Buffer("memfd", 4096)
         self.stored = StoredContext(self.file, guarded=False)
 
     def objects(self) -> list[Any]:
@@ -90,8 +81,8 @@ class World:
                 if inspect.isfunction(getattr(type(each), name)) and not left_out:
                     found[f"{kind}.{name}"] = getattr(each, name)
         found["Graph.__call__"] = self.graph.__call__
-        makers = (Runtime, MemoryDomain, StoredContext)
-        functions = (allocate, find_runtime, interface_providers, executions, read_registration, add_op_package)
+        makers = (Runtime, Buffer, MemoryDomain, StoredContext)
+        functions = (find_runtime, interface_providers, executions, read_registration, add_op_package)
         found |= {each.__name__: each for each in (*makers, *functions)}
         return found
 
@@ -116,6 +107,7 @@ class World:
             "path": self.file,
             "kind": "client",
             "size": 64,
+            "nbytes": 1,
             "fd": 0,
             "dtype": "FLOAT_32",
             "shape": SHAPE,
@@ -287,7 +279,7 @@ def test_what_objects_say_of_themselves(world: World) -> None:
         session.open(Layer("b", 1), world.file)
         assert repr(session) == f"<Session two of {name}: 1 contexts, maps 1 bytes of 3337.86 MiB>"
     assert repr(world.stored) == f"<StoredContext {world.file} (matches manifest): look, step>"
-    with allocate("client", 64, name="b") as buffer:
+    with Buffer("client", 64, name="b") as buffer:
         assert repr(buffer) == f"<Buffer b (client): 64 bytes at {buffer.address:#x}>"
     assert repr(buffer) == "<Buffer b (client): closed>"
     with world.runtime.restore(world.file, name="c") as context:

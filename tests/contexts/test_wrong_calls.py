@@ -15,9 +15,12 @@ import pytest
 
 import udogen
 import udogen.runtime
+import udogen.runtime.ops as ops
+import udogen.runtime.quantization as quantization
 from tests.contexts.stepping import SHAPE, array, binary, open_runtime
 from tests.making import ONE_KERNEL, ONE_OP, ROOT, cpu_package, make_packages
 from udogen import runtime as api
+from udogen.qnn.tensors import APP_READ, APP_WRITE, NATIVE
 from udogen.runtime.contexts import manifest
 
 WRONG: list[Any] = [
@@ -38,7 +41,7 @@ INTERNAL = {
     "ManagedBuffer": {"attach"},
     "MemoryDomain": {"forget"},
 }
-SCALE = api.ScaleOffset(0.5, 0)
+SCALE = quantization.ScaleOffset(0.5, 0)
 
 
 class World:
@@ -55,14 +58,14 @@ class World:
         self.draft = stack.enter_context(self.builder.graph("main", outputs=["end"]))
         tensor = self.draft.input("in", "FLOAT_32", SHAPE)
         self.draft.op("Relu", [tensor], "end", like=tensor)
-        self.session = stack.enter_context(api.OpSession(built.library, built.provider, timeout=60))
+        self.session = stack.enter_context(ops.OpSession(built.library, built.provider, timeout=60))
         self.package = udogen.open_packages(folder / "package")[0]
         self.case = udogen.Case("c", "Scale", {}, {})
         packages, findings = udogen.load_configs([ONE_OP])
-        self.pool = api.open_pool("ashmem", 4096)
-        ones = api.TensorArg("X", "FLOAT_32", SHAPE, array(1))
-        self.call = call = api.OpCall("LeakyRelu", built.package, (ones,), (api.TensorArg("Y", "FLOAT_32", SHAPE),))
-        self.buffer = stack.enter_context(api.allocate("memfd", 4096))
+        self.pool = api.Buffer("ashmem", 4096)
+        ones = api.Tensor("X", "FLOAT_32", SHAPE, data=array(1))
+        self.call = call = ops.OpCall("LeakyRelu", built.package, (ones,), (api.Tensor("Y", "FLOAT_32", SHAPE),))
+        self.buffer = stack.enter_context(api.Buffer("memfd", 4096))
         self.domain = stack.enter_context(api.MemoryDomain(self.runtime))
         make_packages([ROOT / "tests/hexagon/Raw.xml"], folder / "dsp", chosen=["dsp"])
         self.dsp = udogen.open_packages(folder / "dsp")[0]
@@ -71,9 +74,9 @@ class World:
         self.deferred = htp.restore(binary("htp", "emulator"), deferred=True)
         self.made = self.runtime.new_context()
         self.handle = self.made.new_graph("new")
-        ends = {"x": api.APP_WRITE, "y": api.APP_READ}
+        ends = {"x": APP_WRITE, "y": APP_READ}
         x, y = (
-            self.handle.add_tensor(api.QnnTensor(name, dtype="FLOAT_32", shape=SHAPE, role=role))
+            self.handle.add_tensor(api.Tensor(name, dtype="FLOAT_32", shape=SHAPE, role=role))
             for name, role in ends.items()
         )
         relu = api.OpConfig("node", package="qti.aisw", op_type="Relu", inputs=[x], outputs=[y])
@@ -87,8 +90,8 @@ class World:
             *(self.builder, self.draft, self.session, self.runtime, self.graph.context, self.graph, self.model),
             *(self.buffer, self.buffer.part(), self.pool, api.Constants(self.pool), self.domain),
             *(managed, self.domain.pair([self.role]), self.package),
-            *(api.StoredContext(self.file), api.RepackBuffer("Q4_0", (32, 32)), api.OpLibrary(built.library)),
-            *(api.HexagonSession(self.dsp), self.handle, built),
+            *(api.StoredContext(self.file), quantization.RepackBuffer("Q4_0", (32, 32)), api.OpLibrary(built.library)),
+            *(ops.HexagonSession(self.dsp), self.handle, built),
         ]
         self.right: Mapping[str, dict[str, Any]] = {
             "Case": {"name": "c", "op": "Scale", "inputs": {}, "expected": {}},
@@ -119,9 +122,7 @@ class World:
             "BwScaleOffset": {"bitwidth": 4, "scale": 0.5},
             "Constants": {},
             "ContextOptions": {},
-            "FileRange": {"fd": 0},
             "HexagonSession": {"folder": self.dsp},
-            "ImageLayout": {"width": 1, "height": 1, "pixel_format": 1, "pixel_bytes": 1},
             "MemoryDomain": {"owner": self.runtime},
             "ModelDescription": {"contexts": (self.file,)},
             "OpCall": {"op_type": "Scale", "package": "P", "inputs": (), "outputs": ()},
@@ -129,18 +130,19 @@ class World:
             "OpLibrary": {"path": built.library},
             "OpSession": {"library": built.library, "provider": built.provider},
             "ParamArg": {"name": "p", "value": 1, "dtype": "INT_32"},
-            "QnnTensor": {"name": "t", "dtype": "FLOAT_32", "shape": SHAPE, "role": api.APP_WRITE},
             "RepackBuffer": {"kind": "Q4_0", "shape": (32, 32)},
             "Role": {"graph": self.graph, "tensor": "x", "usage": "input"},
             "Runtime": {"backend": "cpu", "runtime": "emulator"},
             "Scalar": {"name": "s", "dtype": "INT_32", "value": 1},
             "ScaleOffset": {"scale": 0.5},
             "StoredContext": {"shard": self.file, "guarded": False},
-            "TensorArg": {"name": "x", "dtype": "FLOAT_32", "shape": SHAPE},
-            "TensorSpec": {"name": "x", "dtype": "FLOAT_32", "shape": SHAPE},
+            "Tensor": {"name": "t", "dtype": "FLOAT_32", "shape": SHAPE, "role": APP_WRITE},
+            "Buffer": {"kind": "client", "size": 64},
+            "Buffer.mapped_to_hexagon": {},
+            "Buffer.take": {"nbytes": 1},
+            "Context.plan": {},
             "add_op_package": {"path": folder / "package"},
             "adsp_library_path": {"libraries": []},
-            "allocate": {"kind": "client", "size": 64},
             "dequantize": {"stored": np.zeros(2, np.uint8), "quant": SCALE},
             "dequantize_blocks": {"blocks": np.zeros((1, 18), np.uint8), "kind": "Q4_0"},
             "executions": {"library": built.library},
@@ -148,10 +150,7 @@ class World:
             "find_runtime": {"runtime": "emulator"},
             "find_source": {"path": folder / "package", "backend": "cpu"},
             "grid_of": {"low": -1.0, "high": 1.0, "dtype": "UFIXED_POINT_8"},
-            "mapped_to_hexagon": {"buffer": self.pool},
             "op_libraries": {"package": folder / "package"},
-            "open_pool": {"kind": "ashmem", "size": 64},
-            "plan_buffers": {"shard": 0, "graphs": [self.graph.info]},
             "quantize": {"real": np.zeros(2), "quant": SCALE, "dtype": "u1"},
             "read_registration": {"path": built.library},
             "register_package": {"runtime": self.runtime, "package": folder / "package"},
@@ -188,10 +187,10 @@ class World:
             "Graph.shape": {"name": "x"},
             "Graph.unbind": {"names": []},
             "GraphHandle.add_node": {"op": relu},
-            "GraphHandle.add_tensor": {"tensor": api.QnnTensor("z", dtype="FLOAT_32", shape=SHAPE, role=api.NATIVE)},
+            "GraphHandle.add_tensor": {"tensor": api.Tensor("z", dtype="FLOAT_32", shape=SHAPE, role=NATIVE)},
             "GraphHandle.execute": {"inputs": [], "outputs": []},
             "GraphHandle.finalize": {},
-            "GraphHandle.of_role": {"role": api.APP_WRITE},
+            "GraphHandle.of_role": {"role": APP_WRITE},
             "HexagonSession.run": {"call": call},
             "ManagedBuffer.copy_from": {"source": array(1)},
             "ManagedBuffer.copy_to": {},
@@ -209,7 +208,6 @@ class World:
             "PackageLibrary.artifacts": {"row": self.package.rows[0]},
             "PackageLibrary.changed_since": {"library": built.library},
             "PackageLibrary.goal": {"row": self.package.rows[0]},
-            "Pool.take": {"nbytes": 1},
             "RepackBuffer.dequantize": {},
             "RepackBuffer.get": {},
             "RepackBuffer.quantize": {"values": np.zeros((32, 32), np.float32)},
@@ -224,14 +222,14 @@ class World:
     def new_name(self, call: str) -> dict[str, Any]:
         """Return an argument that names what a draft does not have yet."""
         name = f"new{next(self.numbers)}"
-        spec = api.TensorSpec(name, "FLOAT_32", SHAPE)
+        spec = api.Tensor(name, "FLOAT_32", SHAPE)
         names = {"op": {"output": name}, "ops": {"outputs": [spec]}, "input": {"name": name}, "weight": {"name": name}}
         return names.get(call.partition("GraphDraft.")[2], {})
 
     def calls(self) -> dict[str, Callable[..., Any]]:
         """Return every public function, constructor and method, by name."""
         found = {}
-        for module in (udogen, udogen.runtime):
+        for module in (udogen, udogen.runtime, ops, quantization):
             for name in module.__all__:
                 value = getattr(module, name)
                 if callable(value) and not (isinstance(value, type) and issubclass(value, BaseException)):
@@ -259,8 +257,8 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
         yield World(stack, tmp_path_factory.mktemp("world"))
 
 
-# They come from others: runtimes make graphs and contexts, `allocate` buffers, `open_packages` packages.
-NOT_MADE = {"Buffer", "Context", "Graph", "GraphDraft", "Outcome", "PackageLibrary"}
+# They come from others: runtimes make graphs and contexts, `open_packages` packages.
+NOT_MADE = {"Context", "Graph", "GraphDraft", "Outcome", "PackageLibrary"}
 
 
 # Right calls that cannot be made in this world.
@@ -269,7 +267,7 @@ REFUSED_HERE = {
     **dict.fromkeys(("GraphBuilder.graph", "GraphBuilder.save", "Context.save"), "a graph is not finished"),
     **dict.fromkeys(("GraphHandle.execute", "Context.finalize_graph"), "has no nodes yet"),
     "Context.give_weights": "needs none",
-    "mapped_to_hexagon": "there is none",
+    "Buffer.mapped_to_hexagon": "there is none",
     "HexagonSession.run": "is another package",
 }
 
@@ -381,7 +379,7 @@ def after_its_block(world: World) -> Any:
     return draft, tensor
 
 
-def relu(draft: api.GraphDraft, tensor: api.QnnTensor) -> None:
+def relu(draft: api.GraphDraft, tensor: api.Tensor) -> None:
     draft.op("Relu", [tensor], "z", like=tensor)
 
 
@@ -397,7 +395,7 @@ def new_builder(world: World) -> Any:
 
 
 def new_session(world: World) -> Any:
-    return api.OpSession(world.built.library, world.built.provider, timeout=60)
+    return ops.OpSession(world.built.library, world.built.provider, timeout=60)
 
 
 def entered(made: Any) -> Any:
@@ -424,9 +422,9 @@ ORDERS: dict[str, tuple[Callable[[World], Any], str]] = {  # a call in the wrong
     "a lost generator": (lambda it: list(map(it.draft.op, ["Relu"], ["q"], ["r"])), "`inputs`"),
     "an input as output": (lambda it: other_graph(it, ["y", "hidden"]), "`hidden` is an input of graph"),
     "an output of no op": (lambda it: other_graph(it, ["y", "z"]), "no op of graph"),
-    "take after close": (lambda it: closed(api.open_pool("ashmem", 64)).take(1), "closed"),
+    "take after close": (lambda it: closed(api.Buffer("ashmem", 64)).take(1), "closed"),
     "constants of a closed pool": (
-        lambda it: api.Constants(closed(api.open_pool("ashmem", 64)), threshold=0).tensor(
+        lambda it: api.Constants(closed(api.Buffer("ashmem", 64)), threshold=0).tensor(
             "c", dtype="FLOAT_32", shape=SHAPE, data=array(1)
         ),
         "closed",

@@ -50,13 +50,23 @@ def test_nothing_comes_from_the_network(site: Path) -> None:
     assert (site / "search/search_index.js").is_file()
 
 
+CUT = "[...document.querySelectorAll('pre > code')].filter((code) => code.scrollWidth > code.clientWidth + 1).length"
+
+
 @pytest.mark.parametrize("width", [390, 1400])
 def test_a_browser_shows_it(site: Path, width: int) -> None:
     with browser() as page:
-        for name in ("index", "new", "reference/cli", "reference/runtime", "contexts"):
+        for name in ("index", "new", "reference/cli", "reference/runtime", "contexts", "verified"):
             page.open(site / f"{name}.html", width=width)
             assert page.evaluate("document.documentElement.scrollWidth") <= width, f"{name} is wider than the window"
             assert page.evaluate("document.querySelector('h1').innerText.length") > 0
+            assert page.evaluate(CUT) == 0, f"{name} has code that is cut off"
+
+
+def test_a_page_leads_to_the_next_and_names_are_broken_at_marks_only(site: Path) -> None:
+    assert 'rel="next"' in text(site, "new") and 'rel="prev"' in text(site, "new")
+    assert "<code>cpu_aarch64</code>" in text(site, "verified")
+    assert "<code>QNN_<wbr>HTP_<wbr>MEM_<wbr>SHARED_<wbr>BUFFER</code>" in text(site, "shared-buffers")
 
 
 def test_search_works_from_the_file_system(site: Path) -> None:

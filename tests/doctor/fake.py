@@ -19,6 +19,7 @@ GOLDEN = Path(__file__).parent / "golden"
 FILES = {
     "qnn/include/QNN/QnnInterface.h": "",
     "qnn/include/QNN/QnnSdkBuildId.h": '#define QNN_SDK_BUILD_ID "v2.43.0.260127150333_193827"\n',
+    "qnn/lib/hexagon-v73/unsigned/libQnnHtpV73Skel.so": "",
     "qairt/sdk.yaml": "product: QAIRT\nversion: 2.25.0\nbuild_id: 240728104910_97711\n",
     "qairt/include/QNN/QnnInterface.h": "",
     "qairt/include/SNPE/SnpeUdo/UdoBase.h": "",

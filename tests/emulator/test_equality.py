@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 
 from tests.making import KERNELS, ROOT, cpu_package, htp_package, need_runtime
 from udogen.errors import RunFailed
-from udogen.runtime import OpSession
 from udogen.runtime.built import Built
 from udogen.runtime.op.calls import OpCall
 from udogen.runtime.op.request import CallOptions, make_call
+from udogen.runtime.ops import OpSession
 
 Draw = Callable[[st.SearchStrategy[object]], object]
 EXAMPLES = settings(derandomize=True)

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from udogen.runtime import OpSession
 from udogen.runtime.built import Built
 from udogen.runtime.op.request import CallOptions, make_call
+from udogen.runtime.ops import OpSession
 
 RANDOM = np.random.default_rng(5)
 X = RANDOM.normal(size=(3, 8)).astype(np.float32)

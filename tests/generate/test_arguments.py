@@ -14,10 +14,11 @@ import pytest
 
 from tests.making import CONFIGS, KERNELS, compiler, make_packages, make_well, need_runtime, refused
 from udogen.errors import RunFailed
-from udogen.runtime import OpCall, OpSession, ParamArg, TensorArg
+from udogen.runtime import Tensor
 from udogen.runtime.built import Built, find_built
 from udogen.runtime.op.calls import OpResult
 from udogen.runtime.op.request import CallOptions, make_call
+from udogen.runtime.ops import OpCall, OpSession, ParamArg
 
 if TYPE_CHECKING:
     from udogen.runtime.op.calls import Array
@@ -128,7 +129,7 @@ def test_scalars_that_are_wrong_are_refused_with_their_name(kinds: Package) -> N
         kinds.run("Scalars", inputs={"x": X})
     assert "mandatory" in str(caught.value) + " ".join(caught.value.details)
     built = kinds.built
-    tensors = ((TensorArg("x", "FLOAT_32", (3,), X),), (TensorArg("y", "FLOAT_32", (3,)),))
+    tensors = ((Tensor("x", "FLOAT_32", (3,), data=X),), (Tensor("y", "FLOAT_32", (3,)),))
     for param, reason in (
         (ParamArg("strange", 1, "INT_32"), "no parameter `strange`"),
         (ParamArg("must", 1, "INT_32"), "`must` is INT_32 (0x0032); it must be FLOAT_32"),
@@ -259,9 +260,9 @@ def test_an_optional_input_before_one_that_is_given(kinds: Package) -> None:
 
 def test_tensors_that_are_wrong_are_refused_with_their_name(kinds: Package) -> None:
     good = kinds.call("Tensors", inputs={"in[0]": IN, "weights": WEIGHTS}, params=NEEDED)
-    flat = TensorArg("in[0]", "FLOAT_32", (4,), IN.reshape(4))
-    whole = TensorArg("in[0]", "INT_32", (1, 2, 2, 1), IN.astype(np.int32))
-    missing = TensorArg("in[0]", "FLOAT_32", (), omitted=True)
+    flat = Tensor("in[0]", "FLOAT_32", (4,), data=IN.reshape(4))
+    whole = Tensor("in[0]", "INT_32", (1, 2, 2, 1), data=IN.astype(np.int32))
+    missing = Tensor("in[0]", "FLOAT_32", (), role="NULL")
     for inputs, params, reason in (
         ((flat, good.inputs[1]), good.params, "input 0 `in[0]` has rank 1; it must be 4"),
         ((whole, good.inputs[1]), good.params, "input 0 `in[0]` is INT_32 (0x0032); it must be FLOAT_32"),

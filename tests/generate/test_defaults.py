@@ -14,9 +14,10 @@ from udogen.backends import htp_files
 from udogen.configs.load import load
 from udogen.errors import RunFailed
 from udogen.opdef import datatypes
-from udogen.runtime import OpCall, ParamArg, TensorArg
+from udogen.runtime import Tensor
 from udogen.runtime.built import Built, find_built, find_source
 from udogen.runtime.op.request import CallOptions, make_call
+from udogen.runtime.ops import OpCall, ParamArg
 
 CONFIG = ROOT / "tests/configs/Defaults.xml"
 SUM = """
@@ -103,8 +104,11 @@ def run(built: Built, backend: str, inputs: dict[str, Any], **params: object) ->
 
 def by_hand(built: Built, inputs: dict[str, Any], params: tuple[ParamArg, ...], **more: Any) -> Any:
     """Run without the checks of `run op`, like another client."""
-    given = [TensorArg(name, "FLOAT_32", a.shape, a, static=name in more) for name, a in inputs.items()]
-    call = OpCall("Shift", "DefaultsPackage", tuple(given), (TensorArg("y", "FLOAT_32", X.shape),), params)
+    given = [
+        Tensor(name, "FLOAT_32", a.shape, data=a, role="STATIC" if name in more else "NATIVE")
+        for name, a in inputs.items()
+    ]
+    call = OpCall("Shift", "DefaultsPackage", tuple(given), (Tensor("y", "FLOAT_32", X.shape),), params)
     return op_session(built).run(call).outputs["y"]
 
 

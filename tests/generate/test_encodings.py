@@ -13,7 +13,8 @@ import pytest
 
 from tests.making import cpu_package, gpu_package, htp_package, need_runtime
 from udogen import GraphBuilder, RunFailed
-from udogen.runtime import AxisScaleOffset, BwAxisScaleOffset, BwScaleOffset, ScaleOffset, TensorSpec
+from udogen.runtime import Tensor
+from udogen.runtime.quantization import AxisScaleOffset, BwAxisScaleOffset, BwScaleOffset, ScaleOffset
 
 LEAKY = Path(__file__).parents[2] / "examples" / "leaky_relu"
 STORED = np.array([[10, 20, 30], [40, 50, 60]], np.uint8)
@@ -27,7 +28,7 @@ def quarters(package: Path, backend: str, kind: str, encoding: Any) -> Any:
         with GraphBuilder(backend, runtime=kind, packages=[package]) as builder:
             with builder.graph("g", outputs=["y"]) as graph:
                 x = graph.input("x", "UFIXED_POINT_8", STORED.shape, encoding)
-                y = TensorSpec("y", "UFIXED_POINT_8", STORED.shape, ScaleOffset(0.25, 0))
+                y = Tensor("y", "UFIXED_POINT_8", STORED.shape, ScaleOffset(0.25, 0))
                 graph.ops("LeakyRelu", [x], [y], params={"alpha": 0.1})
             return np.asarray(builder.context.graph("g")(x=STORED)["y"])
     except RunFailed as refused:

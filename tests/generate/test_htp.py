@@ -15,10 +15,10 @@ from tests.hexagon.running import need_tools
 from tests.making import CONFIGS, ONE_OP, make_packages, make_well, need_runtime, op_session, refused
 from udogen.errors import RunFailed, UsageError
 from udogen.generate.pipeline import Generated
-from udogen.runtime import OpSession
 from udogen.runtime.built import Built, find_built, find_source
 from udogen.runtime.hexagon.session import HexagonSession
 from udogen.runtime.op.request import CallOptions, make_call
+from udogen.runtime.ops import OpSession
 
 KERNELS = Path(__file__).parent / "kernels" / "both"
 A = np.ones((1, 2, 2, 2), np.float32)

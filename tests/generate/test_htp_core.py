@@ -23,9 +23,10 @@ from udogen.build import tools
 from udogen.configs.load import load
 from udogen.errors import RunFailed, ToolMissing, UsageError
 from udogen.generate.pipeline import GenerateOptions, generate
-from udogen.runtime import OpSession, find_runtime
+from udogen.runtime import find_runtime
 from udogen.runtime.built import find_built
 from udogen.runtime.library import sdk_build_id
+from udogen.runtime.ops import OpSession
 from udogen.verify.options import TestOptions
 from udogen.verify.runner import run_cases
 from udogen.verify.test_files.expand import load_examples

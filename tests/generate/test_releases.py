@@ -12,9 +12,10 @@ import pytest
 
 from tests.generate import test_order
 from tests.making import CONFIGS, KERNELS, LONG, ROOT, htp_package
-from udogen.runtime import OpSession, find_runtime
+from udogen.runtime import find_runtime
 from udogen.runtime.built import Built
 from udogen.runtime.op.request import CallOptions, make_call
+from udogen.runtime.ops import OpSession
 
 RELEASES = {"2.3.0": "v2.47", "2.4.0": "v2.48", "2.5.0": "v2.49", "2.6.0": "v2.50", "2.7.0": "v2.51"}
 X = np.arange(-4, 20, dtype=np.float16).reshape(1, 2, 3, 4)

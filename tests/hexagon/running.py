@@ -9,10 +9,11 @@ import pytest
 
 from tests.making import need_packets, need_runtime
 from udogen.build import tools
-from udogen.runtime import OpSession
+from udogen.runtime import Tensor
 from udogen.runtime.built import Built, find_built
 from udogen.runtime.hexagon.session import HexagonSession
-from udogen.runtime.op.calls import OpCall, OpResult, ParamArg, TensorArg
+from udogen.runtime.op.calls import OpCall, OpResult, ParamArg
+from udogen.runtime.ops import OpSession
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -41,7 +42,7 @@ def on_x86(built: Built, call: OpCall) -> OpResult:
 def called(built: Built, op: str, *inputs: Array, params: tuple[ParamArg, ...] = (), out: Any = None) -> OpCall:
     """Return a call of an op of Raw: INT_32 or UINT_8 tensors."""
     args = tuple(
-        TensorArg(f"x{i}", "INT_32" if each.dtype == np.int32 else "UINT_8", each.shape, each)
+        Tensor(f"x{i}", "INT_32" if each.dtype == np.int32 else "UINT_8", each.shape, data=each)
         for i, each in enumerate(inputs)
     )
-    return OpCall(op, built.package, args, (TensorArg("y", args[0].dtype, out or args[0].shape),), params)
+    return OpCall(op, built.package, args, (Tensor("y", args[0].dtype, out or args[0].shape),), params)

@@ -8,9 +8,10 @@ import pytest
 from tests.hexagon.running import called, on_hexagon, on_x86
 from udogen import backends
 from udogen.errors import RunFailed
+from udogen.runtime import Tensor
 from udogen.runtime.built import Built
 from udogen.runtime.hexagon.wire import ELEMENTS
-from udogen.runtime.op.calls import OpCall, ParamArg, TensorArg
+from udogen.runtime.op.calls import OpCall, ParamArg
 from udogen.runtime.op.request import CallOptions, make_call
 
 
@@ -44,8 +45,8 @@ def test_a_tensor_of_each_type_and_rank(dtype: str, numpy: str, quant: tuple[flo
     call = OpCall(
         "Seen",
         "Raw",
-        (TensorArg("x", dtype, shape, values, quant),),
-        (TensorArg("y", "INT_32", (128,)),),
+        (Tensor("x", dtype, shape, data=values, quant=quant),),
+        (Tensor("y", "INT_32", (128,)),),
         (ParamArg("p", 1, "INT_32"), ParamArg("t", table, dtype, quant)),
     )
     same_everywhere(raw, call)
@@ -56,7 +57,7 @@ def test_a_scalar_parameter_of_each_type(dtype: str, value: float, raw: Built) -
     x = np.float32([[1, 2]])
     table = np.int32([1, 2])
     params = (ParamArg("p", value, dtype), ParamArg("t", table, "INT_32"))
-    call = OpCall("Seen", "Raw", (TensorArg("x", "FLOAT_32", x.shape, x),), (TensorArg("y", "INT_32", (99,)),), params)
+    call = OpCall("Seen", "Raw", (Tensor("x", "FLOAT_32", x.shape, data=x),), (Tensor("y", "INT_32", (99,)),), params)
     # HTP sets only the first byte of a BOOL_8, the 37th byte of the op's output; the other three are undefined.
     same_everywhere(raw, call, but=slice(37, 40) if dtype == "BOOL_8" else slice(0))
 

@@ -23,8 +23,9 @@ from pathlib import Path
 import numpy as np
 
 from tests.making import ONE_KERNEL, ONE_OP, ROOT, make_packages
-from udogen.runtime import OpCall, OpSession, TensorArg
+from udogen.runtime import Tensor
 from udogen.runtime.built import find_built
+from udogen.runtime.ops import OpCall, OpSession
 
 _KERNEL = """\
 #include "ops/LeakyRelu.hpp"
@@ -123,8 +124,8 @@ def _factor(folder: Path) -> float:
     call = OpCall(
         op_type="LeakyRelu",
         package=built.package,
-        inputs=(TensorArg("input", "FLOAT_32", (1, 2), one),),
-        outputs=(TensorArg("output", "FLOAT_32", (1, 2)),),
+        inputs=(Tensor("input", "FLOAT_32", (1, 2), data=one),),
+        outputs=(Tensor("output", "FLOAT_32", (1, 2)),),
     )
     with OpSession(built.library, built.provider, timeout=60) as session:
         return float(session.run(call).outputs["output"][0, 1])

@@ -14,8 +14,8 @@ import numpy as np
 from tests.making import cpu_package, htp_package, need_runtime
 from udogen.init.draft import CaseTensor, Draft
 from udogen.opdef.datatypes import BY_NAME
-from udogen.runtime import OpSession
 from udogen.runtime.op.request import CallOptions, make_call
+from udogen.runtime.ops import OpSession
 
 _KERNEL = """#include "ops/%(op)s.hpp"
 

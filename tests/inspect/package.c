@@ -93,15 +93,31 @@ static QHPI_Tensor_Signature_v1 flat = {QHPI_QUInt8, QHPI_Layout_Flat4, QHPI_Sto
 static QHPI_Tensor_Signature_v1 any[] = {
     {QHPI_Any_Element_Type, QHPI_Layout_Crouton_16, QHPI_Storage_Indirect, QHPI_MemLoc_TCM_Only},
     {99, 98, 97, 96}};
+#ifdef DUPLICATE
+#define SECOND_KERNEL "copy_u8"
+#else
+#define SECOND_KERNEL "copy_any"
+#endif
 static QHPI_Kernel_v1 kernels[] = {
     {.function_name = "copy_u8", .function = copy, .resources = QHPI_RESOURCE_HVX, .min_inputs = 1,
      .input_signature = &flat, .min_outputs = 1, .output_signature = &flat, .cost_function = cost},
-    {.function_name = "copy_any", .function = copy, .resources = QHPI_RESOURCE_HVX | QHPI_RESOURCE_HMX,
+    {.function_name = SECOND_KERNEL, .function = copy, .resources = QHPI_RESOURCE_HVX | QHPI_RESOURCE_HMX,
      .multithreaded = 1, .variable_outputs = 1, .min_inputs = 2, .input_signature = any, .min_outputs = 1,
      .output_signature = &flat, .predicate = always, .sync_block_size = 64}};
 static QHPI_OpInfo_v1 ops[] = {{.name = "Toy::Copy", .num_kernels = 2, .kernels = kernels, .late_rewrite = same}};
 
+#ifdef FAILS_AT_START  /* the linker makes _init the initializer */
+EXPORT void _init(void) { *(volatile int*)0 = 1; }
+#endif
+#ifdef STARTS_A_THREAD
+extern int qurt_thread_create(void);
+EXPORT void _init(void) { qurt_thread_create(); }
+#endif
+
 EXPORT_INIT const char* qhpi_init(void) {
+#ifdef NO_OPS
+  return "Toy";
+#endif
 #ifdef CRASHES
   *(volatile int*)0 = 1;
 #endif
@@ -129,10 +145,21 @@ EXPORT const char udogen_qnn_sdk_build_id[] = BUILD_ID;
 #endif
 #ifdef SKEL
 EXPORT int qnn_9_99_9_skel_handle_invoke(void) { return 0; }
+extern int strcmp(const char* a, const char* b);
+extern void HAP_debug_v2(int level, const char* file, int line, const char* format, ...);
 EXPORT QHPI_StatusCode qhpi_register_ops_v1(uint32_t n, QHPI_OpInfo_v1* rows, const char* package) {
-  (void)n, (void)rows, (void)package;
+  for (uint32_t op = 0; op < n; ++op) {
+    for (uint32_t at = 1; at < rows[op].num_kernels; ++at) {
+      if (strcmp(rows[op].kernels[0].function_name, rows[op].kernels[at].function_name) != 0) continue;
+      HAP_debug_v2(2, __FILE__, __LINE__, "ERROR: kernel %u of %s has duplication, %.1f", at, package, 0.5);
+      return QHPI_RegistrationError;
+    }
+  }
   return 0;
 }
+#ifdef SKEL_FAILS
+EXPORT void _init(void) { *(volatile int*)0 = 1; }
+#endif
 EXPORT const char release[] = "v2.99.0.991231235959";
 extern void HAP_mem_thing(void);
 extern void* __wrap_malloc(__SIZE_TYPE__ size);

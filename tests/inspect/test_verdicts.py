@@ -8,7 +8,7 @@ import pytest
 from toys import Look, Make, shown
 
 from udogen.errors import RunFailed, UsageError
-from udogen.runtime import OpSession
+from udogen.runtime.ops import OpSession
 
 SKEL = "-DSKEL"
 

@@ -159,7 +159,7 @@ def test_scatter_nd() -> None:
 
 
 def test_the_table_has_the_lines_of_the_kernels() -> None:
-    table = (ROOT / "docs" / "kernels-measured.md").read_text().split("## Ten public ops")[1]
+    table = (ROOT / "docs" / "kernels-public.md").read_text()
     for kernel in (OPS / "kernels").glob("*.py"):
         lines = len([line for line in kernel.read_text().splitlines() if line.strip()])
         assert f"| `{kernel.stem}` | {lines} |" in table, (kernel.stem, lines)

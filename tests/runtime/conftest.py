@@ -12,7 +12,8 @@ from probe import PROVIDER, Build
 
 from udogen import resources
 from udogen.errors import ToolMissing
-from udogen.runtime import OpSession, find_runtime
+from udogen.runtime import find_runtime
+from udogen.runtime.ops import OpSession
 
 SOURCE = Path(__file__).with_name("probe_package.cpp")
 

@@ -15,7 +15,8 @@ import numpy as np
 from udogen.qnn import abi
 from udogen.qnn.handles import GraphHandle
 from udogen.qnn.tensors import APP_READ, APP_WRITE, OpConfig, QnnTensor
-from udogen.runtime import Context, Runtime, executions
+from udogen.runtime import Context, Runtime
+from udogen.runtime.ops import executions
 from udogen.runtime.worker.loaded_package import LoadedPackage
 
 CASE, CPU, OTHER, HTP = sys.argv[1], *map(Path, sys.argv[2:5])

@@ -8,27 +8,28 @@ from typing import Any
 
 import numpy as np
 
-from udogen.runtime import OpCall, ParamArg, TensorArg
+from udogen.runtime import Tensor
+from udogen.runtime.ops import OpCall, ParamArg
 
 PROVIDER = "ProbeInterfaceProvider"
 Build = Callable[..., Path]
 X = np.arange(6, dtype=np.float32).reshape(2, 3)
 
 
-def tensor(name: str = "x", array: Any = X, dtype: str = "FLOAT_32", **more: Any) -> TensorArg:
+def tensor(name: str = "x", array: Any = X, dtype: str = "FLOAT_32", **more: Any) -> Tensor:
     """Return an input."""
-    return TensorArg(name, dtype, tuple(array.shape), array, **more)
+    return Tensor(name, dtype, tuple(array.shape), data=array, **more)
 
 
-def result(name: str = "y", shape: tuple[int, ...] = (2, 3), dtype: str = "FLOAT_32", **more: Any) -> TensorArg:
+def result(name: str = "y", shape: tuple[int, ...] = (2, 3), dtype: str = "FLOAT_32", **more: Any) -> Tensor:
     """Return an output."""
-    return TensorArg(name, dtype, shape, **more)
+    return Tensor(name, dtype, shape, **more)
 
 
 def call(
     op_type: str,
-    inputs: tuple[TensorArg, ...] | None = None,
-    outputs: tuple[TensorArg, ...] | None = None,
+    inputs: tuple[Tensor, ...] | None = None,
+    outputs: tuple[Tensor, ...] | None = None,
     params: tuple[ParamArg, ...] = (),
     *,
     package: str = "Probe",

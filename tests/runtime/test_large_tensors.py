@@ -11,7 +11,8 @@ import pytest
 from probe import PROVIDER, call, result, tensor
 
 from tests.bench.memory_peak import peak
-from udogen.runtime import OpCrashed, OpSession, shared_array
+from udogen.runtime import OpCrashed
+from udogen.runtime.ops import OpSession, shared_array
 
 SHAPE = (1, 16 << 20)
 SIZE = 64 << 20  # bytes

@@ -16,8 +16,9 @@ import pytest
 from probe import PROVIDER, Build, X, alive, call, result, tensor
 
 from udogen.errors import RunFailed
-from udogen.runtime import OpCall, OpCrashed, OpFailed, OpRefused, OpSession, OpTimedOut, ParamArg, RegistrationFailed
+from udogen.runtime import OpCrashed, OpFailed, OpRefused, OpTimedOut, RegistrationFailed
 from udogen.runtime.failures import OutOfBounds
+from udogen.runtime.ops import OpCall, OpSession, ParamArg
 from udogen.verify import runner
 
 
@@ -177,7 +178,7 @@ def test_the_child_dies_with_its_parent_even_in_an_endless_op(probe: Path, in_th
         sys.path.insert(0, {str(Path(__file__).parent)!r})
         from probe import *
         from pathlib import Path
-        from udogen.runtime import OpSession
+        from udogen.runtime.ops import OpSession
 
         def work():
             say = lambda phase: print(phase, flush=True)

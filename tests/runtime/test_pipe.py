@@ -15,9 +15,10 @@ from probe import X, call
 
 from tests.making import ROOT
 from udogen.errors import RunFailed, UdogenError, UsageError, of_json, of_limit
-from udogen.runtime import OpCrashed, OpSession, ParamArg
+from udogen.runtime import OpCrashed
 from udogen.runtime.channel import Done, Failed, Quit
 from udogen.runtime.failures import Situation
+from udogen.runtime.ops import OpSession, ParamArg
 from udogen.runtime.package_queries import LibraryLocated, LocateLibrary, ask
 from udogen.runtime.worker_process import _KEPT_BYTES, WorkerProcess, _Tail
 

@@ -10,7 +10,8 @@ import pytest
 from probe import PROVIDER, X, call, result, tensor
 
 from udogen.errors import RunFailed
-from udogen.runtime import OpCrashed, OpFailed, OpSession, ParamArg
+from udogen.runtime import OpCrashed, OpFailed
+from udogen.runtime.ops import OpSession, ParamArg
 
 BYTES = [0x5A, 0xC3, 0xFF]
 

@@ -16,9 +16,9 @@ from probe import PROVIDER, X, call, result, tensor
 
 from tests.command_line import udogen
 from tests.making import LONG, ONE_KERNEL, ONE_OP, ROOT, cpu_package, gpu_package, htp_package, make_packages
-from udogen.runtime import OpSession, executions
 from udogen.runtime.built import Built, find_built
 from udogen.runtime.execution_counts import NoCounter, NotExecuted, Proof, Rise, proved, unproved
+from udogen.runtime.ops import OpSession, executions
 
 EXAMPLE = ROOT / "examples" / "leaky_relu"
 CODE = Path(__file__).with_name("counting.py")

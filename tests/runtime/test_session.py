@@ -11,7 +11,8 @@ import pytest
 from probe import PROVIDER, X, call, result, tensor
 
 from udogen.errors import RunFailed, UsageError
-from udogen.runtime import OpSession, ParamArg, TensorArg
+from udogen.runtime import Tensor
+from udogen.runtime.ops import OpSession, ParamArg
 
 
 def printed(session: OpSession, op_call: object) -> list[str]:
@@ -87,7 +88,7 @@ def test_params_of_every_kind_arrive(session: OpSession) -> None:
 
 
 def test_static_inputs_have_their_data_at_create_and_others_at_execute(session: OpSession) -> None:
-    lines = printed(session, call("Dump", (tensor("x"), tensor("w", static=True))))
+    lines = printed(session, call("Dump", (tensor("x"), tensor("w", role="STATIC"))))
     created, executed = (
         [line for line in lines if line.startswith(f"{phase} input")] for phase in ("create", "execute")
     )
@@ -96,7 +97,7 @@ def test_static_inputs_have_their_data_at_create_and_others_at_execute(session: 
 
 
 def test_an_omitted_input_keeps_its_place_and_has_no_data(session: OpSession) -> None:
-    omitted = TensorArg("bias", "FLOAT_32", (3,), omitted=True)
+    omitted = Tensor("bias", "FLOAT_32", (3,), role="NULL")
     lines = printed(session, call("Dump", (tensor("x"), omitted, tensor("z"))))
     assert any(line.startswith("validate input 1 kind=5") for line in lines)
     executed = [line for line in lines if line.startswith("execute input")]
@@ -131,15 +132,15 @@ def test_phases_are_announced(probe: Path) -> None:
     ("broken", "match"),
     [
         (tensor(array=X.astype(np.float64)), "its array is float64"),
-        (TensorArg("x", "FLOAT_32", (2, 4), X), r"declared FLOAT_32 \[2, 4\]"),
-        (TensorArg("x", "FLOAT_32", (2, 3)), "has no data"),
-        (TensorArg("x", "BFLOAT_16", (2, 3), X), "of which udogen cannot make a tensor"),
-        (TensorArg("x", "FLOAT_32", (2, 3), X.tolist()), "`x` of op `AddOne` is a list"),  # type: ignore[arg-type]
+        (Tensor("x", "FLOAT_32", (2, 4), data=X), r"declared FLOAT_32 \[2, 4\]"),
+        (Tensor("x", "FLOAT_32", (2, 3)), "has no data"),
+        (Tensor("x", "BFLOAT_16", (2, 3), data=X), "of which udogen cannot make a tensor"),
+        (Tensor("x", "FLOAT_32", (2, 3), data=X.tolist()), "`x` of op `AddOne` is a list"),  # type: ignore[arg-type]
         (tensor(array=np.ma.masked_array(X, X > 2)), "a masked array, which runtimes do not support"),
         (tensor(array=X.astype(">f4")), "its array is >f4"),
     ],
 )
-def test_what_does_not_fit_is_refused_before_the_call(session: OpSession, broken: TensorArg, match: str) -> None:
+def test_what_does_not_fit_is_refused_before_the_call(session: OpSession, broken: Tensor, match: str) -> None:
     with pytest.raises(RunFailed, match=match):
         session.run(call("AddOne", (broken,)))
     assert session.run(call("AddOne")).outputs["y"][0, 0] == 1
@@ -158,7 +159,7 @@ def test_numbers_of_numpy_are_numbers(session: OpSession) -> None:
         call("CopyBytes", (replace(given, shape=shape),), (replace(given, name="y", array=None),), loops=np.int64(2))
     )
     np.testing.assert_array_equal(answer.outputs["y"], X.astype(np.uint8))
-    with pytest.raises(UsageError, match=r"TensorArg: `quant` is a float: 0\.5"):
+    with pytest.raises(UsageError, match=r"Tensor: `quant` is a float: 0\.5"):
         session.run(call("CopyBytes", (replace(given, quant=0.5),)))
     with pytest.raises(UsageError, match=r"OpCall: `loops` is a float: 2\.5"):
         session.run(call("AddOne", loops=2.5))

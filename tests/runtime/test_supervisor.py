@@ -16,7 +16,8 @@ import pytest
 from probe import PROVIDER, alive, call
 
 from udogen import process
-from udogen.runtime import OpCrashed, OpSession, ParamArg
+from udogen.runtime import OpCrashed
+from udogen.runtime.ops import OpSession, ParamArg
 
 # Leaves its session, is an orphan, and writes its process id.
 DAEMON = '(setsid sh -c "sleep 600 & echo \\$! > {file}; wait" >/dev/null 2>&1 &) ; while [ ! -s {file} ]; do :; done;'
@@ -84,7 +85,7 @@ def test_the_daemon_of_an_op_ends_when_we_are_killed(probe: Path) -> None:
         import sys
         sys.path.insert(0, {str(Path(__file__).parent)!r})
         from probe import *
-        from udogen.runtime import OpSession
+        from udogen.runtime.ops import OpSession
         with OpSession(Path({str(probe)!r}), PROVIDER) as session:
             print(int(session.run(call("Daemon")).outputs["y"][0, 0]), session.pid, flush=True)
             session.run(call("Spin"))

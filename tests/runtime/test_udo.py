@@ -16,8 +16,9 @@ from tests.making import ROOT, htp_package, make, make_packages, need_runtime
 from udogen import resources
 from udogen.build import tools
 from udogen.errors import RunFailed, UsageError
-from udogen.runtime import OpCall, OpCrashed, OpTimedOut, TensorArg, add_op_package, read_registration
+from udogen.runtime import OpCrashed, OpTimedOut, Tensor
 from udogen.runtime.built import find_built
+from udogen.runtime.ops import OpCall, add_op_package, read_registration
 from udogen.runtime.snpe.host import LibraryMissing, OtherOps, OtherPackage, WrongMachine
 from udogen.runtime.snpe.registration import RegistrationUnreadable
 
@@ -104,8 +105,8 @@ def test_the_softmax_of_the_documentation_runs_on_both_cores(
         call = OpCall(
             "Softmax",
             "SoftmaxUdoPackage",
-            (TensorArg("Placeholder", "FLOAT_32", x.shape, x),),
-            (TensorArg("Output", "FLOAT_32", x.shape),),
+            (Tensor("Placeholder", "FLOAT_32", x.shape, data=x),),
+            (Tensor("Output", "FLOAT_32", x.shape),),
         )
         got = session.run(call).outputs["Output"]
     np.testing.assert_allclose(got, softmax(x), atol=1e-6)
@@ -115,8 +116,8 @@ def test_the_softmax_of_the_documentation_runs_on_both_cores(
         call = OpCall(
             "Softmax",
             "SoftmaxUdoPackage",
-            (TensorArg("Placeholder", "UFIXED_POINT_8", x.shape, stored, (0.05, -128)),),
-            (TensorArg("Output", "UFIXED_POINT_8", x.shape, quant=(1 / 256, 0)),),
+            (Tensor("Placeholder", "UFIXED_POINT_8", x.shape, data=stored, quant=(0.05, -128)),),
+            (Tensor("Output", "UFIXED_POINT_8", x.shape, quant=(1 / 256, 0)),),
         )
         got = session.run(call).outputs["Output"]
     expected = np.clip(np.rint(softmax((stored.astype(np.float32) - 128) * 0.05) * 256), 0, 255)

@@ -16,9 +16,9 @@ from udogen.configs import resolve
 from udogen.configs.load import load
 from udogen.errors import RunFailed
 from udogen.findings import ConfigError
-from udogen.runtime import OpSession
 from udogen.runtime.built import Built, find_built
 from udogen.runtime.op.request import CallOptions, make_call
+from udogen.runtime.ops import OpSession
 
 KERNELS = {
     # y = k * x * w + table[0]; written for floats only.

@@ -17,7 +17,7 @@ from tests.snpe.packages import X86, config, libraries, op, package
 from udogen.build import tools
 from udogen.build.package import open_packages
 from udogen.qnn.udo import RegisteredOp, RegisteredTensor
-from udogen.runtime import add_op_package
+from udogen.runtime.ops import add_op_package
 from udogen.runtime.package_queries import KernelTypes
 from udogen.runtime.snpe import host as snpe_host
 from udogen.runtime.snpe.host import LibraryMissing

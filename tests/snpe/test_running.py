@@ -11,9 +11,10 @@ import pytest
 from tests.hexagon.running import need_tools, on_hexagon
 from tests.making import make, make_packages, need_opencl, need_runtime
 from tests.snpe.packages import KERNELS, SOFTMAX, X86
-from udogen.runtime import OpCall, OpSession, TensorArg, add_op_package
+from udogen.runtime import Tensor
 from udogen.runtime.built import find_built, find_source
 from udogen.runtime.op.request import CallOptions, make_call
+from udogen.runtime.ops import OpCall, OpSession, add_op_package
 
 SHAPE = (1, 4, 5, 6)
 STEP = (0.05, -128)
@@ -42,8 +43,8 @@ def steps(stored: Any) -> Any:
 
 
 def fixed_point(session: OpSession, stored: Any) -> Any:
-    inputs = (TensorArg("Placeholder", "UFIXED_POINT_8", stored.shape, stored, STEP),)
-    outputs = (TensorArg("Output", "UFIXED_POINT_8", stored.shape, quant=(1 / 256, 0)),)
+    inputs = (Tensor("Placeholder", "UFIXED_POINT_8", stored.shape, data=stored, quant=STEP),)
+    outputs = (Tensor("Output", "UFIXED_POINT_8", stored.shape, quant=(1 / 256, 0)),)
     return session.run(OpCall("Softmax", "SoftmaxUdoPackage", inputs, outputs)).outputs["Output"]
 
 
@@ -59,8 +60,8 @@ def test_through_the_registration_library(folder: Path, monkeypatch: pytest.Monk
     random = np.random.default_rng(11)
     x = random.standard_normal(SHAPE, dtype=np.float32)
     with package.open("CPU") as session:
-        inputs = (TensorArg("Placeholder", "FLOAT_32", SHAPE, x),)
-        call = OpCall("Softmax", "SoftmaxUdoPackage", inputs, (TensorArg("Output", "FLOAT_32", SHAPE),))
+        inputs = (Tensor("Placeholder", "FLOAT_32", SHAPE, data=x),)
+        call = OpCall("Softmax", "SoftmaxUdoPackage", inputs, (Tensor("Output", "FLOAT_32", SHAPE),))
         np.testing.assert_allclose(session.run(call).outputs["Output"], softmax(x), atol=1e-6)
     stored = random.integers(0, 256, SHAPE, dtype=np.uint8)
     with package.open("DSP") as session:

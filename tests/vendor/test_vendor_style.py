@@ -1,7 +1,7 @@
 """Kernels in the style of Qualcomm's generators: recognized by their text, kept on regeneration, and run.
 
 With UDOGEN_TEST_GENUINE, a private folder with third-party sources and a program `table.py` that runs them, the table
-in docs/vendor.md must equal the output of that program.
+in docs/vendor-sources.md must equal the output of that program.
 """
 
 from __future__ import annotations
@@ -301,8 +301,8 @@ GENUINE = os.environ.get("UDOGEN_TEST_GENUINE", "")
     not GENUINE, reason="UDOGEN_TEST_GENUINE names no folder with sources and a table.py that runs them"
 )
 def test_the_table_of_genuine_sources_is_what_ran() -> None:
-    """`table.py`, which is private like the sources, prints the rows of docs/vendor.md."""
-    page = (ROOT / "docs" / "vendor.md").read_text("utf-8")
+    """`table.py`, which is private like the sources, prints the rows of docs/vendor-sources.md."""
+    page = (ROOT / "docs" / "vendor-sources.md").read_text("utf-8")
     rows = page.split("<!-- genuine -->\n")[1].split("<!-- /genuine -->\n")[0]
     command = [sys.executable, Path(GENUINE).absolute() / "table.py"]
     done = subprocess.run(command, cwd=ROOT, env=os.environ | {"PYTHONPATH": str(ROOT)}, capture_output=True, text=True)

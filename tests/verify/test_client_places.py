@@ -15,8 +15,9 @@ from udogen.backends import PLACES
 from udogen.errors import ToolMissing
 from udogen.onnx.ort import preflight
 from udogen.onnx.ort.op_session import OrtSession
+from udogen.runtime import Tensor
 from udogen.runtime.failures import NotExpressible
-from udogen.runtime.op.calls import OpCall, ParamArg, TensorArg
+from udogen.runtime.op.calls import OpCall, ParamArg
 from udogen.runtime.worker_process import WorkerSession
 from udogen.verify import planning, test_run
 from udogen.verify.options import TestOptions
@@ -138,7 +139,7 @@ X = np.arange(6, dtype=np.float32)
 def call(op: str = "Fragile", x: np.ndarray = X, **params: float) -> OpCall:
     given = tuple(ParamArg(name, value, "FLOAT_32") for name, value in params.items())
     return OpCall(
-        op, "ClientsPackage", (TensorArg("x", "FLOAT_32", x.shape, x),), (TensorArg("y", "FLOAT_32", x.shape),), given
+        op, "ClientsPackage", (Tensor("x", "FLOAT_32", x.shape, data=x),), (Tensor("y", "FLOAT_32", x.shape),), given
     )
 
 
@@ -175,6 +176,6 @@ def test_two_ops_of_one_package_are_no_chain(session: OrtSession) -> None:
 
 
 def test_types_that_quantize_linear_does_not_make(session: OrtSession) -> None:
-    wide = replace(call(), inputs=(TensorArg("x", "UFIXED_POINT_32", (2,), np.uint32([1, 2]), (0.5, 0)),))
+    wide = replace(call(), inputs=(Tensor("x", "UFIXED_POINT_32", (2,), data=np.uint32([1, 2]), quant=(0.5, 0)),))
     with session, pytest.raises(NotExpressible, match="UFIXED_POINT_32, and QuantizeLinear makes 8 and 16 bits"):
         session.run(wide)

@@ -116,14 +116,40 @@ ENDS = {  # that nothing in the process can catch, and how the process ends
 @pytest.mark.parametrize("surface", SURFACES)
 @pytest.mark.parametrize("kind", ENDS)
 def test_an_end_that_cannot_be_caught_is_a_failure(folder: Path, surface: str, kind: str) -> None:
+    name, _, line, _, _ = SURFACES[surface]
     statement, end = ENDS[kind]
     place, junit = written(folder, surface, statement), folder / "junit.xml"
     junit.unlink(missing_ok=True)
     done = started("test", folder, "--backend", place, "--junit", junit, "--json")
     assert (done.returncode, json.loads(done.stdout)["ok"]) == (4 if "kernel" in surface else 5, False), done.stdout
     for report in (done.stdout, junit.read_text()):
-        assert Path(SURFACES[surface][0]).name in report and end in report, report
+        assert f"{Path(name).name}:{line}: it ended " in report and f"with {end}" in report, report
     assert "internal" not in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("surface", "kind"),
+    [("reference", "_exit"), ("reference-call", "kill"), ("tests", "_exit"), ("tests-call", "_exit")],
+)
+def test_an_end_of_pytest_is_a_failure(folder: Path, surface: str, kind: str) -> None:
+    (name, _, line, _, _), (statement, end) = SURFACES[surface], ENDS[kind]
+    written(folder, surface, statement)
+    said = f"{Path(name).name}:{line}: it ended udogen with {end}"
+    fails_with(folder, said)
+
+
+def test_an_end_of_pytest_in_another_test_is_a_failure(folder: Path) -> None:
+    written(folder, "tests", "def test_other():\n    import ctypes; ctypes.CDLL(None)._exit(0)")
+    fails_with(folder, "a test of pytest: it ended udogen with exit code 0")
+
+
+def fails_with(folder: Path, said: str) -> None:
+    junit = folder / "junit.xml"
+    argv = [sys.executable, "-m", "pytest", "--udogen", "--udogen-backend", "cpu", "--junitxml", junit, "-q"]
+    (folder / "pytest.ini").write_text("[pytest]\n")
+    done = subprocess.run(argv, cwd=folder, env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True)
+    assert done.returncode == 2, done.stdout + done.stderr
+    assert said in done.stdout and said in junit.read_text()
 
 
 LIBC = "import ctypes; ctypes.CDLL(None).exit(0)"

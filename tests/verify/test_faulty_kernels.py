@@ -12,11 +12,11 @@ import pytest
 from tests.hexagon.running import need_tools
 from tests.making import cpu_package, htp_package, make_packages, need_runtime
 from tests.verify.faults import Fault, faults
-from udogen.runtime import OpSession
 from udogen.runtime.built import Built, find_source
 from udogen.runtime.failures import OpFailed
 from udogen.runtime.hexagon.session import HexagonSession
 from udogen.runtime.op.calls import POISON
+from udogen.runtime.ops import OpSession
 from udogen.verify.cases import Case, Origin
 from udogen.verify.diagnosis.causes import diagnose
 from udogen.verify.diagnosis.wrong_output import FailedCase, OpRerun, store

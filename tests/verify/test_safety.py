@@ -22,10 +22,11 @@ from udogen.build.emulator import build_watch
 from udogen.build.make import build_package
 from udogen.build.tools import Environment, environment
 from udogen.errors import ToolMissing, UsageError
-from udogen.runtime import OpCall, OpCrashed, OpFailed, OpSession
+from udogen.runtime import OpCrashed, OpFailed
 from udogen.runtime.built import Built
 from udogen.runtime.op.request import CallOptions, make_call
 from udogen.runtime.op.watch import Watch
+from udogen.runtime.ops import OpCall, OpSession
 from udogen.verify.options import SafetyOptions, TestOptions
 from udogen.verify.results import Finding
 from udogen.verify.runner import run_cases

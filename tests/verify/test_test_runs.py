@@ -18,8 +18,8 @@ from tests.making import ROOT, make_packages, need_runtime
 from tests.verify import toy
 from tests.verify.toy import GOLDEN, RIGHT, WRONG, plain
 from udogen.errors import UdogenError
-from udogen.runtime import OpSession
 from udogen.runtime.execution_counts import Proof, Rise
+from udogen.runtime.ops import OpSession
 from udogen.verify import planning, test_run
 from udogen.verify.options import TestOptions
 from udogen.verify.report import terminal

@@ -32,6 +32,10 @@ class InspectArguments:
         help="A runtime library to compare with, or the folder of one; may repeat "
         "(default: the runtime of this machine).",
     )  # fmt: skip
+    device_library: Path | None = option(
+        "--device-library", metavar="SKEL",
+        help="Also register Hexagon packages in this HTP library of a DSP, under qemu-hexagon.",
+    )  # fmt: skip
     no_register: bool = option("--no-register", help="Read the file without running its code.")
     write_manifest: bool = option("--write-manifest", help="Write the checksum of a context binary next to it.")
     json_out: Path | None = option(
@@ -118,7 +122,12 @@ def _libraries(options: InspectArguments) -> int:
 
     path = options.path
     options.refuse("context binaries", _OF_BINARIES)
-    inspect_options = inspection.InspectOptions(options.against, tools.environment(), register=not options.no_register)
+    inspect_options = inspection.InspectOptions(
+        options.against,
+        tools.environment(),
+        register=not options.no_register,
+        device_library=options.device_library,
+    )
     if path.is_dir():
         with output.progress("inspect") as advance:
             found = inspection.inspect_all(path, inspect_options, on_library=advance)

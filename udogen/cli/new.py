@@ -1,8 +1,9 @@
-"""`udogen new`: a project folder, from a model, a config, an old package, or flags."""
+"""`udogen new`: a project folder, from a model, a config, an old package, an example, or flags."""
 
 from __future__ import annotations
 
 import shlex
+from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -10,13 +11,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from udogen import backends
+from udogen import backends, resources
 from udogen.cli import output
 from udogen.cli.lazy import NameChoice
 from udogen.cli.options import PathType, argument, given, json_option, option, sizes, verb
 from udogen.errors import UsageError
 from udogen.plugins import SOURCES
-from udogen.resources import pip_install
 
 if TYPE_CHECKING:
     from udogen.adopt.project import AdoptReport
@@ -36,6 +36,9 @@ class NewOptions:
     package_folder: Path | None = option(
         "--from-package", metavar="DIR",
         help="A package of Qualcomm's generators, or handwritten in their style; DIR is not changed.",
+    )  # fmt: skip
+    example: str | None = option(
+        "--example", type=NameChoice(resources.examples), help="A copy of an example that comes with udogen.",
     )  # fmt: skip
     kernel: str | None = option(
         "--kernel", type=NameChoice(["cpp", "python"]),
@@ -63,9 +66,14 @@ class NewOptions:
         return found
 
     @property
-    def sources(self) -> dict[str, Path | None]:
+    def sources(self) -> dict[str, Path | str | None]:
         """The options that name the source of a project."""
-        return {**self.models, "--from-config": self.config, "--from-package": self.package_folder}
+        return {
+            **self.models,
+            "--from-config": self.config,
+            "--from-package": self.package_folder,
+            "--example": self.example,
+        }
 
 
 @verb("new", NewOptions)
@@ -75,11 +83,13 @@ def command(options: NewOptions) -> None:
     Make a project folder NAME: config, kernels, references in numpy, test cases, Makefile, README.
 
     With only NAME the project has a finished op, y = factor * x, and `make test` in it passes.  Otherwise the ops come
-    from flags, a model, a config or an old package.  Existing files are never overwritten.
+    from flags, a model, a config, an old package or an example.  Existing files are never overwritten.
     """
     _check(options)
     if options.package_folder is not None:
         _adopt(options.package_folder, options.folder, as_json=options.as_json)
+    elif options.example is not None:
+        _copy(options.example, options.folder, as_json=options.as_json)
     else:
         _make(options)
 
@@ -177,7 +187,7 @@ def _print_json(folder: Path, made: Project, drafts: list[Draft]) -> None:
             "folder": str(folder),
             "packages": [package.name for package in made.packages],
             "ops": [op.name for package in made.packages for op in package.ops],
-            "files": [{"path": str(path), "action": action} for path, action in made.files.items()],
+            "files": _rows(made.files),
             "unwritten": list(made.unwritten),
             "findings": [each.as_json() for each in (*made.warnings, *remarks)],
         }
@@ -186,8 +196,8 @@ def _print_json(folder: Path, made: Project, drafts: list[Draft]) -> None:
 
 def _print(folder: Path, made: Project, drafts: list[Draft]) -> None:
     output.print_problems(made.warnings)
-    for path, action in made.files.items():
-        output.print_result(f"{path}: {action}")
+    for row in _rows(made.files):
+        output.print_result("{path}: {action}".format(**row))
     open_points = [
         f"{'.'.join(remark.about) or draft.package.name}: {remark.message}"
         for draft in drafts
@@ -203,8 +213,26 @@ def _print(folder: Path, made: Project, drafts: list[Draft]) -> None:
     shown = ", ".join(made.unwritten[:3]) + (" …" if len(made.unwritten) > 3 else "")
     write = f"write {shown}; then " if made.unwritten else ""
     if any(path.suffix == ".py" and path.parent.name == "kernels" for path in made.files) and not find_spec("halide"):
-        write = f"{pip_install('kernels')} (Halide compiles kernels in Python); {write}"
+        write = f"{resources.pip_install('kernels')} (Halide compiles kernels in Python); {write}"
     output.print_next(f"{write}`cd {shlex.quote(str(folder))} && make test`")
+
+
+def _rows(files: Mapping[Path, str]) -> list[dict[str, str]]:
+    return [{"path": str(path), "action": action} for path, action in files.items()]
+
+
+def _copy(example: str, folder: Path | None, *, as_json: bool) -> None:
+    """Copy an example into the folder."""
+    from udogen.init import draft
+
+    assert folder is not None
+    rows = _rows(draft.save({folder / path: content for path, content in resources.example(example).items()}))
+    if as_json:
+        output.print_json({"ok": True, "folder": str(folder), "files": rows})
+        return
+    for row in rows:
+        output.print_result("{path}: {action}".format(**row))
+    output.print_next(f"read {folder / 'README.md'}")
 
 
 # --- an old package --------------------------------------------------------------------------------------------------

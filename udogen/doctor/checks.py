@@ -328,6 +328,19 @@ def _cache(machine: Machine) -> CheckOutcome:
         return CheckOutcome(WRONG, "", str(machine.cache), fault.message, fault.hint)
 
 
+def _device_library(machine: Machine) -> CheckOutcome:
+    """HTP libraries of DSPs are in a QNN SDK; a wheel for aarch64 has them, too, but is not installed here."""
+    root = machine.env.qnn_sdk_root
+    found = sorted(Path(root).glob("lib/hexagon-v*/unsigned/libQnnHtpV*Skel.so")) if root else []
+    if not found:
+        return CheckOutcome(MISSING, message="QNN_SDK_ROOT has none" if root else "QNN_SDK_ROOT is not set")
+    if not machine.program("qemu-hexagon"):
+        return CheckOutcome(
+            MISSING, message="qemu-hexagon, which loads it, is not on PATH", get="apt-get install qemu-user"
+        )
+    return CheckOutcome(FOUND, machine.release(found[-1]), ", ".join(path.name for path in found))
+
+
 _RUNTIMES = (
     *(
         MachineCheck(
@@ -343,6 +356,11 @@ _RUNTIMES = (
     MachineCheck(
         "qemu-hexagon", RUNTIMES, "running kernels as Hexagon code", "apt-get install qemu-user",
         _qemu_hexagon,
+    ),
+    MachineCheck(
+        "device library", RUNTIMES, "registering Hexagon packages in a DSP's own library (inspect --device-library)",
+        "or take libQnnHtpV73Skel.so from the wheel of onnxruntime-qnn for aarch64",
+        _device_library,
     ),
     MachineCheck(
         "qemu-aarch64", RUNTIMES, "running aarch64 programs", "apt-get install qemu-user libc6-arm64-cross",

@@ -15,9 +15,9 @@ from udogen.build.dwarf import demangled
 from udogen.build.package import MANIFEST, PackageLibrary, open_packages, package_of
 from udogen.errors import RunFailed, ToolMissing, UsageError, file_hint
 from udogen.findings import Finding, wrapped
-from udogen.inspect import kinds
+from udogen.inspect import device, kinds
 from udogen.inspect.kinds import LibraryFacts
-from udogen.inspect.rules import LIVE, NO_REFERENCE, STATIC, UDO, LibraryEvidence, run, verdict_of
+from udogen.inspect.rules import DEVICE, LIVE, NO_REFERENCE, STATIC, UDO, LibraryEvidence, run, verdict_of
 from udogen.inspect.symbols import NO_RUNTIME, ComparedRuntime, find_compared, resolve
 from udogen.qnn.udo import Registration
 from udogen.runtime.built import outdated
@@ -56,6 +56,12 @@ class InspectOptions:
     against: tuple[Path, ...]
     env: tools.Environment
     register: bool = True
+    device_library: Path | None = None  # of a DSP: packages for it are registered there, too
+
+    @property
+    def compared(self) -> tuple[Path, ...]:
+        """All runtimes to compare with."""
+        return (*([self.device_library] if self.device_library else []), *self.against)
 
 
 _CONTEXT_HINT = "a context binary is not an op package: restore it with `udogen run op … --context FILE`"
@@ -77,21 +83,26 @@ def inspect(
     backend = (folder.backend if folder else "") or facts.kind.backend
     runtime = NO_RUNTIME
     if facts.is_package:
-        runtime = find_compared(facts, options.against, backend=backend, env=options.env, choose=choose)
-    evidence, findings = _judged(_static_evidence(facts, runtime, folder), backend, register=options.register)
+        runtime = find_compared(facts, options.compared, backend=backend, env=options.env, choose=choose)
+    evidence, findings = _judged(_static_evidence(facts, runtime, folder), backend, options)
     return InspectedLibrary(path, evidence, findings, target)
 
 
-def _judged(evidence: LibraryEvidence, backend: str, *, register: bool) -> tuple[LibraryEvidence, tuple[Finding, ...]]:
+def _judged(
+    evidence: LibraryEvidence, backend: str, options: InspectOptions
+) -> tuple[LibraryEvidence, tuple[Finding, ...]]:
     """The findings about a library, with the evidence of what was loaded for them."""
     facts = evidence.facts
     findings = run(STATIC, evidence)
     errors = {finding.kind for finding in findings if finding.is_error}
-    loadable = register and evidence.native and not errors - {NO_REFERENCE}
+    loadable = options.register and evidence.native and not errors - {NO_REFERENCE}
     if facts.is_package and loadable and not errors:
         evidence = _register(evidence, backend)
         findings += run(LIVE, evidence)
-    if evidence.native and not register and not errors:
+    if options.device_library and options.register and _fits(evidence) and not errors:
+        evidence = replace(evidence, device=device.register(facts.elf, evidence.runtime.main))
+        findings += run(DEVICE, evidence)
+    if evidence.native and not options.register and not errors:
         findings.append(Finding("it was not registered here (--no-register)", kind=NO_REFERENCE))
     if facts.is_registration:
         evidence = _read(evidence) if loadable else evidence
@@ -112,6 +123,12 @@ def _static_evidence(facts: LibraryFacts, runtime: ComparedRuntime, folder: Pack
         folder=folder,
         provider=folder.provider if folder else next(iter(facts.providers), ""),
     )
+
+
+def _fits(evidence: LibraryEvidence) -> bool:
+    """Whether the package can be registered in the library of a DSP that it was compared with."""
+    main = evidence.runtime.libraries[:1]
+    return evidence.facts.kind.id == "qhpi" and bool(main) and main[0].machine == "hexagon"
 
 
 def _register(evidence: LibraryEvidence, backend: str) -> LibraryEvidence:
@@ -310,6 +327,9 @@ def _loaded_facts(evidence: LibraryEvidence) -> Iterator[tuple[str, str]]:
         package, runtime = evidence.registered
         yield "registered", f"as {package.name or '(no name)'} in {runtime.name} {runtime.build_id}"
         yield "ops", ", ".join(package.operations) or "none"
+    elif evidence.device:
+        fault = evidence.device.limit or evidence.device.fault
+        yield "registered", "no" if fault else evidence.device.summary()
     elif evidence.facts.is_package and evidence.failure is None:
         yield "registered", f"not tried{elsewhere}"
     if evidence.registration:
@@ -404,7 +424,18 @@ def _case_json(evidence: LibraryEvidence) -> dict[str, Any]:
             "assumed": list(resolution.assumed),
         },
         "registered": registered,
+        "device": _device_json(evidence.device) if evidence.device else None,
         **(_registration_json(evidence.registration) if evidence.registration else {}),
+    }
+
+
+def _device_json(found: device.DeviceRegistration) -> dict[str, Any]:
+    return {
+        "library": str(found.skel.path),
+        "registered": not (found.limit or found.fault),
+        "package": found.package,
+        "ops": found.ops,
+        "log": list(found.log),
     }
 
 

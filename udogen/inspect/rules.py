@@ -18,6 +18,7 @@ from udogen.build.package import PackageLibrary
 from udogen.build.sdks import QHPI_SINCE
 from udogen.errors import LimitReached, RunFailed
 from udogen.findings import Finding
+from udogen.inspect.device import DeviceRegistration
 from udogen.inspect.kinds import LibraryFacts
 from udogen.inspect.symbols import ComparedRuntime, Resolution
 from udogen.qnn import udo
@@ -69,6 +70,7 @@ class LibraryEvidence:
     provider: str = ""
     registered: tuple[OpPackageInfo, RuntimeInfo] | None = None
     failure: RunFailed | None = None  # of registering
+    device: DeviceRegistration | None = None  # in the library of a DSP
     registration: Registration | None = None  # the contents of a registration library of SNPE
 
     @property
@@ -276,6 +278,26 @@ def _names(evidence: LibraryEvidence) -> Iterator[Finding]:
 
 
 LIVE: tuple[VerdictRule, ...] = (_registering, _names)
+
+
+def _on_device(evidence: LibraryEvidence) -> Iterator[Finding]:
+    found = evidence.device
+    if found is None:
+        return
+    if found.limit:
+        remedy = "leave --device-library out, and compare it with --against"
+        yield _stops(NO_REFERENCE, found.limit, remedy, found.log)
+    if found.fault:
+        yield _stops("device", found.fault, _remedy_on_device(found), found.log)
+
+
+def _remedy_on_device(found: DeviceRegistration) -> str:
+    if any("duplication" in line for line in found.refused):
+        return "give each kernel of the package its own function_name"
+    return "run the same code on this machine, under a debugger: udogen build htp_x86, udogen inspect"
+
+
+DEVICE: tuple[VerdictRule, ...] = (_on_device,)
 
 
 # --- rules for registration libraries of SNPE ------------------------------------------------------------------------

@@ -29,6 +29,7 @@ from udogen.kernels import glue
 from udogen.kernels.request import (
     COMPILING,
     MOST_SECONDS,
+    PLACE,
     RAN,
     RUNNING,
     Report,
@@ -40,7 +41,7 @@ from udogen.kernels.request import (
 from udogen.opdef.datatypes import DataType
 from udogen.opdef.model import Op, Tensor
 from udogen.opdef.names import identifier
-from udogen.python_files import end_of
+from udogen.python_files import end_of, read_place
 from udogen.resources import pip_install
 
 _KEY = "key"
@@ -278,7 +279,7 @@ def _compile(request: Request, into: Path) -> None:
         marks = [line for line in done.stdout.splitlines() if line in (RUNNING, RAN)]
         if done.returncode == 0 or (marks[-1:] == [RUNNING] and done.returncode != -signal.SIGXCPU):
             raise BuildFailed(
-                f"{request.file}: it ended the process that compiles it with {end_of(done.returncode)}",
+                f"{read_place(into / PLACE)}: it ended the process that compiles it with {end_of(done.returncode)}",
                 hint="raise an exception instead",
             )
         if not begun or request.deaths.count(begun[-1]) > 2:

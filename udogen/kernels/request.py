@@ -14,6 +14,7 @@ FUNCTIONS = "functions.json"
 NO_FLOATS = "QEMU does not emulate HVX floating point"
 SCALAR_UNDER_QEMU = "QEMU has no HVX floating point: what runs there is scalar code, and not what a device gets"
 
+PLACE = "place"  # a file in the folder of a request: the place in the user's code that is running
 RUNNING, RAN = "running the kernel", "the kernel ran"  # the lines around code of the user
 COMPILING = "compiling "  # the beginning of the line that the worker prints before each function
 

@@ -37,6 +37,7 @@ from udogen.kernels.request import (
     COMPILING,
     FUNCTIONS,
     MOST_SECONDS,
+    PLACE,
     TWINS,
     KernelVariant,
     Launch,
@@ -46,7 +47,7 @@ from udogen.kernels.request import (
 )
 from udogen.kernels.sums import NotTiledError, tile
 from udogen.kernels.twins import FEATURES, TWIN, add_twin, or_why_not, serial_vectors, write_twin
-from udogen.python_files import on_exit, user_code
+from udogen.python_files import on_exit, record_places, user_code
 
 _TEXTS = {hl.OutputFileType.assembly: "s"}
 # What a package library does not have: its own heap and threads.
@@ -386,6 +387,7 @@ def _main(request: Request, folder: Path) -> int:
 
     # Without a place in the kernel it is LLVM, which ends the process if it cannot select instructions.
     on_exit.append(lambda place, fault: bool(place and report(BuildFailed(fault.message, hint=fault.hint))))
+    record_places(folder / PLACE)
     try:
         with user_code(request.file):
             _run(request, folder, _limit_time)

@@ -291,6 +291,7 @@ class GraphHandle:
         """Create the tensor in this graph, which sets its id."""
         self.tensors.append(tensor)
         self.interface.call("tensorCreateGraphTensor", self.raw, tensor.struct)
+        tensor.id = int(tensor.struct.v1.id)
         return tensor
 
     def of_role(self, role: str) -> list[QnnTensor]:

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from math import prod
 from typing import Any
 
-from udogen.errors import RunFailed, UsageError, kind_of
+from udogen.errors import RunFailed, UsageError, kind_of, nearest
 from udogen.opdef import datatypes
 from udogen.opdef.datatypes import Named
 from udogen.qnn import abi, quantization
 from udogen.qnn.quantization import Quantization
 
 # Roles of a tensor in a graph: Qnn_TensorType_t without its prefix.
-APP_WRITE, APP_READ, NATIVE, STATIC, NULL = "APP_WRITE", "APP_READ", "NATIVE", "STATIC", "NULL"
+ROLES = APP_WRITE, APP_READ, NATIVE, STATIC, NULL = "APP_WRITE", "APP_READ", "NATIVE", "STATIC", "NULL"
 
 Number = int | float | bool
 
@@ -31,59 +33,101 @@ def byte_size(dtype: Named, shape: Sequence[int]) -> int:
     return (_row(dtype).bits * prod(shape) + 7) // 8
 
 
+@dataclass(init=False, eq=False, repr=False)
 class QnnTensor:
-    """A tensor to add to a graph: name, type, shape, role, quantization, data.
+    """A tensor of a graph: name, type, shape, quantization, data, role: `Tensor("x", "FLOAT_32", (1, 8))`.
 
-    `id` is for tensors of a retrieved graph; others get theirs from `Graph.add_tensor`.  `dynamic` has a
-    flag for each axis whose size may change between executions: such a tensor has version 2, others 1.
+    Types are named as in configs or in numpy.  `quant` may be a pair, (scale, offset).  Data are as stored: integers
+    for fixed point.  The role is NATIVE between ops, APP_WRITE for an input of the graph, APP_READ for an output,
+    STATIC for a constant, NULL for an optional input that is left out.  Axes whose size may change between executions
+    have a flag in `dynamic`.  `id` is that of a retrieved graph; other tensors get theirs when they are added to one.
     """
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+    quant: Quantization
+    data: Any
+    role: str
+    dynamic: tuple[bool, ...]
+    id: int
 
     def __init__(
         self,
         name: str,
-        *,
         dtype: Named,
         shape: Sequence[int],
-        role: str,
-        quant: Quantization = None,
+        quant: Quantization | tuple[float, int] = None,
         data: Any = None,
-        id: int = 0,
+        role: str = NATIVE,
+        *,
         dynamic: Sequence[bool] = (),
+        id: int = 0,
     ) -> None:
-        ffi = abi.ffi()
-        text, row = abi.text_bytes(name, "the name of a tensor"), _row(dtype, quantized=quant is not None)
-        self.name, self.dtype, self.shape, self.role = name, row.name, _sizes(shape, name), role
+        abi.text_bytes(name, "the name of a tensor")
+        self.name, self.data, self.role, self.id = name, data, role, id
+        self.quant = _quantization(quant, name)
+        row = _row(dtype, quantized=self.quant is not None)
+        self.dtype, self.shape, self.dynamic = row.name, _sizes(shape, name), tuple(dynamic)
+        if role not in ROLES:
+            raise UsageError(
+                f"tensor `{name}` cannot have the role {role!r}",
+                hint="APP_WRITE (an input), APP_READ (an output), NATIVE or STATIC",
+            )
         if not 0 <= id < 2**32:
             raise UsageError(f"tensor `{name}` cannot have the id {id}", hint="leave it out: the graph gives it one")
         if not id:  # the encoding of a retrieved tensor is the runtime's
-            quantization.check(quant, self.shape, f"tensor `{name}`", bits=row.bits)
-        self.quant, self.dynamic = quant, tuple(dynamic)
+            quantization.check(self.quant, self.shape, f"tensor `{name}`", bits=row.bits)
+
+    def __repr__(self) -> str:
+        quant = "" if self.quant is None else f", {self.quant}"
+        return f'Tensor("{self.name}", "{self.dtype}", {self.shape}{quant}, role="{self.role}")'
+
+    @property
+    def static(self) -> bool:
+        """Whether its data are part of the graph."""
+        return self.role == STATIC
+
+    @property
+    def omitted(self) -> bool:
+        """Whether it is an optional input that is left out."""
+        return self.role == NULL
+
+    @property
+    def scale_offset(self) -> tuple[float, int] | None:
+        """Its scale and offset; None without quantization, or with another encoding."""
+        return (self.quant.scale, self.quant.offset) if isinstance(self.quant, quantization.ScaleOffset) else None
+
+    @cached_property
+    def struct(self) -> Any:
+        """Its C struct, which it keeps, as all that this points to."""
+        ffi = abi.ffi()
+        struct = ffi.new("Qnn_Tensor_t *")
         self._kept: list[Any] = []
-        self.struct = ffi.new("Qnn_Tensor_t *")
-        self.struct.version = ffi.integer_const("QNN_TENSOR_VERSION_1")
-        v1 = self.struct.v1  # which version 2 begins with
-        v1.id = id
-        v1.name = self._keep(ffi.new("char[]", text))
-        try:
-            v1.type = ffi.integer_const(f"QNN_TENSOR_TYPE_{role}")
-        except AttributeError as fault:
-            roles = "APP_WRITE (an input), APP_READ (an output), NATIVE or STATIC"
-            raise UsageError(f"tensor `{name}` cannot have the role {role!r}", hint=f"one of {roles}") from fault
+        struct.version = ffi.integer_const("QNN_TENSOR_VERSION_1")
+        v1 = struct.v1  # which version 2 begins with
+        v1.id = self.id
+        v1.name = self._keep(ffi.new("char[]", self.name.encode()))
+        v1.type = ffi.integer_const(f"QNN_TENSOR_TYPE_{self.role}")
         v1.dataFormat = ffi.integer_const("QNN_TENSOR_DATA_FORMAT_FLAT_BUFFER")
-        v1.dataType = type_code(dtype)
+        v1.dataType = type_code(self.dtype)
         v1.rank = len(self.shape)
         # One more than needed, so that a rank of 0 still has a pointer.
         v1.dimensions = self._keep(ffi.new("uint32_t[]", [*self.shape, 0]))
         v1.memType = ffi.integer_const("QNN_TENSORMEMTYPE_RAW")
-        quantization.write(v1.quantizeParams, quant, keep=self._keep)
-        if any(dynamic):
-            self.struct.version = ffi.integer_const("QNN_TENSOR_VERSION_2")
-            self.struct.v2.isDynamicDimensions = self._keep(ffi.new("uint8_t[]", [*map(int, dynamic), 0]))
-        if data is not None:
-            self.bind(data)
+        quantization.write(v1.quantizeParams, self.quant, keep=self._keep)
+        if any(self.dynamic):
+            struct.version = ffi.integer_const("QNN_TENSOR_VERSION_2")
+            struct.v2.isDynamicDimensions = self._keep(ffi.new("uint8_t[]", [*map(int, self.dynamic), 0]))
+        if self.data is not None:
+            self._bind(struct, self.data)
+        return struct
 
     def bind(self, data: Any) -> None:
         """Bind the tensor to a buffer that is large enough: the runtime does not check."""
+        self._bind(self.struct, data)
+
+    def _bind(self, struct: Any, data: Any) -> None:
         ffi = abi.ffi()
         need = byte_size(self.dtype, self.shape)
         try:
@@ -105,9 +149,9 @@ class QnnTensor:
             )
         buffer = data if isinstance(data, ffi.CData) else ffi.from_buffer(data)
         self._data = buffer
-        self.struct.v1.memType = ffi.integer_const("QNN_TENSORMEMTYPE_RAW")
-        self.struct.v1.clientBuf.data = ffi.cast("void *", buffer)
-        self.struct.v1.clientBuf.dataSize = need
+        struct.v1.memType = ffi.integer_const("QNN_TENSORMEMTYPE_RAW")
+        struct.v1.clientBuf.data = ffi.cast("void *", buffer)
+        struct.v1.clientBuf.dataSize = need
 
     def bind_memory(self, handle: Any) -> None:
         """Bind the tensor to registered memory (`MemoryHandle.handle`), which must outlive the executions."""
@@ -119,11 +163,6 @@ class QnnTensor:
     def nbytes(self) -> int:
         """Bytes of its data."""
         return byte_size(self.dtype, self.shape)
-
-    @property
-    def id(self) -> int:
-        """Its id in the graph."""
-        return int(self.struct.v1.id)
 
     def _keep(self, thing: Any) -> Any:
         self._kept.append(thing)
@@ -258,6 +297,17 @@ def _sizes(shape: Any, name: str) -> tuple[int, ...]:
     return tuple(map(int, sizes))
 
 
+def _quantization(given: Any, name: str) -> Any:
+    """An encoding; a pair of scale and offset is one."""
+    if not isinstance(given, (tuple, list)):
+        return given
+    try:
+        scale, offset = given
+        return quantization.ScaleOffset(float(scale), operator.index(offset))
+    except (TypeError, ValueError) as fault:
+        raise UsageError(f"the quantization of `{name}` is {given!r}", hint="give (scale, offset)") from fault
+
+
 def _whole(value: Number | str) -> int:
     number = int(value)
     if number != value:
@@ -268,8 +318,10 @@ def _whole(value: Number | str) -> int:
 def _row(dtype: Named, *, quantized: bool = False) -> datatypes.DataType:
     row = datatypes.parse(datatypes.name_of(dtype, quantized=quantized))
     if row is None or row.kind == "special":
-        raise RunFailed(
+        known = [each.name for each in datatypes.ALL]
+        near = nearest(str(dtype), known)
+        raise UsageError(
             f"`{dtype}` is not a data type that a tensor or a param can have",
-            hint="one of: " + ", ".join(row.name for row in datatypes.ALL),
+            hint=(f"did you mean {near}? " if near else "") + "one of: " + ", ".join(known),
         )
     return row

@@ -13,9 +13,10 @@ from udogen.error_tables import ErrorCode, describe
 from udogen.errors import RunFailed, UdogenError, of_json
 from udogen.findings import suggestion
 from udogen.qnn.interface import WARN
+from udogen.qnn.tensors import QnnTensor
 from udogen.runtime import log_messages
 from udogen.runtime.channel import Failed, LogLine, Region
-from udogen.runtime.op.calls import OpCall, OpPackageInfo, TensorArg
+from udogen.runtime.op.calls import OpCall, OpPackageInfo
 from udogen.tables import many
 
 # Phases in which no code of the user has run yet.
@@ -336,7 +337,7 @@ def check_ranks(call: OpCall, ranks: Sequence[int]) -> None:
 
 
 def _shape_of(call: OpCall) -> str:
-    def tensors(rows: Sequence[TensorArg]) -> str:
+    def tensors(rows: Sequence[QnnTensor]) -> str:
         return ", ".join(f"{row.dtype} {list(row.shape)}" for row in rows) or "none"
 
     params = ", ".join(param.name for param in call.params) or "none"

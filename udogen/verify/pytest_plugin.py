@@ -5,13 +5,16 @@ Without the option no module of udogen is imported, because pytest loads this fi
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import sys
+from collections.abc import Generator, Iterator
+from contextlib import nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import pytest
 
 if TYPE_CHECKING:
+    from udogen.errors import RunFailed
     from udogen.verify.cases import Case
     from udogen.verify.options import TestOptions
     from udogen.verify.planning import Batch
@@ -19,6 +22,7 @@ if TYPE_CHECKING:
     from udogen.verify.runner import CaseRunner
 
 _MOST_DETAILS = 40
+_PROGRAMS = ("pytest", "py.test", "__main__.py")
 _PROPERTY = "udogen"  # of a test: the status of its case
 
 
@@ -48,6 +52,18 @@ class SessionVerdict:
     def __init__(self) -> None:
         self._statuses: list[Any] = []
 
+    def pytest_sessionstart(self, session: pytest.Session) -> None:
+        """Let an end of pytest's process inside code of the user be an error; pytest-xdist sees ends of workers."""
+        from udogen import python_files
+
+        def stop(fault: RunFailed) -> NoReturn:
+            session.shouldstop = fault.message
+            raise fault
+
+        if Path(sys.argv[0]).name in _PROGRAMS:  # a program that calls `pytest.main` may not become two
+            python_files.on_end.append(stop)
+            python_files.expect_end("a test of pytest")
+
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Count a case; with pytest-xdist, those of all workers."""
         if report.when == "call":
@@ -55,6 +71,9 @@ class SessionVerdict:
 
     def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
         """Change the exit code."""
+        from udogen import python_files
+
+        python_files.expect_end("")
         if not exitstatus and self._reasons():
             session.exitstatus = pytest.ExitCode.NO_TESTS_COLLECTED
 
@@ -77,6 +96,18 @@ def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Col
     from udogen.verify.test_files.read import is_test_file
 
     return OpTestFile.from_parent(parent, path=file_path) if is_test_file(file_path) else None
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(collector: pytest.Collector) -> Generator[None, Any, Any]:
+    """Pytest imports Python files that use op_test, too."""
+    if not isinstance(collector, pytest.Module) or not collector.config.getoption("--udogen"):
+        return (yield)
+    from udogen.python_files import user_code
+    from udogen.verify.test_files.read import is_test_file
+
+    with user_code(collector.path) if is_test_file(collector.path) else nullcontext():
+        return (yield)
 
 
 class OpTestFile(pytest.File):

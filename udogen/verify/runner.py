@@ -263,7 +263,7 @@ def _compare(case: Case, call: OpCall, result: OpResult, name: str) -> TensorRes
         expected=case.expected[name],
         found=result.outputs[name],
         tolerance=case.tolerance_of(name),
-        quant=tensor.quant,
+        quant=tensor.scale_offset,
     )
 
 
@@ -273,7 +273,7 @@ def _compare(case: Case, call: OpCall, result: OpResult, name: str) -> TensorRes
 def _cost_of(case: Case, call: OpCall, result: OpResult, place: Place) -> Cost:
     """The cost that every run measures."""
     outputs = result.outputs.values()
-    given = [tensor.array.nbytes for tensor in call.inputs if tensor.array is not None]
+    given = [tensor.data.nbytes for tensor in call.inputs if tensor.data is not None]
     elements = sum(array.size for array in outputs)
     return Cost(
         execute=None if place.instructions else _spread(result.times.samples),  # times under QEMU are meaningless

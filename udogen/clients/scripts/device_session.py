@@ -200,7 +200,7 @@ class DeviceSession(Closing):
             except UdogenError as error:
                 self._keep_result(call, error)
                 continue
-            given = {arg.name: arg.array for arg in call.inputs if arg.array is not None}
+            given = {arg.name: arg.data for arg in call.inputs if arg.data is not None}
             cases[f"{len(cases):05d}"] = {
                 "model.bin": prepared.context,
                 "graph.txt": commands.graph_text(prepared.graph),

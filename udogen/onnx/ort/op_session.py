@@ -16,13 +16,14 @@ from udogen.onnx.models import reading
 from udogen.onnx.ort.worker import ArrayRow, ModelRan, OpenOrt, OrtOpened, RunModel
 from udogen.opdef import datatypes
 from udogen.opdef.model import Op
+from udogen.qnn.tensors import QnnTensor
 from udogen.runtime import failures, log_messages
 from udogen.runtime.built import Built
 from udogen.runtime.channel import Failed
 from udogen.runtime.execution_counts import Proof, Rise
 from udogen.runtime.failures import NotExpressible, Situation
 from udogen.runtime.library import check_loadable, check_provider
-from udogen.runtime.op.calls import Chain, OpCall, OpResult, ParamArg, RuntimeInfo, TensorArg, Times, digest
+from udogen.runtime.op.calls import Chain, OpCall, OpResult, ParamArg, RuntimeInfo, Times, digest
 from udogen.runtime.worker_process import WorkerSession
 from udogen.verify.places import ProgramSession
 
@@ -194,7 +195,7 @@ def _parts(chains: Sequence[Chain]) -> Iterator[list[Chain]]:
     part: list[Chain] = []
     numbers = 0
     for chain in chains:
-        size = sum(arg.array.size for call in chain for arg in call.inputs if arg.array is not None)
+        size = sum(arg.data.size for call in chain for arg in call.inputs if arg.data is not None)
         if part and (len(part) == _MOST_NODES or numbers + size > _MOST_NUMBERS):
             yield part
             part, numbers = [], 0
@@ -267,25 +268,25 @@ class _Builder:
                 self._output(inner, name, arg, call, last=step + 1 == len(calls))
         return tuple(stored)
 
-    def _input(self, name: str, arg: TensorArg, call: OpCall) -> str:
+    def _input(self, name: str, arg: QnnTensor, call: OpCall) -> str:
         """Add an input of the model, or a constant."""
         if arg.omitted:
             raise _inexpressible(call, f"Qualcomm's provider ends the process if the input `{arg.name}` is left out")
         row = self._value(name, arg, call)
         if arg.static:
-            self.constants.append(self._numpy.from_array(arg.array, name))
+            self.constants.append(self._numpy.from_array(arg.data, name))
         else:
             self.inputs.append(row)
-            self.feeds.append((name, arg.array))
+            self.feeds.append((name, arg.data))
         return name
 
-    def _output(self, inner: str, name: str, arg: TensorArg, call: OpCall, *, last: bool) -> None:
+    def _output(self, inner: str, name: str, arg: QnnTensor, call: OpCall, *, last: bool) -> None:
         (self.outputs if last else self.between).append(self._value(name, arg, call))
         if inner != name:
             self.between.append(self._helper.make_tensor_value_info(inner, _FLOAT, list(arg.shape)))
             self._convert("QuantizeLinear", inner, name, arg, call)
 
-    def _dequantized(self, name: str, arg: TensorArg, call: OpCall) -> str:
+    def _dequantized(self, name: str, arg: QnnTensor, call: OpCall) -> str:
         """Dequantize a stored tensor; the op, between DequantizeLinear and QuantizeLinear, gets fixed point."""
         if not _quantized(arg):
             return name
@@ -293,9 +294,9 @@ class _Builder:
         self._convert("DequantizeLinear", name, made, arg, call)
         return made
 
-    def _convert(self, kind: str, given: str, made: str, arg: TensorArg, call: OpCall) -> None:
+    def _convert(self, kind: str, given: str, made: str, arg: QnnTensor, call: OpCall) -> None:
         row = datatypes.BY_NAME[arg.dtype]
-        scale, offset = arg.quant or (1.0, 0)
+        scale, offset = arg.scale_offset or (1.0, 0)
         low, high = row.range() or (0, 0)
         if row.bits not in _QUANTIZED_BITS:
             raise _inexpressible(call, f"tensor `{arg.name}` is {row.name}, and QuantizeLinear makes 8 and 16 bits")
@@ -305,7 +306,7 @@ class _Builder:
         self.constants += [self._numpy.from_array(np.asarray(each), name) for name, each in constants.items()]
         self.nodes.append(self._helper.make_node(kind, [given, *constants], [made], name=f"{kind} {made}"))
 
-    def _value(self, name: str, arg: TensorArg, call: OpCall) -> Any:
+    def _value(self, name: str, arg: QnnTensor, call: OpCall) -> Any:
         row = datatypes.BY_NAME[arg.dtype]
         if not row.numpy or row.name in _WIDE:
             raise _inexpressible(call, f"tensor `{arg.name}` is {row.name}, which the provider passes to no custom op")
@@ -330,7 +331,7 @@ class _Builder:
         return self._helper.make_attribute(param.name, numbers if array.ndim else numbers[0])
 
 
-def _quantized(arg: TensorArg) -> bool:
+def _quantized(arg: QnnTensor) -> bool:
     return datatypes.BY_NAME[arg.dtype].quantized
 
 

@@ -21,13 +21,14 @@ from udogen.qnn.interface import QnnError
 from udogen.qnn.system import TensorInfo
 from udogen.qnn.tensors import APP_READ, byte_size
 from udogen.runtime import arguments
+from udogen.runtime.buffers import memory
+from udogen.runtime.buffers.memory import ANY, Wanted, align_up, check_alignment
 
 if TYPE_CHECKING:
     from udogen.runtime.buffers.domains import Access
 
 # How a tensor is bound: as client memory, or registered as a buffer of its own (ION, DMA_BUF) or part of a shared one.
 RAW, SHARED_BUFFER = "RAW", "SHARED_BUFFER"
-ANY = 2**80  # beyond each offset and size
 TENSORS, WEIGHTS_SIZE, SPILL_SIZE = "tensors", "weights", "spill_fill"  # the kinds of memory that a session counts
 
 
@@ -66,22 +67,14 @@ class Bindable(Protocol):
         ...
 
 
-_Identity = tuple[int, int]
-
-
-@dataclass(frozen=True)
-class Backing:
-    """The memory of a buffer: an object that exports the bytes and frees them with its last reference."""
-
-    memory: Any
-    begin: int = 0  # offset of the buffer in `memory`
-    fd: int | None = None
-    fd_offset: int = 0  # offset of the buffer in the file of the descriptor
-    owns_fd: bool = True  # the buffer closes the descriptor
-
-
 class Buffer:
-    """Memory for tensors; a context manager.
+    """Memory for tensors: `Buffer("shared", 4096)`; a context manager.
+
+    `kind` is client, shared (rpcmem where the machine has it, else memfd), memfd, rpcmem, ashmem, file,
+    hardware_buffer_blob or hardware_buffer.  A file is given as `fd`, and may be a DMA buffer of another program:
+    `Buffer("file", fd=fd, offset=4096)`, without a size to its end.  The caller may close the descriptor; memory of one
+    that is open for reading alone is read-only.  A hardware_buffer is made of `image`: width, height, pixel format,
+    bytes of a pixel.
 
     `close` unbinds the tensors bound to it and deregisters it.  It raises while the buffer is held (`hold`: external
     weights of a context, a mapping to a Hexagon).  Arrays made of `view` may outlive the buffer: the memory is freed
@@ -90,24 +83,57 @@ class Buffer:
     `graph.bind({"x": buffer})`
     """
 
-    def __init__(self, backing: Backing, *, name: str, kind: str, size: int, alignment: int = 1) -> None:
+    _taken = 0
+
+    def __init__(
+        self,
+        kind: str,
+        size: int = 0,
+        *,
+        alignment: int | None = None,
+        name: str = "buffer",
+        fd: int | None = None,
+        offset: int = 0,
+        image: tuple[int, int, int, int] | None = None,
+    ) -> None:
+        """Allocate memory, or map a given file; it is zeroed if the system zeroes it.
+
+        `alignment` of its address: 64 unless it is given, and any for memory that others made.
+        """
         ffi = abi.ffi()
-        memory, fd = backing.memory, backing.fd
-        self.name, self.kind, self.size, self.alignment = name, kind, size, alignment
-        self.address = int(ffi.cast("uintptr_t", ffi.from_buffer(memory))) + backing.begin
+        abi.text_bytes(name, "the name of a buffer")
+        arguments.expect(kind, str, "the kind of memory", f"one of: shared, {', '.join(memory.KINDS)}")
+        kind, row = memory.kind_named(kind)
+        numbers = {"size": size, "offset": offset, "descriptor": fd or 0, "alignment": alignment or 0}
+        for what, number in numbers.items():
+            arguments.whole(number, f"the {what} of buffer `{name}`", least=-ANY, most=ANY)
+        alignment = row.alignment if alignment is None else alignment
+        check_alignment(alignment)
+        backing = memory.take_memory(kind, Wanted(name, size, fd, offset, image))
+        self.name, self.kind, self.alignment = name, kind, alignment
+        exported = ffi.from_buffer(backing.memory)
+        self.size = size or len(exported) - backing.begin
+        self.address = int(ffi.cast("uintptr_t", exported)) + backing.begin
         self.fd_offset = backing.fd_offset
-        self._memory: Any = memory  # freed with its last reference
+        self._memory: Any = backing.memory  # freed with its last reference
         self._begin = backing.begin
-        self._fd, self._identity = fd, None if fd is None else _identity(fd)
-        owned = fd if backing.owns_fd else None
+        self._fd = backing.fd
+        self._identity = None if backing.fd is None else _identity(backing.fd)
+        owned = backing.fd if backing.owns_fd else None
         self._close_fd = None if owned is None else weakref.finalize(self, _close, owned, _identity(owned))
         self._holders: dict[object, str] = {}
         self._registrations: dict[object, Callable[[], None]] = {}  # holds that end when it is closed
         self._attached: weakref.WeakSet[Attachment] = weakref.WeakSet()
         self._reserved: dict[object, str] = {}
-        self.fastrpc = 0  # mappings to a Hexagon (`mapped_to_hexagon`)
+        self.fastrpc = 0  # mappings to a Hexagon
         self._closes_when_free = False
         self._lock = threading.RLock()
+        if self.address % alignment:
+            self.close()
+            raise RunFailed(
+                f"{kind} memory of buffer `{name}` is at {self.address:#x}, which is not a multiple of {alignment}",
+                hint="ask for a smaller alignment",
+            )
 
     def __repr__(self) -> str:
         state = "closed" if self.closed else f"{self.size} bytes at {self.address:#x}"
@@ -250,6 +276,50 @@ class Buffer:
         length = self.size - begin if nbytes is None else nbytes
         return BufferPart(self, begin, length, how or (SHARED_BUFFER if self.fd is not None else RAW))
 
+    @property
+    def free(self) -> int:
+        """Bytes that `take` has not given away yet."""
+        return self.size - self._taken
+
+    def take(self, nbytes: int, *, alignment: int = 64) -> int:
+        """The offset of `nbytes` that follow what was taken before: `buffer.part(buffer.take(256), 256)`."""
+        nbytes = arguments.whole(nbytes, f"the number of bytes to take from buffer `{self.name}`", least=1)
+        check_alignment(arguments.whole(alignment, "the alignment"))
+        self.check_open()
+        offset = align_up(self._taken, alignment)
+        if offset + nbytes > self.size:
+            raise RunFailed(
+                f"buffer `{self.name}` is full: {nbytes} bytes are wanted, {max(self.size - offset, 0)} of "
+                f"{self.size} are left",
+                hint="allocate a larger one",
+            )
+        self._taken = offset + nbytes
+        return offset
+
+    @contextmanager
+    def mapped_to_hexagon(self, *, domain: int = memory.CDSP) -> Iterator[None]:
+        """Map it for code of your own on a Hexagon; QNN maps registered buffers itself.
+
+        `with buffer.mapped_to_hexagon(): call_my_skel()`
+        """
+        fd, library = self.descriptor(), memory.open_rpcmem()
+        end_hold = self.hold("fastrpc_mmap")
+        try:
+            if self.is_reserved:
+                raise RunFailed(
+                    f"buffer `{self.name}` cannot be mapped by fastrpc_mmap: it belongs to QNN",
+                    hint="allocate another one",
+                )
+            library.map(fd, self.address, self.size, domain=domain)
+            self.fastrpc += 1
+            try:
+                yield
+            finally:
+                self.fastrpc -= 1
+                library.unmap(fd, self.address, self.size, domain=domain)
+        finally:
+            end_hold()
+
     def close(self) -> None:
         """Wait for running executions, unbind, deregister and free it; a second call does nothing."""
         with self._lock:
@@ -310,12 +380,12 @@ class Buffer:
             self._close_fd()
 
 
-def _identity(fd: int) -> _Identity:
+def _identity(fd: int) -> tuple[int, int]:
     status = os.fstat(fd)
     return status.st_dev, status.st_ino
 
 
-def _close(fd: int, identity: _Identity) -> None:
+def _close(fd: int, identity: tuple[int, int]) -> None:
     """Close the descriptor, unless it refers to another file now."""
     try:
         if _identity(fd) == identity:
@@ -337,7 +407,7 @@ class BufferPart:
     how: str
 
     def __post_init__(self) -> None:
-        arguments.expect(self.buffer, Buffer, "the buffer of a part", "a Buffer: `allocate(…)` or `open_pool(…)`")
+        arguments.expect(self.buffer, Buffer, "the buffer of a part", "a Buffer")
         if self.how not in (RAW, ION, DMA_BUF, SHARED_BUFFER):
             raise UsageError(f"memory is not bound as {self.how!r}", hint="RAW, ION, DMA_BUF or SHARED_BUFFER")
         begin = arguments.whole(self.offset, f"the offset in buffer `{self.buffer.name}`", least=-ANY, most=ANY)

@@ -27,7 +27,6 @@ from udogen.qnn.interface import QnnError
 from udogen.qnn.system import TensorInfo
 from udogen.qnn.tensors import APP_READ, APP_WRITE, byte_size
 from udogen.runtime.buffers.buffer import Attachment, Buffer, BufferPart, NoSharedMemory
-from udogen.runtime.buffers.memory import shared_allocator, take_memory
 
 if TYPE_CHECKING:
     import numpy as np
@@ -162,8 +161,7 @@ class ManagedBuffer(Buffer):
     """
 
     def __init__(self, domain: MemoryDomain, info: TensorInfo, roles: Sequence[Role]) -> None:
-        kind, size = shared_allocator().allocator, max(info.nbytes, 1)
-        super().__init__(take_memory(kind, size, info.name), name=info.name, kind=kind, size=size, alignment=128)
+        super().__init__("shared", max(info.nbytes, 1), alignment=128, name=info.name)
         self.domain, self.info, self.roles = domain, info, tuple(roles)
         self.dtype, self.dims = info.dtype, info.dims
         self.shape: tuple[int, ...] | None = None if None in self.dims else info.shape  # None: still open
@@ -227,7 +225,7 @@ class ManagedBuffer(Buffer):
     # --- copied in and out ------------------------------------------------------------------------------------------
 
     def copy_from(self, source: Any) -> None:
-        """Fill it with an array of its type, or with the bytes of a pool or buffer."""
+        """Fill it with an array of its type, or with the bytes of a buffer."""
         with self._used("copy_from", writes=True) as access, self._bytes_of(source) as data:
             shape = self._shape_of(source)
             self._check_length(data, byte_size(self.dtype, shape))
@@ -236,7 +234,7 @@ class ManagedBuffer(Buffer):
             access.announce(shape)
 
     def copy_to(self, target: Any = None) -> Any:
-        """Its contents, in a new array or in an array, pool or buffer of the same size."""
+        """Its contents, in a new array or in an array or buffer of the same size."""
         with self._used("copy_to", writes=False):
             assert self.shape is not None  # it was written
             if target is None:
@@ -274,7 +272,7 @@ class ManagedBuffer(Buffer):
 
     @contextmanager
     def _bytes_of(self, place: Any, *, write: bool = False) -> Iterator[memoryview]:
-        """The bytes of an array of its type, a pool, a buffer or a part of one, to copy from or to."""
+        """The bytes of an array of its type, a buffer or a part of one, to copy from or to."""
         if hasattr(place, "dtype") and place.dtype != (wanted := self._layout(self.info.shape)[1]):
             message = f"buffer `{self.name}` is {self.dtype}, the array is {place.dtype}"
             raise UsageError(message, hint=f"give an array of {wanted}")
@@ -282,14 +280,14 @@ class ManagedBuffer(Buffer):
         if isinstance(buffer, Buffer) and buffer.kind == "hardware_buffer":
             raise UsageError(
                 f"buffer `{self.name}` is not copied from or to a hardware_buffer: its layout is the graphics driver's",
-                hint="use ashmem, mmap_fd or hardware_buffer_blob",
+                hint="use ashmem, file or hardware_buffer_blob",
             )
         try:
             view = memoryview(place.view if isinstance(place, (Buffer, BufferPart)) else place)
         except TypeError as finding:
             raise UsageError(
                 f"a {type(place).__name__} cannot be copied from or to buffer `{self.name}`",
-                hint="give an array, a pool, a buffer or a part of one",
+                hint="give an array, a buffer or a part of one",
             ) from finding
         with view:
             if write and (view.readonly or not view.c_contiguous):

@@ -27,7 +27,6 @@ from udogen.runtime.buffers.buffer import (
     is_registered,
     record_registration,
 )
-from udogen.runtime.buffers.memory import allocate
 
 if TYPE_CHECKING:
     from udogen.qnn.handles import ContextOptions
@@ -137,7 +136,7 @@ def allocate_external(contexts: Sequence[Context], kind: str, *, memory: str = "
     size = max((needs.of(kind) for needs in wanted), default=0)
     # Offsets in the descriptor may have any alignment; the address is page-aligned, as every allocator guarantees.
     name = f"{'weights' if kind == WEIGHTS else 'spill-fill'} of {', '.join(context.name for context in contexts)}"
-    return allocate(memory or "shared", size, alignment=64, name=name) if size else None
+    return Buffer(memory or "shared", size, alignment=64, name=name) if size else None
 
 
 def register(kind: str, context: Context, buffer: Buffer, offset: int, features: Iterable[str]) -> ExternalBuffer:

@@ -1,28 +1,60 @@
-"""The kinds of memory that `allocate` provides, one row each, and the device libraries behind some of them."""
+"""The kinds of memory of a `Buffer`, one row each, and the device libraries behind some of them."""
 
 from __future__ import annotations
 
 import ctypes
+import errno
 import fcntl
 import mmap
 import os
+import stat
 import weakref
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cache
 from typing import Any, NamedTuple
 
 from udogen.errors import RunFailed, ToolMissing, UsageError
-from udogen.qnn import abi
-from udogen.runtime import arguments
-from udogen.runtime.buffers.buffer import ANY, Backing, Buffer
 
+ANY = 2**80  # beyond each offset and size
 LIBRARY = "libcdsprpc.so"
 HEAP_ID_SYSTEM, DEFAULT_FLAGS = 25, 1
 CDSP, FASTRPC_MAP_FD = 3, 2  # the Hexagon that runs HTP; a mapping that lasts until it is unmapped
 _LARGEST_INT = 2**31 - 1
 _MAP = (ctypes.c_int, ctypes.c_int, ctypes.c_void_p, ctypes.c_int, ctypes.c_size_t, ctypes.c_int)
 _UNMAP = (ctypes.c_int, ctypes.c_int, ctypes.c_void_p, ctypes.c_size_t)
+
+
+@dataclass(frozen=True)
+class Backing:
+    """The memory of a buffer: an object that exports the bytes and frees them with its last reference."""
+
+    memory: Any
+    begin: int = 0  # offset of the buffer in `memory`
+    fd: int | None = None
+    fd_offset: int = 0  # offset of the buffer in the file of the descriptor
+    owns_fd: bool = True  # the buffer closes the descriptor
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What a buffer is to be made of; `size` 0 is all that follows `offset` in the file of `fd`."""
+
+    name: str
+    size: int = 0
+    fd: int | None = None
+    offset: int = 0
+    image: tuple[int, int, int, int] | None = None  # width, height, pixel format, bytes of a pixel
+
+    def given(self) -> set[str]:
+        """The names of what is given."""
+        rows = {
+            "size": self.size != 0,
+            "fd": self.fd is not None,
+            "offset": self.offset != 0,
+            "image": bool(self.image),
+        }
+        return {name for name, is_given in rows.items() if is_given}
 
 
 class _Library:
@@ -108,33 +140,8 @@ def open_rpcmem() -> Rpcmem:
     return Rpcmem()
 
 
-@contextmanager
-def mapped_to_hexagon(buffer: Buffer, *, domain: int = CDSP) -> Iterator[None]:
-    """Map a buffer for code of your own on a Hexagon; QNN maps registered buffers itself.
-
-    `with mapped_to_hexagon(buffer): call_my_skel()`
-    """
-    fd, library = buffer.descriptor(), open_rpcmem()
-    end_hold = buffer.hold("fastrpc_mmap")
-    try:
-        if buffer.is_reserved:
-            raise RunFailed(
-                f"buffer `{buffer.name}` cannot be mapped by fastrpc_mmap: it belongs to QNN",
-                hint="allocate another one",
-            )
-        library.map(fd, buffer.address, buffer.size, domain=domain)
-        buffer.fastrpc += 1
-        try:
-            yield
-        finally:
-            buffer.fastrpc -= 1
-            library.unmap(fd, buffer.address, buffer.size, domain=domain)
-    finally:
-        end_hold()
-
-
 ASHMEM, HARDWARE_BUFFERS = "libandroid.so", "libnativewindow.so"
-_ANDROID = "it is part of Android 8 and later; elsewhere take a pool of kind ashmem or mmap_fd"
+_ANDROID = "it is part of Android 8 and later; elsewhere take memory of kind ashmem or file"
 
 # Values of android/hardware_buffer.h, in the NDK's public reference.
 FORMAT_BLOB = 0x21
@@ -189,7 +196,7 @@ def hardware_buffer(*, width: int, height: int, pixel_format: int, pixel_bytes: 
     if not (0 < width < 2**32 and 0 < height < 2**32):
         raise RunFailed(
             f"no AHardwareBuffer is {width} x {height}: its sizes have 32 bits",
-            hint="use several buffers, or a pool of kind ashmem",
+            hint="use several buffers, or memory of kind ashmem",
         )
     wanted = _Description(width, height, 1, pixel_format, CPU_OFTEN | GPU_DATA, 0, 0, 0)
     hardware, address = ctypes.c_void_p(), ctypes.c_void_p()
@@ -228,31 +235,113 @@ def _descriptor(functions: _Library, hardware: ctypes.c_void_p) -> int | None:
 LARGEST_ALIGNMENT = mmap.PAGESIZE  # every allocator returns whole pages
 
 
-def _client(size: int, _name: str) -> Backing:
-    return Backing(mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS))
+def _client(wanted: Wanted) -> Backing:
+    return Backing(mmap.mmap(-1, wanted.size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS))
 
 
-def _memfd(size: int, name: str) -> Backing:
-    fd = os.memfd_create(name.encode()[:200].decode(errors="ignore"), os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+def _memfd(wanted: Wanted) -> Backing:
+    fd = os.memfd_create(wanted.name.encode()[:200].decode(errors="ignore"), os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
     try:
-        os.ftruncate(fd, size)
+        os.ftruncate(fd, wanted.size)
         # Another holder of the descriptor could shrink it and end this process with SIGBUS.
         fcntl.fcntl(fd, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL)
-        return Backing(mmap.mmap(fd, size, flags=mmap.MAP_SHARED), fd=fd)
+        return Backing(mmap.mmap(fd, wanted.size, flags=mmap.MAP_SHARED), fd=fd)
     except BaseException:
         os.close(fd)
         raise
 
 
-def _rpcmem(size: int, _name: str) -> Backing:
-    memory, fd = open_rpcmem().allocate(size)
+def _rpcmem(wanted: Wanted) -> Backing:
+    memory, fd = open_rpcmem().allocate(wanted.size)
     return Backing(memory, fd=fd, owns_fd=False)
 
 
-ALLOCATORS: dict[str, Callable[[int, str], Backing]] = {  # (size, name)
-    "client": _client,
-    "memfd": _memfd,
-    "rpcmem": _rpcmem,  # DMA memory of a Snapdragon device
+def _ashmem(wanted: Wanted) -> Backing:
+    try:
+        fd = ashmem(wanted.name, wanted.size)
+    except ToolMissing:  # not Android: Linux has memfd instead
+        return _memfd(wanted)
+    try:
+        return _file(Wanted(wanted.name, wanted.size, fd))
+    finally:
+        os.close(fd)
+
+
+def _blob(wanted: Wanted) -> Backing:
+    return hardware_buffer(width=wanted.size, height=1, pixel_format=FORMAT_BLOB, pixel_bytes=1)
+
+
+def _hardware_buffer(wanted: Wanted) -> Backing:
+    assert wanted.image is not None
+    width, height, pixel_format, pixel_bytes = wanted.image
+    return hardware_buffer(width=width, height=height, pixel_format=pixel_format, pixel_bytes=pixel_bytes)
+
+
+def _file(wanted: Wanted) -> Backing:
+    """Map a part of the file or the DMA buffer of a descriptor, from the start of its first page."""
+    what, given, offset = f"buffer `{wanted.name}`", wanted.fd or 0, wanted.offset
+    try:
+        fd = os.dup(given)
+    except (OSError, OverflowError) as problem:
+        raise RunFailed(
+            f"{what}: {given} is not an open file descriptor", hint="keep the file open until the buffer is"
+        ) from problem
+    try:
+        status = os.fstat(fd)
+        whole = status.st_size or (0 if stat.S_ISREG(status.st_mode) else os.lseek(fd, 0, os.SEEK_END))
+        size = wanted.size or whole - offset
+        if offset < 0 or size <= 0 or (stat.S_ISREG(status.st_mode) and offset + size > whole):
+            raise RunFailed(
+                f"{what}: bytes {offset} to {offset + size} are not in the file of descriptor {given}, "
+                f"which has {whole}",
+                hint="give an offset and a size that are inside it",
+            )
+        begin = offset % mmap.ALLOCATIONGRANULARITY
+        return Backing(_map(fd, begin + size, offset - begin), begin, fd, offset)
+    except PermissionError as problem:
+        os.close(fd)
+        raise RunFailed(
+            f"{what}: the file of descriptor {given} is not open for reading", hint="open it for that"
+        ) from problem
+    except (OSError, OverflowError, ValueError) as problem:
+        os.close(fd)
+        if getattr(problem, "errno", 0) in (errno.ENODEV, errno.ESPIPE):
+            raise RunFailed(
+                f"{what}: descriptor {given} cannot be mapped",
+                hint="give the descriptor of a file, of a memfd or of a DMA buffer",
+            ) from problem
+        raise out_of_memory(what, wanted.size, problem, kind="file") from problem
+    except RunFailed:
+        os.close(fd)
+        raise
+
+
+def _map(fd: int, size: int, offset: int) -> mmap.mmap:
+    """A mapping, for reading alone if the descriptor is open for that alone."""
+    try:
+        return mmap.mmap(fd, size, flags=mmap.MAP_SHARED, prot=mmap.PROT_READ | mmap.PROT_WRITE, offset=offset)
+    except PermissionError:
+        return mmap.mmap(fd, size, flags=mmap.MAP_SHARED, prot=mmap.PROT_READ, offset=offset)
+
+
+class Kind(NamedTuple):
+    """A kind of memory."""
+
+    allocate: Callable[[Wanted], Backing]
+    needs: str = "size"  # the argument of `Buffer` that it is made of
+    takes: str = ""  # arguments that it takes besides
+    alignment: int = 64
+    holds_constants: bool = True
+
+
+KINDS = {
+    "client": Kind(_client),
+    "memfd": Kind(_memfd),
+    "rpcmem": Kind(_rpcmem),  # DMA memory of a Snapdragon device
+    "ashmem": Kind(_ashmem),
+    "file": Kind(_file, "fd", "size offset", alignment=1),  # also a DMA buffer of another program
+    "hardware_buffer_blob": Kind(_blob, alignment=1),
+    "hardware_buffer": Kind(_hardware_buffer, "image", alignment=1, holds_constants=False),
 }
 
 
@@ -266,7 +355,7 @@ class AllocatorChoice(NamedTuple):
 def shared_allocator() -> AllocatorChoice:
     """The allocator of shared memory on this machine: rpcmem, else memfd.
 
-    `allocate(shared_allocator().allocator, 4096)`
+    `Buffer(shared_allocator().allocator, 4096)`
     """
     try:
         open_rpcmem()
@@ -275,40 +364,29 @@ def shared_allocator() -> AllocatorChoice:
     return AllocatorChoice("rpcmem", f"{LIBRARY} is present")
 
 
-def allocate(kind: str, size: int, *, alignment: int = 64, name: str = "buffer") -> Buffer:
-    """Allocate a buffer of `size` bytes: `with allocate("client", 4096, alignment=128) as buffer:`.
+def kind_named(kind: str) -> tuple[str, Kind]:
+    """The name and the row of a kind of memory; `shared` is one of two, as this machine has."""
+    name = shared_allocator().allocator if kind == "shared" else kind
+    if name not in KINDS:
+        raise UsageError(f"there is no memory of kind `{kind}`", hint=f"one of: shared, {', '.join(KINDS)}")
+    return name, KINDS[name]
 
-    The memory is zeroed if the system zeroes it.  `kind` is client, memfd, rpcmem or shared: rpcmem where the machine
-    has it, else memfd.
 
-    `buffer = allocate("shared", 4096)`
-    """
-    arguments.expect(kind, str, "the allocator", f"one of: shared, {', '.join(ALLOCATORS)}")
-    abi.text_bytes(name, "the name of a buffer")
-    if kind == "shared":
-        kind = shared_allocator().allocator
-    if kind not in ALLOCATORS:
-        raise UsageError(f"unknown allocator `{kind}`", hint=f"one of: shared, {', '.join(ALLOCATORS)}")
-    size = arguments.whole(size, f"the size of buffer `{name}`", least=-ANY, most=ANY)
-    check_alignment(arguments.whole(alignment, "the alignment", least=-ANY, most=ANY))
-    if size <= 0:
-        raise UsageError(f"buffer `{name}` cannot have {size} bytes", hint="give at least one byte")
-    buffer = Buffer(take_memory(kind, size, name), name=name, kind=kind, size=size, alignment=alignment)
-    if buffer.address % alignment:
-        buffer.close()
-        raise RunFailed(
-            f"{kind} memory of buffer `{name}` is at {buffer.address:#x}, which is not a multiple of {alignment}",
-            hint="ask for a smaller alignment",
+def take_memory(kind: str, wanted: Wanted) -> Backing:
+    """Memory of a kind for a buffer."""
+    row, given = KINDS[kind], wanted.given()
+    if wanted.size < 0 or (row.needs == "size" and given == set()):
+        raise UsageError(f"buffer `{wanted.name}` cannot have {wanted.size} bytes", hint="give at least one byte")
+    if not {row.needs} <= given <= {row.needs, *row.takes.split()}:
+        raise UsageError(
+            f"memory of kind `{kind}` is made of its {row.needs}" + f" ({row.takes} may be given)" * bool(row.takes),
+            hint="size: its bytes; fd: an open descriptor; offset: in its file; image: width, height, format, bytes "
+            "of a pixel",
         )
-    return buffer
-
-
-def take_memory(kind: str, size: int, name: str) -> Backing:
-    """Memory for a buffer of this name."""
     try:
-        return ALLOCATORS[kind](size, name)
+        return row.allocate(wanted)
     except (OSError, OverflowError, ValueError) as problem:
-        raise out_of_memory(f"buffer `{name}`", size, problem, kind=kind) from problem
+        raise out_of_memory(f"buffer `{wanted.name}`", wanted.size, problem, kind=kind) from problem
 
 
 def out_of_memory(what: str, size: int, problem: Exception, *, kind: str) -> RunFailed:

@@ -12,7 +12,7 @@ from udogen.qnn.handles import ION, Closing, run_all
 from udogen.qnn.system import GraphInfo, TensorInfo
 from udogen.qnn.tensors import APP_READ, APP_WRITE, MOST_BYTES, byte_size
 from udogen.runtime.buffers.buffer import RAW, SHARED_BUFFER, Buffer, BufferPart
-from udogen.runtime.buffers.memory import AllocatorChoice, align_up, allocate, check_alignment, shared_allocator
+from udogen.runtime.buffers.memory import AllocatorChoice, align_up, check_alignment, shared_allocator
 
 if TYPE_CHECKING:
     from udogen.runtime.contexts.graph import Graph
@@ -168,7 +168,7 @@ class PlannedBuffers(Closing):
         self.buffers: dict[str, Buffer] = {}
         with ExitStack() as stack:
             for row in plan.buffers:
-                buffer = allocate(row.allocator, row.size, alignment=row.alignment, name=row.name)
+                buffer = Buffer(row.allocator, row.size, alignment=row.alignment, name=row.name)
                 self.buffers[row.name] = stack.enter_context(buffer)
             stack.pop_all()
 

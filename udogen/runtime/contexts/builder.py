@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +13,7 @@ import numpy as np
 
 from udogen import resources
 from udogen.backends import htp
-from udogen.errors import RunFailed, UdogenError, UnknownName, UsageError, kind_of, nearest, write_file, writing
+from udogen.errors import RunFailed, UdogenError, UnknownName, UsageError, kind_of, write_file, writing
 from udogen.findings import suggestion
 from udogen.opdef import datatypes
 from udogen.opdef.datatypes import Named
@@ -38,20 +38,6 @@ if TYPE_CHECKING:
     from udogen.runtime.op.calls import Array
 
 BUILT_IN = "qti.aisw"  # the package of QNN's own ops
-
-
-@dataclass(frozen=True)
-class TensorSpec:
-    """An output of a node: `TensorSpec("y", "UFIXED_POINT_8", (1, 8), grid_of(-1, 1, "UFIXED_POINT_8"))`."""
-
-    name: str
-    dtype: Named
-    shape: tuple[int, ...]
-    quant: Quantization = None
-    dynamic: tuple[bool, ...] = ()  # a flag for each axis: whether it may be smaller than in `shape`
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "dtype", datatypes.name_of(self.dtype, quantized=self.quant is not None))
 
 
 class GraphDraft:
@@ -88,7 +74,7 @@ class GraphDraft:
                 f"input `{name}` has {len(shape)} axes and {len(flags)} flags for dynamic ones",
                 hint="give one flag for each axis: dynamic=(False, True)",
             )
-        return self._add(TensorSpec(name, dtype, tuple(shape), quant, flags), APP_WRITE)
+        return self._add(QnnTensor(name, dtype, shape, quant, role=APP_WRITE, dynamic=flags))
 
     def weight(self, name: str, array: Array, dtype: Named = "", quant: Quantization = None) -> QnnTensor:
         """A constant: `graph.weight("w", w, "UFIXED_POINT_8", grid_of(w.min(), w.max(), "UFIXED_POINT_8"))`.
@@ -113,13 +99,13 @@ class GraphDraft:
                     hint="give real numbers and a quantization (quant=), or an array of its own type",
                 )
             array = array.astype(row.numpy)
-        return self._add(TensorSpec(name, row.name, array.shape, quant), STATIC, array)
+        return self._add(QnnTensor(name, row.name, array.shape, quant, self._builder.constant(array), STATIC))
 
     def op(
         self,
         op: str,
         inputs: Sequence[QnnTensor],
-        output: str | TensorSpec,
+        output: str | QnnTensor,
         *,
         shape: Sequence[int] | None = None,
         like: QnnTensor | None = None,
@@ -143,19 +129,20 @@ class GraphDraft:
             quant = quant if quant is not None else like.quant if like is not None else None
             size = tuple(source.shape if shape is None else shape)
             arguments.expect(source, QnnTensor, f"an input of op `{op}`", "a tensor of this graph")
-            output = TensorSpec(output, source.dtype, size, quant, source.dynamic if size == source.shape else ())
+            dynamic = source.dynamic if size == source.shape else ()
+            output = QnnTensor(output, source.dtype, size, quant, dynamic=dynamic)
         return self.ops(op, inputs, [output], params=params, package=package)[0]
 
     def ops(
         self,
         op: str,
         inputs: Sequence[QnnTensor],
-        outputs: Sequence[TensorSpec],
+        outputs: Sequence[QnnTensor],
         *,
         params: Mapping[str, Any] | None = None,
         package: str = "",
     ) -> list[QnnTensor]:
-        """Add an op with any number of outputs: `a, b = graph.ops("Split", [x], [TensorSpec(…), TensorSpec(…)])`."""
+        """Add an op with any number of outputs: `a, b = graph.ops("Split", [x], [Tensor(…), Tensor(…)])`."""
         for each in inputs:
             arguments.expect(each, QnnTensor, f"an input of op `{op}`", "a tensor of this graph")
             if self._names.get(each.name) is not each:
@@ -166,7 +153,8 @@ class GraphDraft:
         package, described = self._builder.find(op, package)
         given = dict(params or {})
         rows = self._described(op, described, given) if described else [self._param(*row) for row in given.items()]
-        made = [self._add(each, APP_READ if each.name in self.wanted else NATIVE) for each in outputs]
+        roles = [APP_READ if each.name in self.wanted else NATIVE for each in outputs]
+        made = [self._add(replace(each, role=role, id=0)) for each, role in zip(outputs, roles, strict=True)]
         name = made[0].name if made else op
         while name in self._nodes:
             name += "_"
@@ -227,41 +215,24 @@ class GraphDraft:
             unique = name
             while unique in self._names:
                 unique += "_"
-            self._constants[key] = self._add(TensorSpec(unique, dtype, array.shape), STATIC, array)
+            made = QnnTensor(unique, dtype, array.shape, data=self._builder.constant(array), role=STATIC)
+            self._constants[key] = self._add(made)
         return name, self._constants[key]
 
-    def _add(self, spec: TensorSpec, role: str, array: Array | None = None) -> QnnTensor:
-        arguments.expect(spec.name, str, f"the name of a tensor of graph `{self.name}`", "its name")
+    def _add(self, made: QnnTensor) -> QnnTensor:
         if self.is_finished:
             raise RunFailed(f"graph `{self.name}` is finished", hint="add ops inside the `with` block of the graph")
-        if spec.name in self._names:
-            raise UsageError(f"graph `{self.name}` has a tensor `{spec.name}` already", hint="give it another name")
-        row = datatypes.parse(spec.dtype)
-        if row is None:
-            near = nearest(spec.dtype, [each.name for each in datatypes.ALL])
+        if made.name in self._names:
+            raise UsageError(f"graph `{self.name}` has a tensor `{made.name}` already", hint="give it another name")
+        if datatypes.BY_NAME[made.dtype].quantized and made.quant is None:
             raise UsageError(
-                f"tensor `{spec.name}` is {spec.dtype}, which is not a data type",
-                hint=f"did you mean {near}?" if near else "FLOAT_32, UFIXED_POINT_8, INT_32 …",
+                f"tensor `{made.name}` is {made.dtype}, and has no quantization",
+                hint=f'give one: quant=grid_of(least, largest, "{made.dtype}")',
             )
-        if row.quantized and spec.quant is None:
-            raise UsageError(
-                f"tensor `{spec.name}` is {row.name}, and has no quantization",
-                hint=f'give one: quant=grid_of(least, largest, "{row.name}")',
-            )
-        data = None if array is None else self._builder.constant(array)
-        made = QnnTensor(
-            spec.name,
-            dtype=row.name,
-            shape=spec.shape,
-            role=role,
-            quant=spec.quant,
-            data=data,
-            dynamic=spec.dynamic,
-        )
         try:
-            self._names[spec.name] = self._handle.add_tensor(made)
+            self._names[made.name] = self._handle.add_tensor(made)
         except RunFailed as fault:
-            if any(spec.dynamic):
+            if any(made.dynamic):
                 raise self._refused("", [made], fault) from fault
             raise
         return made

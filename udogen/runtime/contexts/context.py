@@ -7,7 +7,7 @@ import ctypes
 import os
 import threading
 import weakref
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,13 +19,15 @@ from udogen.qnn.system import BinaryInfo, GraphInfo, TensorInfo
 from udogen.qnn.tensors import APP_READ, APP_WRITE, QnnTensor
 from udogen.runtime import arguments
 from udogen.runtime.arguments import PathArgument
-from udogen.runtime.buffers.buffer import ANY, SPILL_FILL, WEIGHTS, Registrations
+from udogen.runtime.buffers.buffer import SPILL_FILL, WEIGHTS, Registrations
+from udogen.runtime.buffers.memory import ANY
 from udogen.runtime.contexts import manifest
 from udogen.runtime.contexts.graph import Graph
 
 if TYPE_CHECKING:
     from udogen.runtime.buffers.buffer import Buffer
     from udogen.runtime.buffers.external import ExternalBuffer, ExternalSizes
+    from udogen.runtime.buffers.plan import BufferPlan
     from udogen.runtime.contexts.runtime import Runtime
     from udogen.runtime.sessions import Session
 
@@ -116,6 +118,20 @@ class Context(Closing):
     def graphs(self) -> dict[str, Graph]:
         """Every graph, by name."""
         return {name: self.graph(name) for name in self.names}
+
+    def plan(
+        self, graphs: Sequence[str] = (), *, alignment: int = 64, packed: bool = False, shared: bool = False
+    ) -> BufferPlan:
+        """A buffer and an offset for each tensor of these graphs, or of all: `context.plan(packed=True).allocate()`.
+
+        With `packed` one buffer for all tensors instead of one for each; with `shared` registered memory, not client
+        memory.
+        """
+        from udogen.runtime.buffers.plan import plan_buffers  # few programs need it
+
+        self.check_open()
+        infos = [self.graph(name).info for name in arguments.names(graphs, "the graphs to plan") or self.names]
+        return plan_buffers(0, infos, alignment=alignment, packed=packed, shared=shared)
 
     def graph(self, name: str) -> Graph:
         """One graph by name."""

@@ -15,8 +15,9 @@ from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from udogen.errors import RunFailed
+from udogen.qnn.tensors import QnnTensor
 from udogen.runtime.failures import PLACES, Stray
-from udogen.runtime.op.calls import OpCall, ParamArg, TensorArg, arrays_of, checked_call, tensor_of
+from udogen.runtime.op.calls import OpCall, ParamArg, arrays_of, checked_call, tensor_of
 
 if TYPE_CHECKING:
     from udogen.runtime.op.calls import Array
@@ -152,14 +153,14 @@ def _row(table: Mapping[str, _Row], backend: str, call: OpCall, name: str, dtype
     return table[dtype]
 
 
-def _tensor(call: OpCall, arg: TensorArg) -> bytes:
+def _tensor(call: OpCall, arg: QnnTensor) -> bytes:
     if arg.omitted:
         raise RunFailed(
             f"input `{arg.name}` of op `{call.op_type}` is left out, which HTP does not allow", hint="give it"
         )
     element = _element(call, arg.name, arg.dtype)
-    scale, offset = arg.quant or (1.0, 0)
-    data = b"" if arg.array is None else _turn(element, arg.array.tobytes())
+    scale, offset = arg.scale_offset or (1.0, 0)
+    data = b"" if arg.data is None else _turn(element, arg.data.tobytes())
     size = prod(arg.shape) * element.size
     return _head(element, element.bias - offset, scale, arg.static, arg.shape, size) + _pad(data)
 
@@ -289,17 +290,17 @@ def _udo_type(call: OpCall, name: str, dtype: str) -> tuple[int, int, str]:
     return _row(_UDO_TYPES, "DSP V65/V66", call, name, dtype)
 
 
-def _udo_tensor(call: OpCall, arg: TensorArg) -> bytes:
+def _udo_tensor(call: OpCall, arg: QnnTensor) -> bytes:
     if arg.omitted:
         return struct.pack("<IIffI8II", _UDO_LEFT_OUT, 0, 0, 0, 0, *[0] * _MOST_AXES, 0)
     code, element, _ = _udo_type(call, arg.name, arg.dtype)
-    scale, offset = arg.quant or (1.0, 0)
+    scale, offset = arg.scale_offset or (1.0, 0)
     # Only types of one byte have a range.
     lowest, highest = (scale * offset, scale * (offset + 255)) if element == 1 else (0.0, 0.0)
     dims = [*arg.shape, *[0] * (_MOST_AXES - len(arg.shape))]
     size = prod(arg.shape) * element
     head = struct.pack("<IIffI8II", code, lowest < highest, lowest, highest, len(arg.shape), *dims, size)
-    return head + (b"" if arg.array is None else _pad(arg.array.tobytes()))
+    return head + (b"" if arg.data is None else _pad(arg.data.tobytes()))
 
 
 def _udo_param(call: OpCall, param: ParamArg) -> bytes:

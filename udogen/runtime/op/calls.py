@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 from udogen.errors import RunFailed, UsageError, kind_of
 from udogen.opdef import datatypes
 from udogen.opdef.datatypes import Named
-from udogen.runtime.arguments import MOST, expect, whole, wholes
+from udogen.qnn.tensors import STATIC, QnnTensor
+from udogen.runtime.arguments import MOST, expect, whole
 from udogen.runtime.channel import LogLine
 
 if TYPE_CHECKING:
@@ -26,28 +27,6 @@ if TYPE_CHECKING:
     Array = np.ndarray[Any, np.dtype[Any]]
 else:
     Array = Any  # in a worker, which has no numpy, an array is its `Block` of shared memory
-
-
-@dataclass(frozen=True)
-class TensorArg:
-    """A tensor of a call: an input with its array, or an output without.
-
-    `dtype` is a QNN data type's name (FLOAT_32); `array` has the numpy type that stores it, so a fixed-point
-    tensor is given as its stored integers.  `quant` is (scale, offset): real = (stored + offset) * scale.
-
-    `TensorArg("x", "FLOAT_32", x.shape, x)`
-    """
-
-    name: str
-    dtype: Named
-    shape: tuple[int, ...]
-    array: Array | None = None
-    quant: tuple[float, int] | None = None
-    static: bool = False  # data is part of the graph (weights)
-    omitted: bool = False  # an omitted optional input, followed by one that is given
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "dtype", datatypes.name_of(self.dtype, quantized=self.quant is not None))
 
 
 @dataclass(frozen=True)
@@ -75,15 +54,15 @@ OTHER_POISON = 0xC3
 
 @dataclass(frozen=True)
 class OpCall:
-    """One op, run `loops` times in its own graph.
+    """One op, run `loops` times in its own graph: inputs are tensors with data, outputs without.
 
     `result = session.run(OpCall("LeakyRelu", "MyPackage", inputs, outputs))`
     """
 
     op_type: str
     package: str
-    inputs: tuple[TensorArg, ...]
-    outputs: tuple[TensorArg, ...]
+    inputs: tuple[QnnTensor, ...]
+    outputs: tuple[QnnTensor, ...]
     params: tuple[ParamArg, ...] = ()
     left_out: int = 0  # number of optional inputs after these that the call omits
     loops: int = 1
@@ -177,15 +156,14 @@ def checked_call(call: OpCall) -> OpCall:
         raise RunFailed(f"outputs cannot be filled with {call.poison}", hint="give a byte, 0 to 255")
     if call.context is not None and call.save_context:
         raise RunFailed("a restored context cannot be saved again", hint="keep the file that it was restored from")
-    inputs = tuple(_checked_tensor(arg) for arg in call.inputs)
-    for arg in inputs:
-        if not arg.omitted and arg.array is None:
+    for arg in call.inputs:
+        if not arg.omitted and arg.data is None:
             raise RunFailed(f"input `{arg.name}` of op `{op}` has no data", hint="give it an array")
         if not arg.omitted:
-            _check(call, arg.name, arg.dtype, arg.shape, arg.array)
-    outputs = tuple(replace(_checked_tensor(output), array=None) for output in call.outputs)
+            _check(call, arg.name, arg.dtype, arg.shape, arg.data)
+    outputs = tuple(replace(output, data=None) for output in call.outputs)
     params = tuple(_checked_param(call, param) for param in call.params)
-    return replace(call, inputs=inputs, outputs=outputs, params=params, loops=loops)
+    return replace(call, outputs=outputs, params=params, loops=loops)
 
 
 def arrays_of(call: OpCall, outputs: Sequence[Any]) -> dict[str, Array]:
@@ -198,15 +176,10 @@ def arrays_of(call: OpCall, outputs: Sequence[Any]) -> dict[str, Array]:
     }
 
 
-def tensor_of(param: ParamArg) -> TensorArg:
+def tensor_of(param: ParamArg) -> QnnTensor:
     """A tensor param of a checked call as a static tensor of the graph."""
     array: Any = param.value
-    return TensorArg(param.name, param.dtype, param.shape or (), array, param.quant, static=True)
-
-
-def _checked_tensor(arg: TensorArg) -> TensorArg:
-    shape = wholes(arg.shape, f"the shape of `{arg.name}`")
-    return replace(arg, shape=shape, quant=_checked_quant(arg.name, arg.quant))
+    return QnnTensor(param.name, param.dtype, param.shape or (), param.quant, array, STATIC)
 
 
 def _checked_quant(name: str, quant: Any) -> tuple[float, int] | None:
@@ -274,9 +247,9 @@ def digest(calls: Chain) -> bytes:
     for call in calls:
         hashed.update(repr((call.op_type, call.loops)).encode())
         for arg in (*call.inputs, *call.outputs):
-            hashed.update(repr((arg.name, arg.dtype, arg.shape, arg.quant, arg.static, arg.omitted)).encode())
-            if arg.array is not None:
-                hashed.update(np.ascontiguousarray(arg.array).tobytes())
+            hashed.update(repr(arg).encode())
+            if arg.data is not None:
+                hashed.update(np.ascontiguousarray(arg.data).tobytes())
         for param in call.params:
             hashed.update(repr((param.name, np.asarray(param.value).tolist(), param.dtype)).encode())
     return hashed.digest()

@@ -14,9 +14,10 @@ from udogen.opdef import datatypes, values
 from udogen.opdef.datatypes import DataType
 from udogen.opdef.model import Op, Rank, Tensor, Value
 from udogen.opdef.shape_rules import Given, Inferred, ShapeRules, load_shape_rules
+from udogen.qnn.tensors import NATIVE, NULL, STATIC, QnnTensor
 from udogen.runtime.built import Built
 from udogen.runtime.failures import NotExpressible
-from udogen.runtime.op.calls import OpCall, ParamArg, TensorArg
+from udogen.runtime.op.calls import OpCall, ParamArg
 
 if TYPE_CHECKING:
     from udogen.runtime.op.calls import Array
@@ -87,12 +88,12 @@ def _in_place(op: Op, given: Mapping[str, object]) -> Mapping[str, object]:
     return by_name
 
 
-def _inputs(op: Op, options: CallOptions) -> tuple[TensorArg, ...]:
+def _inputs(op: Op, options: CallOptions) -> tuple[QnnTensor, ...]:
     """The inputs in the op's order; `name.0`, `name.1` … are parts of a repeated one.
 
     An input with a default may be left out; if the backend needs it, the default is passed.
     """
-    args: list[TensorArg] = []
+    args: list[QnnTensor] = []
     for tensor in op.inputs:
         names = _names_of(tensor, options.inputs)
         for name in names:
@@ -100,7 +101,8 @@ def _inputs(op: Op, options: CallOptions) -> tuple[TensorArg, ...]:
             quant = options.quants.get(name, options.quants.get(tensor.name))
             dtype = _dtype_of_array(op, tensor, array, quant, options.dtypes.get(name, ""))
             _only_default(op, tensor, array)
-            args.append(TensorArg(name, dtype.name, tuple(array.shape), array, quant, static=tensor.static))
+            role = STATIC if tensor.static else NATIVE
+            args.append(QnnTensor(name, dtype.name, array.shape, quant, array, role))
         if not names and tensor.default is not None and not tensor.repeated and tensor.given:
             args.append(_default_input(tensor))
             continue
@@ -114,11 +116,11 @@ def _inputs(op: Op, options: CallOptions) -> tuple[TensorArg, ...]:
                 )
             raise UsageError(f"op `{op.name}` needs the input `{tensor.name}`", hint=hint)
         if not names:
-            args.append(TensorArg(tensor.name, tensor.datatypes[0].name, (), omitted=True))
+            args.append(QnnTensor(tensor.name, tensor.datatypes[0].name, (), role=NULL))
     return tuple(_without_tail(op, args))
 
 
-def _default_input(tensor: Tensor) -> TensorArg:
+def _default_input(tensor: Tensor) -> QnnTensor:
     """The default of an input, as a static tensor."""
     import numpy as np
 
@@ -129,7 +131,7 @@ def _default_input(tensor: Tensor) -> TensorArg:
     ranks = tensor.rank.ranks
     array = array.reshape((1,) * max(1, min(ranks, default=1))) if array.ndim == 0 else array
     quant = (1.0, 0) if dtype.quantized else None
-    return TensorArg(tensor.name, dtype.name, tuple(array.shape), array, quant, static=True)
+    return QnnTensor(tensor.name, dtype.name, array.shape, quant, array, STATIC)
 
 
 def _only_default(op: Op, tensor: Tensor, value: object) -> None:
@@ -151,7 +153,7 @@ def _only_default(op: Op, tensor: Tensor, value: object) -> None:
     )
 
 
-def _without_tail(op: Op, args: list[TensorArg]) -> list[TensorArg]:
+def _without_tail(op: Op, args: list[QnnTensor]) -> list[QnnTensor]:
     """The inputs without omitted ones at the end, unless a repeated input needs their number."""
     if len(args) > len(op.inputs):
         return args
@@ -160,12 +162,12 @@ def _without_tail(op: Op, args: list[TensorArg]) -> list[TensorArg]:
     return args
 
 
-def _of_some_rank(op: Op, arg: TensorArg, ranks: Sequence[int]) -> TensorArg:
+def _of_some_rank(op: Op, arg: QnnTensor, ranks: Sequence[int]) -> QnnTensor:
     """A scalar of the config as a tensor of one element, if the backend has no tensors of rank 0."""
     tensor = next(tensor for tensor in op.tensors if _belongs(arg.name, tensor))
     if arg.shape or arg.omitted or 0 in ranks or not (tensor.rank.scalar or 0 in tensor.rank.ranks):
         return arg
-    return replace(arg, shape=(1,), array=None if arg.array is None else arg.array.reshape(1))
+    return replace(arg, shape=(1,), data=None if arg.data is None else arg.data.reshape(1))
 
 
 def _names_of(tensor: Tensor, given: Iterable[str]) -> list[str]:
@@ -213,7 +215,7 @@ def _dtype_of_array(op: Op, tensor: Tensor, array: Array, quant: tuple[float, in
     return fitting[0]
 
 
-def _outputs(op: Op, inputs: tuple[TensorArg, ...], options: CallOptions) -> tuple[TensorArg, ...]:
+def _outputs(op: Op, inputs: tuple[QnnTensor, ...], options: CallOptions) -> tuple[QnnTensor, ...]:
     """The outputs up to the last one that is mandatory or named."""
     named = dict.fromkeys((*options.outputs, *options.shapes))
     names = {tensor.name: _names_of(tensor, named) for tensor in op.outputs}
@@ -225,7 +227,7 @@ def _outputs(op: Op, inputs: tuple[TensorArg, ...], options: CallOptions) -> tup
     )
 
 
-def _output(name: str, tensor: Tensor, inputs: tuple[TensorArg, ...], options: CallOptions) -> TensorArg:
+def _output(name: str, tensor: Tensor, inputs: tuple[QnnTensor, ...], options: CallOptions) -> QnnTensor:
     """An output with the given shape and type, or those of the first input if the config allows them."""
     first = next((arg for arg in inputs if not arg.omitted), None)
     quant = options.quants.get(name, options.quants.get(tensor.name))
@@ -243,7 +245,7 @@ def _output(name: str, tensor: Tensor, inputs: tuple[TensorArg, ...], options: C
             hint=f"--quant {name}=SCALE,OFFSET, or another type: --dtype {name}=TYPE",
         )
     shape = options.shapes.get(name, first.shape if first is not None else ())
-    return TensorArg(name, dtype.name, shape, quant=quant if dtype.quantized else None)
+    return QnnTensor(name, dtype.name, shape, quant=quant if dtype.quantized else None)
 
 
 def _param(op: Op, name: str, value: object, options: CallOptions) -> ParamArg:
@@ -326,11 +328,11 @@ def _blind_call(built: Built, op_type: str, options: CallOptions) -> OpCall:
     if not options.inputs:
         raise UsageError("no input was given", hint="--input NAME=FILE.npy, in the op's order")
     inputs = tuple(
-        TensorArg(name, _guess(name, array, options).name, tuple(array.shape), array, options.quants.get(name))
+        QnnTensor(name, _guess(name, array, options).name, array.shape, options.quants.get(name), array)
         for name, array in options.inputs.items()
     )
     outputs = tuple(
-        TensorArg(
+        QnnTensor(
             name,
             _known(options.dtypes.get(name, inputs[0].dtype)).name,
             options.shapes.get(name, inputs[0].shape),
@@ -375,15 +377,15 @@ _MOST_DATA = 4096  # numbers; larger tensors are data, not shapes
 
 
 def _with_rules(
-    outputs: Sequence[TensorArg],
+    outputs: Sequence[QnnTensor],
     *,
     rules: Path,
     built: Built,
     op: Op,
-    inputs: Sequence[TensorArg],
+    inputs: Sequence[QnnTensor],
     params: Sequence[ParamArg],
     known: Mapping[str, tuple[int, ...]],
-) -> tuple[TensorArg, ...]:
+) -> tuple[QnnTensor, ...]:
     """The outputs with the shapes of the rules; shapes in `known` are kept."""
     if built.folder is None:
         raise UsageError(
@@ -403,7 +405,7 @@ def _with_rules(
 
 
 def infer_outputs(
-    rules: ShapeRules, op: Op, inputs: Sequence[TensorArg], params: Sequence[ParamArg], outputs: Sequence[TensorArg]
+    rules: ShapeRules, op: Op, inputs: Sequence[QnnTensor], params: Sequence[ParamArg], outputs: Sequence[QnnTensor]
 ) -> dict[str, Inferred]:
     """The results of shape rules for the outputs of a call."""
     given: dict[str, Given | list[Given]] = {}
@@ -419,10 +421,10 @@ def infer_outputs(
     )
 
 
-def given_of(arg: TensorArg | ParamArg, *, data: bool = True) -> Given:
+def given_of(arg: QnnTensor | ParamArg, *, data: bool = True) -> Given:
     """An argument for shape rules, with its numbers if there are few."""
-    if isinstance(arg, TensorArg):
-        return Given(arg.shape, arg.dtype, _numbers(arg.array, arg.quant) if data else None)
+    if isinstance(arg, QnnTensor):
+        return Given(arg.shape, arg.dtype, _numbers(arg.data, arg.quant) if data else None)
     assert not isinstance(arg.value, (bool, int, float, str))
     return Given(tuple(arg.value.shape), arg.dtype, _numbers(arg.value, arg.quant))
 

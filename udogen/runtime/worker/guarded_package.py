@@ -95,7 +95,7 @@ class GuardedPackage:
         context are unknown: only its outputs are checked.
         """
         self._byte, self._buffers, self._own = call.poison, [], set()
-        self._blocks = [] if call.context is not None else [arg.array for arg in call.inputs]
+        self._blocks = [] if call.context is not None else [arg.data for arg in call.inputs]
         arrays = [param.name for param in call.params if param.shape is not None]
         self._names = {
             "input": [] if call.context is not None else [arg.name for arg in call.inputs],

@@ -193,7 +193,7 @@ class OpWorker:
     def _fence(self, call: OpCall, watch: Watch) -> Fence:
         fence = Fence(str(self._runtime.path), watch.guard)
         for arg in tensors_of(call):
-            if arg.array is not None:
+            if arg.data is not None:
                 fence.tensor(arg.name, block_of(arg).data)
         return fence
 

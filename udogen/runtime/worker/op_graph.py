@@ -9,21 +9,20 @@ from __future__ import annotations
 import ctypes
 import mmap
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any, NamedTuple
 
 from udogen.errors import RunFailed
 from udogen.qnn import abi
 from udogen.qnn.handles import GraphHandle
-from udogen.qnn.quantization import ScaleOffset
 from udogen.qnn.system import TensorInfo
 from udogen.qnn.tensors import APP_READ, APP_WRITE, NULL, STATIC, OpConfig, Param, QnnTensor, Scalar
 from udogen.runtime.channel import GUARD, Block, Region, SharedMemory
 from udogen.runtime.contexts.context import Context
 from udogen.runtime.contexts.graph import Graph
 from udogen.runtime.failures import BEFORE, INTO, PAST, OutOfBounds, Stray
-from udogen.runtime.op.calls import OpCall, ParamArg, TensorArg, tensor_of
+from udogen.runtime.op.calls import OpCall, ParamArg, tensor_of
 
 
 class Rules(NamedTuple):
@@ -39,7 +38,7 @@ def new_graph(context: Context, call: OpCall, rules: Rules) -> GraphHandle:
     rules.phase("create the graph")
     graph = context.new_graph("udogen")
     tensors = _Tensors()
-    roles = [NULL if arg.omitted else STATIC if arg.static else APP_WRITE for arg in call.inputs]
+    roles = [arg.role if arg.omitted or arg.static else APP_WRITE for arg in call.inputs]
     inputs = [graph.add_tensor(tensors.make(arg, role)) for arg, role in zip(call.inputs, roles, strict=True)]
     outputs = [graph.add_tensor(tensors.make(arg, APP_READ)) for arg in call.outputs]
     params = [_param(graph, tensors, param) for param in call.params]
@@ -56,7 +55,7 @@ def new_graph(context: Context, call: OpCall, rules: Rules) -> GraphHandle:
     return graph
 
 
-def bound_inputs(graph: Graph, call: OpCall) -> dict[str, TensorArg]:
+def bound_inputs(graph: Graph, call: OpCall) -> dict[str, QnnTensor]:
     """The arguments of a call by the names of the graph's inputs, without constants."""
     args = [arg for arg in call.inputs if not arg.static and not arg.omitted]
     if call.context is not None:  # in the order of the stored graph
@@ -65,14 +64,14 @@ def bound_inputs(graph: Graph, call: OpCall) -> dict[str, TensorArg]:
     return {tensor.name: arg for tensor, arg in zip(graph.inputs, args, strict=True)}
 
 
-def tensors_of(call: OpCall) -> list[TensorArg]:
+def tensors_of(call: OpCall) -> list[QnnTensor]:
     """The inputs of a call, and the arrays among its parameters."""
     return [*call.inputs, *(tensor_of(param) for param in call.params if param.shape is not None)]
 
 
-def block_of(arg: TensorArg) -> Block:
+def block_of(arg: QnnTensor) -> Block:
     """The shared memory of an argument."""
-    block: Any = arg.array
+    block: Any = arg.data
     assert isinstance(block, Block)
     return block
 
@@ -101,19 +100,12 @@ class _Tensors:
     def __init__(self) -> None:
         self._names: set[str] = set()
 
-    def make(self, arg: TensorArg, role: str) -> QnnTensor:
+    def make(self, arg: QnnTensor, role: str) -> QnnTensor:
         name = arg.name
         while name in self._names:
             name += "_"
         self._names.add(name)
-        return QnnTensor(
-            name,
-            dtype=arg.dtype,
-            shape=arg.shape,
-            role=role,
-            quant=ScaleOffset(*arg.quant) if arg.quant else None,
-            data=block_of(arg).data if role == STATIC else None,
-        )
+        return replace(arg, name=name, role=role, data=block_of(arg).data if role == STATIC else None)
 
 
 # --- from a context binary --------------------------------------------------------------------------------------------
@@ -131,7 +123,7 @@ def stored_graph(context: Context, call: OpCall) -> Graph:
     return context.graph(info.name)
 
 
-def _check_stored(what: str, stored: Sequence[TensorInfo], args: Sequence[TensorArg]) -> None:
+def _check_stored(what: str, stored: Sequence[TensorInfo], args: Sequence[QnnTensor]) -> None:
     by_name = {arg.name: arg for arg in args}
     if sorted(by_name) != sorted(info.name for info in stored):
         has = ", ".join(info.name for info in stored) or "none"

@@ -2,7 +2,6 @@
 #if !defined(__hexagon__)
 #include <atomic>
 #include <deque>
-#include <map>
 #include <thread>
 #endif
 
@@ -65,6 +64,17 @@ std::size_t bytesOf(const Qnn_TensorV1_t& tensor) {
   return count;
 }
 
+std::size_t bytesOf(const QHPI_OutputDef& made) {
+  std::size_t bytes = qhpi_element_type_size(made.type);
+  for (std::uint32_t axis = 0; axis < made.shape.rank; ++axis) bytes *= made.shape.dims[axis];
+  return bytes;
+}
+
+// Null for what is no constant.
+const void* dataOf(const QHPI_Op* node) {
+  return qhpi_op_is_constant(node) != 0 ? qhpi_op_constant_data(node) : nullptr;
+}
+
 Arrived arrivedOf(std::uint32_t param, const Qnn_Param_t& given) {
   const bool isScalar = given.paramType == QNN_PARAMTYPE_SCALAR;
   const Qnn_TensorV1_t& tensor = given.tensorParam.v1;
@@ -87,21 +97,16 @@ Arrived arrivedOf(std::uint32_t param, const Qnn_Param_t& given) {
 // The hashes of an input of a node, one for each value of Known.
 struct Found {
   std::uint64_t prints[knownKinds];
-
-  bool operator==(const Found& other) const { return std::memcmp(prints, other.prints, sizeof prints) == 0; }
 };
 
-Found foundOf(const QHPI_Op* node, std::uint32_t index) {
-  const QHPI_OpRef from = qhpi_op_input(node, index);
+Found foundOf(const QHPI_OpRef& from) {
   const QHPI_OutputDef made = qhpi_op_output(from.op, from.output_number);
   const Print print = printOf(made.type, made.shape.dims, made.shape.rank);
   Found found = {{0, 0, print.value()}};
-  const void* const data = qhpi_op_is_constant(from.op) != 0 ? qhpi_op_constant_data(from.op) : nullptr;
+  const void* const data = dataOf(from.op);
   if (data == nullptr) return found;
-  std::size_t bytes = qhpi_element_type_size(made.type);
-  for (std::uint32_t axis = 0; axis < made.shape.rank; ++axis) bytes *= made.shape.dims[axis];
   const std::uint32_t truth = *static_cast<const unsigned char*>(data) != 0 ? 1 : 0;
-  found.prints[static_cast<std::size_t>(Known::all)] = Print(print).add(data, bytes).value();
+  found.prints[static_cast<std::size_t>(Known::all)] = Print(print).add(data, bytesOf(made)).value();
   found.prints[static_cast<std::size_t>(Known::truth)] = Print(print).add(truth).value();
   return found;
 }
@@ -167,7 +172,6 @@ class ValidatedNodes {
 
   void age() {
     const std::lock_guard<std::mutex> lock(mutex_);
-    made_.clear();
     for (Validated& each : nodes_) each.old = each.old || (each.used && each.thread == std::this_thread::get_id());
   }
 
@@ -192,23 +196,10 @@ class ValidatedNodes {
     return any_ ? Result::unknown : Result::assumed;
   }
 
-  // Remembers a node that was made with all parameters, and finds it; HTP may use its address again, also for another
-  // op.
-  void addMade(const OpSpec& op, const QHPI_Op* node, std::vector<Found> params) {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    made_[node] = {&op, std::move(params)};
-  }
-  bool isMade(const OpSpec& op, const QHPI_Op* node, const std::vector<Found>& params) {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    const auto found = made_.find(node);
-    return found != made_.end() && found->second.first == &op && found->second.second == params;
-  }
-
  private:
   std::mutex mutex_;
   std::deque<Validated> nodes_;
   bool any_ = false;
-  std::map<const QHPI_Op*, std::pair<const OpSpec*, std::vector<Found>>> made_;
 };
 
 // Never freed: a runtime may use it while the process ends.
@@ -234,6 +225,50 @@ const QHPI_Op* createDefault(const OpSpec& spec, std::size_t param, const QHPI_O
   return nullptr;
 }
 
+// --- nodes with all parameters in the order of the config ----------------------------------------------------------
+
+// A kernel that reads by position allows no input more, as other nodes have it.  So one of the constants has this step,
+// which means nothing for a type that is not quantized.
+constexpr float markedStep = 1.00000012f;  // the next one after 1
+
+bool canHaveMark(const ParamSpec& param) {
+  for (const Qnn_DataType_t type : param.types) {
+    if ((type & 0xff00) == 0x0300 || (type & 0xff00) == 0x0400) return false;  // fixed point
+  }
+  return true;
+}
+
+bool isMarked(const OpSpec& spec, const QHPI_Op* node) {
+  if (qhpi_op_num_inputs(node) != spec.inputs.count + spec.params.count) return false;
+  for (std::size_t param = 0; param < spec.params.count; ++param) {
+    const QHPI_OpRef from = qhpi_op_input(node, static_cast<std::uint32_t>(spec.inputs.count + param));
+    const float step = qhpi_op_output(from.op, from.output_number).quant_parameters.stepsize;
+    if (step == markedStep && canHaveMark(spec.params.items[param])) return true;
+  }
+  return false;
+}
+
+// Marks one of a new node's inputs; without one that can have the mark, the new node counts as validated, so another
+// order of equal values is refused.
+void markOne(const OpSpec& spec, const QHPI_Op* root, std::vector<QHPI_OpRef>& inputs) {
+  for (std::size_t param = 0; param < spec.params.count; ++param) {
+    QHPI_OpRef& input = inputs[spec.inputs.count + param];
+    const void* const data = dataOf(input.op);
+    if (data == nullptr || !canHaveMark(spec.params.items[param])) continue;
+    QHPI_OutputDef made = qhpi_op_output(input.op, input.output_number);
+    made.quant_parameters.stepsize = markedStep;
+    input = {qhpi_op_create_constant(root, &made, static_cast<std::uint32_t>(bytesOf(made)), data), 0};
+    return;
+  }
+  std::vector<Arrived> params;
+  for (std::uint32_t param = 0; param < spec.params.count; ++param) {
+    const Found found = foundOf(inputs[spec.inputs.count + param]);
+    const Known known = found.prints[0] != 0 ? Known::all : Known::shape;
+    params.push_back({param, known, found.prints[static_cast<std::size_t>(known)]});
+  }
+  memory().add(spec, std::move(params));
+}
+
 }  // namespace
 
 void rememberParameters(const OpSpec& spec, const Qnn_OpConfigV1_t& node) {
@@ -254,9 +289,9 @@ const QHPI_Op* orderParameters(const OpEntry& op, const QHPI_Op* node, bool all)
   const std::uint32_t count = qhpi_op_num_inputs(node);
   if (count < inputs || (count == inputs && !all) || countInputs(node) != count) return node;
   if (count > inputs + spec.params.count) return node;  // no kernel takes it, which HTP reports
+  if (all && isMarked(spec, node)) return node;
   std::vector<Found> found;
-  for (std::uint32_t i = inputs; i < count; ++i) found.push_back(foundOf(node, i));
-  if (memory().isMade(spec, node, found)) return node;
+  for (std::uint32_t i = inputs; i < count; ++i) found.push_back(foundOf(qhpi_op_input(node, i)));
   Places places;
   switch (hasOrder(spec) && !found.empty() ? memory().find(spec, found, places) : ValidatedNodes::Result::assumed) {
     case ValidatedNodes::Result::known: break;
@@ -304,16 +339,15 @@ const QHPI_Op* orderParameters(const OpEntry& op, const QHPI_Op* node, bool all)
     }
     references.push_back({made != nullptr ? made : createAbsent(spec, param, node), 0});
   }
-  if (!all) references.push_back({createAbsent(spec, given, node), 0});
+  if (all) {
+    markOne(spec, node, references);
+  } else {
+    references.push_back({createAbsent(spec, given, node), 0});
+  }
   std::vector<QHPI_OutputDef> outputs;
   for (std::uint32_t i = 0; i < qhpi_op_num_outputs(node); ++i) outputs.push_back(qhpi_op_output(node, i));
-  const QHPI_Op* const ordered =
-      qhpi_op_create(node, qhpi_op_name(node), static_cast<std::uint32_t>(references.size()), references.data(),
-                     static_cast<std::uint32_t>(outputs.size()), outputs.data());
-  found.clear();
-  for (std::uint32_t i = inputs; all && i < references.size(); ++i) found.push_back(foundOf(ordered, i));
-  if (all) memory().addMade(spec, ordered, std::move(found));
-  return ordered;
+  return qhpi_op_create(node, qhpi_op_name(node), static_cast<std::uint32_t>(references.size()), references.data(),
+                        static_cast<std::uint32_t>(outputs.size()), outputs.data());
 }
 
 #else
