@@ -16,7 +16,7 @@ from tests.making import COMPILERS, ONE_KERNEL, ONE_OP, compiler, make, make_wel
 from tests.opdef.texts import collection, op, param, tensor
 from udogen.backends.converter import LIBRARY, SUFFIX
 from udogen.configs.load import load
-from udogen.opdef import inference
+from udogen.opdef import shape_rules
 from udogen.qnn.abi import ffi
 
 FLOAT, UFIXED, INT32 = 0x0232, 0x0408, 0x0032
@@ -243,15 +243,15 @@ def test_no_config_at_all_is_refused(made: Path) -> None:
 def test_sentences_about_shapes(text: str, input_: int | None, tmp_path: Path) -> None:
     (tmp_path / "demo.xml").write_text(collection(op(tensor("Input", "x") + constrained("y", "Shape", text))))
     ([package], _) = load([tmp_path / "demo.xml"])
-    found = inference.shape(package.ops[0], package.ops[0].outputs[0])
-    assert (found.input if isinstance(found, inference.SameAs) else found) == input_
+    found = shape_rules.shape(package.ops[0], package.ops[0].outputs[0])
+    assert (found.input if isinstance(found, shape_rules.SameAs) else found) == input_
 
 
 def test_behind_an_optional_input_places_are_not_known(tmp_path: Path) -> None:
     inputs = tensor("Input", "maybe", mandatory="false") + tensor("Input", "x")
     (tmp_path / "demo.xml").write_text(collection(op(inputs + constrained("y", "Shape", "Same shape as x"))))
     ([package], _) = load([tmp_path / "demo.xml"])
-    assert inference.shape(package.ops[0], package.ops[0].outputs[0]) is None
+    assert shape_rules.shape(package.ops[0], package.ops[0].outputs[0]) is None
 
 
 # --- the command line ---------------------------------------------------------------------------------------
@@ -260,7 +260,7 @@ def test_behind_an_optional_input_places_are_not_known(tmp_path: Path) -> None:
 def test_all_valid_is_no_type(tmp_path: Path) -> None:
     (tmp_path / "c.xml").write_text(collection(op(tensor("Input", "x") + tensor("Output", "y", "ALL_VALID"))))
     [package], _ = load([tmp_path / "c.xml"])
-    assert inference.datatype(package.ops[0], package.ops[0].outputs[0]) is None
+    assert shape_rules.datatype(package.ops[0], package.ops[0].outputs[0]) is None
 
 
 def test_gaps_are_reported_with_their_place(tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ from udogen.configs import resolve
 from udogen.configs.load import load
 from udogen.findings import Findings
 from udogen.qnn import abi, udo
-from udogen.runtime.snpe.registration import read_registration
+from udogen.runtime.package_queries import read_registration
 
 MANY = ROOT / "tests" / "configs" / "Udo.xml"
 DEFAULTS = ROOT / "tests" / "configs" / "Defaults.xml"

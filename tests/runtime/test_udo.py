@@ -19,8 +19,8 @@ from udogen.errors import RunFailed, UsageError
 from udogen.runtime import OpCrashed, OpTimedOut, Tensor
 from udogen.runtime.built import find_built
 from udogen.runtime.ops import OpCall, add_op_package, read_registration
+from udogen.runtime.package_queries import RegistrationUnreadable
 from udogen.runtime.snpe.host import LibraryMissing, OtherOps, OtherPackage, WrongMachine
-from udogen.runtime.snpe.registration import RegistrationUnreadable
 
 SOFTMAX = ROOT / "examples" / "softmax" / "Softmax_Htp.json"
 KERNELS = ROOT / "examples" / "softmax" / "kernels" / "last_axis"

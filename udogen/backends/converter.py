@@ -12,7 +12,7 @@ from udogen.backends.libraries import CONVERTER
 from udogen.backends.op_tables import code
 from udogen.backends.plan import Part, Plan, PlannedFile, Source
 from udogen.findings import Findings
-from udogen.opdef import inference
+from udogen.opdef import shape_rules
 from udogen.opdef.model import Op, OpPackage, Tensor
 from udogen.opdef.names import cpp_comment, cpp_string
 
@@ -64,8 +64,8 @@ def warn_of_gaps(package: OpPackage, findings: Findings) -> None:
     for op in package.ops:
         for output in op.outputs:
             for what, function, known in (
-                ("shape", "ShapeInference", inference.shape(op, output)),
-                ("data type", "DataTypeInference", inference.datatype(op, output)),
+                ("shape", "ShapeInference", shape_rules.shape(op, output)),
+                ("data type", "DataTypeInference", shape_rules.datatype(op, output)),
             ):
                 if known is None or output.repeated:
                     findings.warn(
@@ -131,10 +131,10 @@ def _step(index: int, output: Tensor, call: tuple[str, str] | None) -> _Step:
 
 
 def _shape(op: Op, index: int, output: Tensor) -> tuple[str, str] | None:
-    rule = inference.shape(op, output)
-    if isinstance(rule, inference.SameAs):
+    rule = shape_rules.shape(op, output)
+    if isinstance(rule, shape_rules.SameAs):
         return rule.why, f"op.shapeLikeInput({index}, {rule.input});"
-    if isinstance(rule, inference.Extents):
+    if isinstance(rule, shape_rules.Extents):
         extents = [
             str(extent) if isinstance(extent, int) else f"op.dim({extent[0]}, {extent[1]})" for extent in rule.extents
         ]
@@ -143,9 +143,9 @@ def _shape(op: Op, index: int, output: Tensor) -> tuple[str, str] | None:
 
 
 def _type(op: Op, index: int, output: Tensor) -> tuple[str, str] | None:
-    rule = inference.datatype(op, output)
-    if isinstance(rule, inference.SameAs):
+    rule = shape_rules.datatype(op, output)
+    if isinstance(rule, shape_rules.SameAs):
         return rule.why, f"op.typeLikeInput({index}, {rule.input});"
-    if isinstance(rule, inference.Only):
+    if isinstance(rule, shape_rules.Only):
         return rule.why, f"op.setType({index}, {code(rule.datatype)});"
     return None

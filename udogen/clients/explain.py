@@ -11,10 +11,10 @@ from io import BufferedReader, TextIOWrapper
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from udogen import error_tables
 from udogen.error_tables import INTERFACES, ErrorCause, describe, interface, log_lines, printed_numbers
 from udogen.errors import UsageError, nearest, open_plain, reading
 from udogen.findings import wrapped
-from udogen.runtime import log_messages
 from udogen.tables import many
 
 DSP_OFFSET = 0x80000400  # a number returned by a DSP is its ARM counterpart plus this
@@ -230,8 +230,8 @@ def explain_line(text: str, after: Sequence[str] = ()) -> Iterator[ErrorMeaning]
 
 
 def _of_runtime(text: str, after: Sequence[str]) -> Iterator[ErrorMeaning]:
-    if log_messages.explain("the op", text):
-        found = log_messages.explain("the op", "\n".join([text, *after]))
+    if error_tables.explain_log("the op", text):
+        found = error_tables.explain_log("the op", "\n".join([text, *after]))
         assert found is not None
         cause = ErrorCause("", found.hint, found.cause.source)
         yield ErrorMeaning("", 0, f"runtime-{found.id}", found.sentence, (cause,))

@@ -22,7 +22,7 @@ from udogen.inspect.symbols import NO_RUNTIME, ComparedRuntime, find_compared, r
 from udogen.qnn.udo import Registration
 from udogen.runtime.built import outdated
 from udogen.runtime.op.session import OpSession
-from udogen.runtime.snpe.registration import read_registration
+from udogen.runtime.package_queries import read_registration
 from udogen.tables import many
 
 _SECONDS = 30.0  # for registering a package

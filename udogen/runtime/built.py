@@ -24,8 +24,8 @@ from udogen.opdef.model import Op, OpPackage
 from udogen.runtime import failures
 from udogen.runtime.library import interface_providers
 from udogen.runtime.op.calls import OpPackageInfo
+from udogen.runtime.package_queries import is_registration, read_registration
 from udogen.runtime.snpe import host as udo_host
-from udogen.runtime.snpe.registration import is_registration, read_registration
 
 if TYPE_CHECKING:
     from udogen.runtime.contexts.runtime import Runtime

@@ -9,12 +9,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from udogen import error_tables
 from udogen.error_tables import ErrorCode, describe
 from udogen.errors import RunFailed, UdogenError, of_json
 from udogen.findings import suggestion
 from udogen.qnn.interface import WARN
 from udogen.qnn.tensors import QnnTensor
-from udogen.runtime import log_messages
 from udogen.runtime.channel import Failed, LogLine, Region
 from udogen.runtime.op.calls import OpCall, OpPackageInfo
 from udogen.tables import many
@@ -113,7 +113,7 @@ class Situation:
     def complaints(self) -> list[str]:
         """Error and warning lines: errors first, the package's before the runtime's."""
         lines = [line for line in self.logs if line.level <= WARN]
-        return log_messages.without_noise(
+        return error_tables.without_noise(
             self._without_op(line.text)
             for line in sorted(lines, key=lambda line: (line.level, line.source != "package"))
         )
@@ -126,7 +126,7 @@ class Situation:
         """All lines to show below the message, except the line `without` that is part of it."""
         tied = f"--force: the op package is built with the C++ headers of SDK {_release(self.forced)}"
         complaints = self.complaints()
-        output = log_messages.without_noise(without_faults(self.output))[-_SHOWN_LINES:]
+        output = error_tables.without_noise(without_faults(self.output))[-_SHOWN_LINES:]
         # HTP packages write an error to the log and to stderr.
         lines = (*complaints, *(line for line in output if self._without_op(line) not in complaints))
         return [*([tied] if self.forced else []), *(line for line in lines if line != without)]
@@ -144,7 +144,7 @@ def api_error(situation: Situation, function: str, code: int) -> RunFailed:
     reasons = situation.complaints()
     reason = f": {reasons[0]}" if reasons else f": {row.meaning}"
     details = situation.details(without=reasons[0] if reasons else "")
-    if meant := log_messages.explain(situation.subject, "\n".join([*reasons, *situation.output])):
+    if meant := error_tables.explain_log(situation.subject, "\n".join([*reasons, *situation.output])):
         kind = RegistrationFailed if situation.call is None else OpFailed
         return kind(meant.sentence, hint=meant.hint, details=[f"{function}: {number}", *situation.details()])
     if function == "deviceCreate":

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from udogen import backends
+from udogen import backends, error_tables
 from udogen.errors import RunFailed, ToolMissing, UdogenError
 from udogen.onnx.client import attribute_fault
 from udogen.onnx.models import reading
@@ -17,7 +17,7 @@ from udogen.onnx.ort.worker import ArrayRow, ModelRan, OpenOrt, OrtOpened, RunMo
 from udogen.opdef import datatypes
 from udogen.opdef.model import Op
 from udogen.qnn.tensors import QnnTensor
-from udogen.runtime import failures, log_messages
+from udogen.runtime import failures
 from udogen.runtime.built import Built
 from udogen.runtime.channel import Failed
 from udogen.runtime.execution_counts import Proof, Rise
@@ -167,7 +167,7 @@ _KINDS = {kind.kind: kind for kind in (failures.OpFailed, failures.OpRefused, To
 
 def explain_failure(situation: Situation, failed: Failed) -> UdogenError:
     """The error that the worker reported, with the op's own message as the reason."""
-    call, printed = situation.call, log_messages.without_noise(situation.output)[-_SHOWN_LINES:]
+    call, printed = situation.call, error_tables.without_noise(situation.output)[-_SHOWN_LINES:]
     kind = _KINDS.get(failed.kind, RunFailed)
     text, details = failed.message, [*failed.details, *printed]
     own = f"op {call.op_type}: " if call else ""

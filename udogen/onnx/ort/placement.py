@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from udogen import backends
+from udogen import backends, error_tables
 from udogen.build import elf
 from udogen.clients.explain import explain_line
 from udogen.clients.package import Package
@@ -24,7 +24,6 @@ from udogen.findings import Finding
 from udogen.onnx.models.model import STANDARD, UNKNOWN, OnnxGraph, OnnxModel, OnnxNode, type_in, walk
 from udogen.onnx.ort.contexts import OP, ContextModel
 from udogen.onnx.ort.schema import MARK, SHAPE_HINT
-from udogen.runtime import log_messages
 from udogen.runtime.op.session import OpSession
 
 EP = "QNN"
@@ -67,7 +66,7 @@ class LogReasons:
 def read_log(output: str, *, message: str = "", ops: Sequence[str] = ()) -> LogReasons:
     """The reasons in a log and an error message; `ops` limits messages of packages to these ops."""
     output = _VERBOSE.sub("", output)
-    lines = log_messages.without_noise(output.splitlines())
+    lines = error_tables.without_noise(output.splitlines())
     printed = [_HEAD.sub("", _COLOURS.sub("", line)).strip() for line in lines]
     refusals = [
         line for line in printed if re.match(r"op \w+: ", line) and (not ops or line.split()[1].rstrip(":") in ops)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from udogen import resources
+from udogen import error_tables, resources
 from udogen.backends import htp
 from udogen.errors import RunFailed, UdogenError, UnknownName, UsageError, kind_of, write_file, writing
 from udogen.findings import suggestion
@@ -22,7 +22,7 @@ from udogen.qnn.handles import Closing, ContextOptions
 from udogen.qnn.interface import LogSink, QnnError
 from udogen.qnn.quantization import Quantization
 from udogen.qnn.tensors import APP_READ, APP_WRITE, NATIVE, STATIC, OpConfig, Param, QnnTensor, Scalar
-from udogen.runtime import arguments, log_messages
+from udogen.runtime import arguments
 from udogen.runtime.arguments import PathArgument
 from udogen.runtime.built import Built, find_built
 from udogen.runtime.contexts import arrays
@@ -364,7 +364,7 @@ class GraphBuilder(Closing):
             if node.op_type not in names:
                 has = f"{self.runtime.name} has {len(names)} ops of package `{node.package}`"
                 return UnknownName(f"{what}: there is no such op", hint=suggestion(node.op_type, names, has))
-        reason = log_messages.refusal(fault.logged) or fault.row.meaning
+        reason = error_tables.refusal(fault.logged) or fault.row.meaning
         known = str(resources.facts("built_in_params").get(node.op_type, "?")).split()
         strange = [name for name, _ in node.params if name not in known]
         if node.package == BUILT_IN and known != ["?"] and strange and "param" in reason.lower():

@@ -7,10 +7,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
+from udogen import error_tables
 from udogen.error_tables import describe
 from udogen.errors import RunFailed, UdogenError, UsageError, nearest
 from udogen.qnn.handles import Closing
-from udogen.runtime import failures, log_messages
+from udogen.runtime import failures
 from udogen.runtime.channel import Failed, LogLine
 from udogen.runtime.contexts.binaries import Shard
 from udogen.runtime.contexts.commands import (
@@ -91,7 +92,7 @@ class ContextSession(Closing):
         ran = self.ask(command, ContextRan, _situation(command.job))
         if all(graph.error is None for graph in ran.graphs):
             return ran
-        printed = log_messages.without_noise(self._worker.output())[-_SHOWN_LINES:]
+        printed = error_tables.without_noise(self._worker.output())[-_SHOWN_LINES:]
         return replace(ran, graphs=tuple(_with_lines(graph, printed) for graph in ran.graphs))
 
     def _start(self) -> None:
@@ -124,7 +125,7 @@ def _explain(situation: Situation, failed: Failed) -> UdogenError:
         return failures.error_of(failed)
     row = describe(failed.code)
     reasons = situation.complaints()
-    if meant := log_messages.explain(situation.subject, "\n".join([*reasons, *situation.output])):
+    if meant := error_tables.explain_log(situation.subject, "\n".join([*reasons, *situation.output])):
         number = f"{failed.function}: {failed.code} ({row.name})"
         return RunFailed(meant.sentence, hint=meant.hint, details=[number, *situation.details()])
     return RunFailed(

@@ -15,7 +15,7 @@ from mmap import mmap
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from udogen import backends
+from udogen import backends, error_tables
 from udogen.errors import RunFailed, UsageError, kind_of
 from udogen.qnn import heads, interface, socs, system
 from udogen.qnn.handles import (
@@ -34,7 +34,7 @@ from udogen.qnn.handles import (
 from udogen.qnn.interface import DEBUG, ERROR, INFO, WARN, Interface, LogSink, QnnError
 from udogen.qnn.system import BinaryInfo
 from udogen.qnn.tensors import OpConfig
-from udogen.runtime import arguments, log_messages
+from udogen.runtime import arguments
 from udogen.runtime.arguments import PathArgument
 from udogen.runtime.contexts import manifest
 from udogen.runtime.contexts.context import Context, ContextCleanup, close_at_exit, lost_libraries, open_runtimes
@@ -326,7 +326,7 @@ class Runtime(Closing):
         began = time.monotonic()
         with _RESTORES, self._log.everything() as lines:
             handle = self._backend.restore(binary, self.device(device), options)
-        missing = log_messages.left_out(text for _, text in lines)
+        missing = error_tables.left_out(text for _, text in lines)
         if missing is None:
             return handle
         handle.close()
@@ -346,7 +346,7 @@ class Runtime(Closing):
         )
 
     def _log_line(self, level: int, text: str) -> None:
-        if log_messages.without_noise([text]):
+        if error_tables.without_noise([text]):
             self._interface.record_line(level, text)
         if level <= self._log_level:
             self._sink(level, text)

@@ -16,9 +16,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from udogen import error_tables
 from udogen.errors import RunFailed, UdogenError
 from udogen.qnn.interface import QnnError
-from udogen.runtime import log_messages
 from udogen.runtime.buffers.plan import PlannedBuffers, plan_buffers
 from udogen.runtime.channel import Done, Quit
 from udogen.runtime.contexts.binaries import Shard, StoredContext
@@ -200,7 +200,7 @@ class ContextWorker:
 
 def _in_words(problem: UdogenError, subject: str) -> UdogenError:
     """The error with the reason that the runtime or a package logged, if that is known; otherwise unchanged."""
-    if isinstance(problem, QnnError) and (meant := log_messages.explain(subject, "\n".join(problem.logged))):
+    if isinstance(problem, QnnError) and (meant := error_tables.explain_log(subject, "\n".join(problem.logged))):
         return RunFailed(meant.sentence, hint=meant.hint, details=[problem.message, *problem.details])
     return problem
 

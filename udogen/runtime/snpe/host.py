@@ -32,8 +32,8 @@ from udogen.runtime.package_queries import (
     OpsJudged,
     ask,
     read_records,
+    read_registration,
 )
-from udogen.runtime.snpe.registration import read_registration
 
 REGISTERED, NOT_TRIED, MISSING = "registered", "not tried", "missing"
 _SECONDS = 30.0

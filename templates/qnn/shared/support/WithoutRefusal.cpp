@@ -1,4 +1,4 @@
-// Only CPU packages tell `udogen` why they refused a node.
+// Only CPU packages report to `udogen` why they refused a node.
 #if !defined(__hexagon__)
 
 namespace udo {
