@@ -19,7 +19,7 @@ HEADERS = sorted(str(path.relative_to(resources.qnn_headers())) for path in reso
 FOR_PACKAGES = ("QnnCommon.h", "QnnTypes.h", "QnnLog.h", "QnnOpPackage.h")
 BACKENDS = {
     "CPU/QnnCpuOpPackage.h": (),
-    "GPU/QnnGpuOpPackage.h": ("QnnGraph.h", "GPU/QnnGpuGraph.h"),
+    "GPU/QnnGpuOpPackage.h": ("QnnClientTypes.h", "QnnGraph.h", "GPU/QnnGpuGraph.h"),
 }
 # From the public header of SDK 2.43 (GPU API 3.12); a package and a device must agree about each of them.
 GPU_LAYOUT = {

@@ -24,7 +24,7 @@ _FOLDER = common.BackendFolder(
     shared=(),
     header=(
         "shared/BackendUtils.hpp",
-        "shared/Encodings.hpp",
+        "shared/NodeTensors.hpp",
         "shared/Values.hpp",
         "cpu/BackendTensor.hpp",
         "shared/CustomOpUtils.hpp",

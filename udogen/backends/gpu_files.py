@@ -152,6 +152,7 @@ _FOLDER = common.BackendFolder(
         "QnnCommon.h",
         "QnnTypes.h",
         "QnnLog.h",
+        "QnnClientTypes.h",
         "QnnGraph.h",
         "QnnOpPackage.h",
         "GPU/QnnGpuGraph.h",
@@ -166,7 +167,7 @@ _FOLDER = common.BackendFolder(
     shared=(),
     header=(
         "shared/BackendUtils.hpp",
-        "shared/Encodings.hpp",
+        "shared/NodeTensors.hpp",
         "shared/Values.hpp",
         "gpu/GpuOperation.hpp",
         "shared/Executions.hpp",
@@ -202,7 +203,13 @@ _VENDOR_FOLDER = _FOLDER._replace(
         "include/QnnGpuOpPackage.h",
         "makefiles/kernels.mk",
     ),
-    header=("shared/BackendUtils.hpp", "shared/Executions.hpp", "shared/PackageTables.hpp", "gpu/GpuVendorOps.hpp"),
+    header=(
+        "shared/BackendUtils.hpp",
+        "shared/NodeTensors.hpp",
+        "shared/Executions.hpp",
+        "shared/PackageTables.hpp",
+        "gpu/GpuVendorOps.hpp",
+    ),
     support=(
         "shared/Validation.hpp",
         "shared/VendorParams.hpp",

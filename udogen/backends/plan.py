@@ -80,7 +80,7 @@ class PlannedFile(NamedTuple):
         if self.content is not None:
             return self.content
         if self.copy:
-            return _static(self.copy)
+            return _OWN_IN_MAKE.sub(b"", _static(self.copy))
         if self.joined:
             return _join(self.head, self.joined)
         from udogen.mako_templates import render_template  # Mako is slow to import
@@ -99,8 +99,10 @@ _INCLUDE = re.compile(r'#include (?:<.*>|".*")\n')
 _AGAIN = re.compile(r"\n}  // namespace udo\n((?:\n|//.*\n)*)\nnamespace udo {\n")
 
 
-# Comments for readers of udogen's own code, which are not generated; those for authors of kernels begin with `///`.
+# Comments for readers of udogen's own code, which packages do not get: in makefiles `#: …`; in the support library all
+# but those for authors of kernels, which begin with `///`.
 _OWN_COMMENT = re.compile(r" *//(?!/).*\n")
+_OWN_IN_MAKE = re.compile(rb"^#: .*\n", re.MULTILINE)
 
 
 @cache

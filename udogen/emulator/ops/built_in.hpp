@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "log.hpp"
-#include "QnnTypes.h"
+#include "QnnClientTypes.h"
 
 namespace emulator {
 

@@ -8,13 +8,6 @@ namespace udo {
 
 inline Shape shapeOf(const QHPI_Shape& shape) { return Shape(shape.dims, shape.rank); }
 
-inline QHPI_Shape toQhpi(const Shape& shape) {
-  QHPI_Shape made = {};
-  made.rank = static_cast<std::uint32_t>(shape.rank());
-  for (std::size_t axis = 0; axis < shape.rank(); ++axis) made.dims[axis] = shape[axis];
-  return made;
-}
-
 /// All types of 8 bits are uint8, all of 16 bits except floats are uint16, with an offset if they are signed.
 inline Element elementOf(QHPI_Element_Type type) {
   switch (type) {

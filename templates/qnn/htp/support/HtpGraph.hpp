@@ -6,6 +6,19 @@
 
 namespace udo {
 
+inline QHPI_Shape toQhpi(const Shape& shape) {
+  QHPI_Shape made = {};
+  made.rank = static_cast<std::uint32_t>(shape.rank());
+  for (std::size_t axis = 0; axis < shape.rank(); ++axis) made.dims[axis] = shape[axis];
+  return made;
+}
+
+// How many inputs a node has, without the one that marks parameters as ordered.
+std::uint32_t countInputs(const QHPI_Op* node);
+
+// Adds that one to the inputs of a new node if its op is in this package; returns how many were added.
+std::uint32_t markOrder(const QHPI_Op* root, const char* qualifiedName, std::uint32_t count, QHPI_OpRef* inputs);
+
 /// The step of an axis that must not be cut into tiles.
 inline constexpr std::uint32_t whole = QHPI_DO_NOT_TILE;
 

@@ -3,6 +3,7 @@
 // `void hooks(Hooks& op)`; the registration contains what it sets.
 
 #include <cstdint>
+#include <tuple>
 
 namespace udo {
 
@@ -160,7 +161,30 @@ class Kernel {
 
 namespace glue {
 
-/// A node that the package replaces counts as a call: no kernel of the op will run for it.
+// A kernel that hooks name: besides the arguments it takes what was prepared, the slice, or both.
+template <auto Prepare, auto Execute, class Function = decltype(Execute)>
+struct Named;
+template <auto Prepare, auto Execute, class Args, class... More>
+struct Named<Prepare, Execute, Status (*)(const Args&, const More&...)> {
+  static constexpr bool slices = (std::is_same_v<More, Slice> || ...);
+  using Prepared = std::conditional_t<std::is_same_v<decltype(Prepare), std::nullptr_t>, Nothing,
+                                      std::tuple_element_t<0, std::tuple<More..., Nothing>>>;
+  static Status prepare(const Args& args, Prepared& ready) { return Prepare(args, ready); }
+  static Status execute(QHPI_RuntimeHandle* handle, const Args& args, [[maybe_unused]] const Prepared& ready) {
+    [[maybe_unused]] const Slice slice(handle);
+    if constexpr (sizeof...(More) == 2) {
+      return Execute(args, ready, slice);
+    } else if constexpr (sizeof...(More) == 0) {
+      return Execute(args);
+    } else if constexpr (slices) {
+      return Execute(args, slice);
+    } else {
+      return Execute(args, ready);
+    }
+  }
+};
+
+// A node that the package replaces counts as a call: no kernel of the op will run for it.
 template <class Op, Node (*Rewrite)(const Node&)>
 const QHPI_Op* rewritten(const QHPI_Op* op) {
   const QHPI_Op* const made = Rewrite(Node(op)).handle();
@@ -179,7 +203,7 @@ class Hooks {
   /// A kernel: `udo::Status f(const Args&)`; a second argument `const udo::Slice&` makes it `sliced()`.
   template <auto Execute>
   Kernel kernel() const {
-    return Kernel(glue::addPlain<Op, Execute>(facts_));
+    return Kernel(glue::addKernel<Op, glue::Named<nullptr, Execute>>(facts_));
   }
 
   /// A kernel whose first part runs once, when the graph is loaded: `udo::Status prepare(const Args&, Ready&)`, and
@@ -187,7 +211,7 @@ class Hooks {
   /// constant inputs that the kernel `wants` in `Memory::ddr`; all other data does not exist yet.
   template <auto Prepare, auto Execute>
   Kernel kernel() const {
-    return Kernel(glue::addPrepared<Op, Prepare, Execute>(facts_));
+    return Kernel(glue::addKernel<Op, glue::Named<Prepare, Execute>>(facts_));
   }
 
   /// Tensors for which the config allows the same types have the same type: other combinations get no records.

@@ -3,7 +3,6 @@
 #include <cfenv>
 #include <cstdint>
 #include <new>
-#include <tuple>
 #include <type_traits>
 
 namespace udo {
@@ -85,25 +84,6 @@ struct OpFacts {
 
 namespace glue {
 
-// How `execute` is called: with the arguments, what was prepared, the slice.
-template <class Execute>
-struct Call;
-template <class Args, class... More>
-struct Call<Status (*)(const Args&, const More&...)> {
-  static constexpr bool slices = (std::is_same_v<More, Slice> || ...);
-  using Prepared = std::tuple_element_t<0, std::tuple<More..., void>>;
-
-  template <class... Given>
-  static Status run(Status (*execute)(const Args&, const More&...), [[maybe_unused]] QHPI_RuntimeHandle* handle,
-                    const Given&... given) {
-    if constexpr (slices) {
-      return execute(given..., Slice(handle));
-    } else {
-      return execute(given...);
-    }
-  }
-};
-
 inline std::uint32_t statusOf(Status status) { return status == ok ? QHPI_Success : QHPI_ErrorFatal; }
 
 // Executes a kernel.  On x86-64, where the threads of HTP execute other ops too, a floating-point state that the kernel
@@ -126,22 +106,22 @@ Status keepingFloatState(const Step& step) {
 }
 
 // The function of a kernel, and the glue around it.
-template <class Op, auto Execute>
+template <class Op, class Kernel>
 struct Run {
   static std::uint32_t run(QHPI_RuntimeHandle* handle, std::uint32_t outputs, QHPI_Tensor** output,
                            std::uint32_t inputs, const QHPI_Tensor* const* input) {
     const Running running(Op::spec.name);
     ++Op::calls;
     const typename Op::Args args = Op::bind(Binding(Op::spec, outputs, output, inputs, input));
-    return statusOf(keepingFloatState([&] { return Call<decltype(Execute)>::run(Execute, handle, args); }));
+    return statusOf(keepingFloatState([&] { return Kernel::execute(handle, args, Nothing()); }));
   }
 };
 
 // The same for a kernel whose `prepare` ran when the graph was loaded.  HTP passes the tensors to `prepare` only, so they
 // are kept with what it prepared.
-template <class Op, auto Prepare, auto Execute>
+template <class Op, class Kernel>
 struct RunPrepared {
-  using Ready = typename Call<decltype(Execute)>::Prepared;
+  using Ready = typename Kernel::Prepared;
   static_assert(std::is_trivially_copyable_v<Ready> && std::is_trivially_destructible_v<Ready>,
                 "what is prepared must be plain data: HTP keeps it as bytes");
   static_assert(alignof(Ready) <= 8, "what is prepared is kept at multiples of 8 bytes");
@@ -173,7 +153,7 @@ struct RunPrepared {
     kept->inputs = inputs;
     for (std::uint32_t i = 0; i < outputs; ++i) kept->output()[i] = output[i];
     for (std::uint32_t i = 0; i < inputs; ++i) kept->input()[i] = input[i];
-    kept->status = Prepare(Op::bind(Binding(Op::spec, outputs, output, inputs, input)), kept->ready);
+    kept->status = Kernel::prepare(Op::bind(Binding(Op::spec, outputs, output, inputs, input)), kept->ready);
     return statusOf(kept->status);
   }
 
@@ -183,69 +163,41 @@ struct RunPrepared {
     if (kept.status != ok) return statusOf(kept.status);  // HTP ignores what `prepare` returned
     ++Op::calls;
     const typename Op::Args args = Op::bind(Binding(Op::spec, kept.outputs, kept.output(), kept.inputs, kept.input()));
-    return statusOf(keepingFloatState([&] { return Call<decltype(Execute)>::run(Execute, handle, args, kept.ready); }));
+    return statusOf(keepingFloatState([&] { return Kernel::execute(handle, args, kept.ready); }));
   }
 };
 
-// Adds a kernel that is called as `Execute`.
-template <class Op, auto Execute>
+// Adds a kernel: its `execute` and, if something is prepared, its `prepare`.
+template <class Op, class Kernel>
 KernelFacts& addKernel(OpFacts& op) {
   const std::size_t index = op.kernelCount++;
   KernelFacts& kernel = op.kernels[index < OpFacts::mostKernels ? index : 0];
   kernel = KernelFacts{};
   kernel.unit = Unit::hvx;
-  kernel.sliced = Call<decltype(Execute)>::slices;
-  return kernel;
-}
-template <class Op, auto Execute>
-KernelFacts& addPlain(OpFacts& op) {
-  KernelFacts& kernel = addKernel<Op, Execute>(op);
-  kernel.run = Run<Op, Execute>::run;
-  return kernel;
-}
-template <class Op, auto Prepare, auto Execute>
-KernelFacts& addPrepared(OpFacts& op) {
-  using Prepared = RunPrepared<Op, Prepare, Execute>;
-  KernelFacts& kernel = addKernel<Op, Execute>(op);
-  kernel.prepare = Prepared::prepare;
-  kernel.runPrepared = Prepared::run;
-  kernel.preparedSize = Prepared::size();
+  kernel.sliced = Kernel::slices;
+  if constexpr (std::is_same_v<typename Kernel::Prepared, Nothing>) {
+    kernel.run = Run<Op, Kernel>::run;
+  } else {
+    using WithState = RunPrepared<Op, Kernel>;
+    kernel.prepare = WithState::prepare;
+    kernel.runPrepared = WithState::run;
+    kernel.preparedSize = WithState::size();
+  }
   return kernel;
 }
 
-// `execute` and `prepare` of a kernel's file as functions with fixed signatures.
+// `execute` and `prepare` of a kernel's file.
 template <class Op>
 struct Found {
   using Args = typename Op::Args;
-  using State = StateOf<Op>;
-  static Status prepareState(const Args& args, State& state) { return callPrepare(args, state); }
-  static Status plain(const Args& args) { return execute(args); }
-  static Status sliced(const Args& args, const Slice& slice) { return execute(args, slice); }
-  static Status withState(const Args& args, const State& state) { return callExecute(args, state); }
-  static Status withStateSliced(const Args& args, const State& state, const Slice& slice) {
+  using Prepared = StateOf<Op>;
+  static constexpr bool slices = executesWith<Op, const Slice&>();
+  static Status prepare(const Args& args, Prepared& state) { return callPrepare(args, state); }
+  static Status execute(QHPI_RuntimeHandle* handle, const Args& args, const Prepared& state) {
+    const Slice slice(handle);
     return callExecute(args, state, slice);
   }
 };
-
-// Adds `execute` as the kernel of an op whose hooks name none.
-template <class Op>
-void addExecute(OpFacts& op) {
-  using Args = const typename Op::Args&;
-  using State = typename Op::State;
-  using Functions = Found<Op>;
-  constexpr bool slices = executes<Args, const Slice&> || executes<Args, const State&, const Slice&>;
-  static_assert(!executes<Args, State&> || executes<Args, const State&>,
-                "HTP keeps what is prepared as constant bytes: execute() takes `const State&`");
-  if constexpr (Defined<State>::value && slices) {
-    addPrepared<Op, Functions::prepareState, Functions::withStateSliced>(op);
-  } else if constexpr (Defined<State>::value) {
-    addPrepared<Op, Functions::prepareState, Functions::withState>(op);
-  } else if constexpr (slices) {
-    addPlain<Op, Functions::sliced>(op);
-  } else if constexpr (executes<Args>) {
-    addPlain<Op, Functions::plain>(op);
-  }
-}
 
 }  // namespace glue
 
@@ -257,7 +209,14 @@ void describe(OpFacts& facts) {
     Hooks<Op> op(facts);
     hooks(op);
   }
-  if (facts.kernelCount == 0) glue::addExecute<Op>(facts);
+  if (facts.kernelCount != 0) return;
+  using Args = const typename Op::Args&;
+  using State = typename Op::State;
+  static_assert(!glue::executes<Args, State&> || glue::executes<Args, const State&>,
+                "HTP keeps what is prepared as constant bytes: execute() takes `const State&`");
+  if constexpr (glue::executes<Args> || glue::Defined<State>::value || glue::Found<Op>::slices) {
+    glue::addKernel<Op, glue::Found<Op>>(facts);
+  }
 }
 
 }  // namespace udo

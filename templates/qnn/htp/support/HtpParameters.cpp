@@ -10,16 +10,8 @@
 #endif
 
 namespace udo {
-namespace {
-
-List<OpEntry> packageOps;
-
-}  // namespace
-
-void setOps(List<OpEntry> ops) { packageOps = ops; }
-
 const OpEntry* findOp(const char* qualifiedName) {
-  for (const OpEntry& each : packageOps) {
+  for (const OpEntry& each : tables.ops) {
     if (qualifiedName != nullptr && std::strcmp(each.qualifiedName, qualifiedName) == 0) return &each;
   }
   return nullptr;

@@ -14,8 +14,7 @@ struct OpEntry {
   void (*describe)(OpFacts& facts);
 };
 
-// The ops of the package: set once, found by their names (Package::Op); null if it has no such op.
-void setOps(List<OpEntry> ops);
+// An op of the package by its name (Package::Op); null if it has no such op.
 const OpEntry* findOp(const char* qualifiedName);
 
 // Whether the order of its parameters can differ from that of the config.
@@ -49,11 +48,5 @@ const QHPI_Op* orderParameters(const OpEntry& op, const QHPI_Op* node, bool all 
 // means that the parameters are in the order of the config.
 bool isAbsent(const QHPI_Op* node);
 bool isAbsent(const QHPI_Tensor* tensor);
-
-// How many inputs a node has, without the one that marks parameters as ordered.
-std::uint32_t countInputs(const QHPI_Op* node);
-
-// Adds that one to the inputs of a new node if its op is in this package; returns how many were added.
-std::uint32_t markOrder(const QHPI_Op* root, const char* qualifiedName, std::uint32_t count, QHPI_OpRef* inputs);
 
 }  // namespace udo

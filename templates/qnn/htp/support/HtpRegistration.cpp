@@ -239,20 +239,20 @@ class Records {
   // From SDK 2.49 on, two records of one name are refused as duplicates.
   const char* nameOf(const KernelFacts& facts, std::uint32_t index) const {
     const char* const unit = facts.unit == Unit::hvx ? "_hvx_" : facts.unit == Unit::hmx ? "_hmx_" : "_main_";
-    const std::size_t name = std::strlen(spec_.name);
-    const std::size_t middle = std::strlen(unit);
-    constexpr std::size_t numbers = 32;  // two of them, an underscore and the end
-    char* const made = forever<char>(name + middle + numbers);
+    constexpr std::size_t most = 48;  // of the unit, two numbers, an underscore and the end
+    char* const made = forever<char>(std::strlen(spec_.name) + most);
     if (made == nullptr) return nullptr;
-    std::memcpy(made, spec_.name, name);
-    std::memcpy(made + name, unit, middle);
-    char* const end = digits(made + name + middle, static_cast<std::uint32_t>(kernel_));
+    char* const end = digits(append(append(made, spec_.name), unit), static_cast<std::uint32_t>(kernel_));
     *end = '_';
     digits(end + 1, index);
     return made;
   }
 
-  // Writes a number, and returns where it ends.
+  // These write at an address, and return where it ends.
+  static char* append(char* at, const char* text) {
+    while (*text != '\0') *at++ = *text++;
+    return at;
+  }
   static char* digits(char* at, std::uint32_t number) {
     char* const end = number < 10 ? at : digits(at, number / 10);
     *end = static_cast<char>('0' + number % 10);
@@ -271,7 +271,6 @@ class Records {
   bool complete_ = true;
 };
 
-const OpEntry* firstOp = nullptr;
 const QHPI_RewriteOpFunc* ownRewrites = nullptr;  // of each op
 
 // The op's own rewrite is called once the parameters are ordered: HTP calls this function again for a node it returns.
@@ -280,7 +279,7 @@ const QHPI_Op* rewriteEarly(const QHPI_Op* op) {
   if (entry == nullptr) return op;
   const QHPI_Op* const whole = fillInputs(*entry, op);
   const QHPI_Op* const ordered = whole != op ? whole : orderParameters(*entry, op);
-  const QHPI_RewriteOpFunc own = ownRewrites[entry - firstOp];
+  const QHPI_RewriteOpFunc own = ownRewrites[entry - tables.ops.items];
   return ordered != op || own == nullptr ? ordered : own(op);
 }
 
@@ -322,8 +321,6 @@ QHPI_StatusCode registerOps() {
     again[i].shape_legalized = nullptr;
     again[i].build_tile = nullptr;
   }
-  setOps(ops);
-  firstOp = ops.items;
   ownRewrites = rewrites;
   return qhpi_register_ops_v1(static_cast<std::uint32_t>(ops.count), infos, tables.name);
 }

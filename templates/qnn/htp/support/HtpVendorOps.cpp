@@ -44,7 +44,6 @@ Qnn_ErrorHandle_t freeOpImpl(QnnOpPackage_OpImpl_t) { return QNN_OP_PACKAGE_ERRO
 
 extern "C" QHPI_StatusCode udo_register_ops_v1(uint32_t count, QHPI_OpInfo_v1* ops, const char* package) {
 #if !defined(__hexagon__)
-  udo::setOps(udo::tables.ops);
   for (uint32_t i = 0; i < count; ++i) {
     const udo::OpEntry* const entry = udo::findOp(ops[i].name);
     if (entry == nullptr || entry->spec->params.count == 0 || ops[i].early_rewrite == udo::rewriteEarly) continue;

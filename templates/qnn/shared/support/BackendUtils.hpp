@@ -47,20 +47,6 @@ class Running {
   const char* outer_;
 };
 
-// Calls a function of a kernel; an exception becomes an error, because nothing may be thrown into the runtime.
-template <class Step>
-Status guarded(const Step& step) {
-#if defined(__cpp_exceptions)
-  try {
-    return step();
-  } catch (...) {
-    return error("threw a C++ exception; a kernel must return an error instead");
-  }
-#else
-  return step();
-#endif
-}
-
 // The result of a kernel that is not written yet.
 Status notImplemented(const char* op, const char* file);
 
@@ -156,15 +142,6 @@ std::size_t fewestOf(List<Spec> specs) {
   std::size_t count = specs.count;
   while (count > 0 && !isNeeded(specs.items[count - 1])) --count;
   return count;
-}
-
-// The position of the tensor at `index` of the specs in a node with `count` tensors: a repeated one before it shifts
-// it.
-inline std::size_t positionOf(List<TensorSpec> specs, std::size_t count, std::size_t index) {
-  for (std::size_t i = 0; i < index; ++i) {
-    if (specs.items[i].repeated && count > specs.count) return index + count - specs.count;
-  }
-  return index;
 }
 
 }  // namespace udo

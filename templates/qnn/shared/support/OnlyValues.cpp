@@ -50,6 +50,10 @@ bool isElement(const OnlyValue& only, Qnn_DataType_t type, const void* data, std
 }  // namespace
 
 bool isOnly(const OnlyValue& only, Qnn_DataType_t type, const void* data, std::size_t count) {
+  if (type == textType) {
+    const auto* const given = *static_cast<const char* const*>(data);
+    return only.text != nullptr && given != nullptr && std::strcmp(only.text, given) == 0;
+  }
   const std::size_t numbers = only.reals.count;
   if (data == nullptr || numbers == 0 || (numbers != 1 && numbers != count)) return false;
   for (std::size_t i = 0; i < count; ++i) {

@@ -111,19 +111,6 @@ const void* dataOf(const Qnn_TensorV1_t& tensor) {
   return raw ? tensor.clientBuf.data : nullptr;
 }
 
-bool isDefault(const OnlyValue& only, const Qnn_TensorV1_t& tensor) {
-  return only.is(only, tensor.dataType, dataOf(tensor), countOf(tensor));
-}
-
-bool isDefault(const OnlyValue& only, const Qnn_Param_t& param) {
-  if (param.paramType != QNN_PARAMTYPE_SCALAR) return isDefault(only, common(param.tensorParam));
-  const Qnn_Scalar_t& scalar = param.scalarParam;
-  if (scalar.dataType != textType) {
-    return only.is(only, scalar.dataType, &scalar.int64Value, 1);  // its members share one address
-  }
-  return only.text != nullptr && scalar.stringValue != nullptr && std::strcmp(only.text, scalar.stringValue) == 0;
-}
-
 Status validateTensor(const char* role, std::size_t number, const TensorSpec& spec, const Qnn_Tensor_t& tensor,
                       const ValidationRules& rules) {
   if (isLeftOut(tensor)) {
@@ -142,7 +129,7 @@ Status validateTensor(const char* role, std::size_t number, const TensorSpec& sp
     return invalid("%s %zu `%s` has rank %u; it must be %s", role, number, spec.name, given.rank,
                    listOf(spec.ranks).c_str());
   }
-  if (spec.only != nullptr && !isDefault(*spec.only, given)) {
+  if (spec.only != nullptr && !spec.only->is(*spec.only, given.dataType, dataOf(given), countOf(given))) {
     return invalid("%s %zu `%s` is not its default, and no other value is supported; leave it out", role, number,
                    spec.name);
   }
@@ -189,8 +176,7 @@ Status validateParam(const ParamSpec& spec, const Qnn_Param_t& param, const Vali
     return invalid("parameter `%s` is %s (0x%04x); it must be %s", spec.name, nameOf(type).c_str(),
                    static_cast<unsigned>(type), listOf(spec.types).c_str());
   }
-  if (type == textType) return ok;  // a text is always passed as a scalar
-  if (scalar != spec.scalar) {
+  if (scalar != spec.scalar && type != textType) {  // a text is always passed as a scalar
     refuseOp();
     return invalid("parameter `%s` must be a %s", spec.name, spec.scalar ? "scalar" : "tensor");
   }
@@ -199,12 +185,16 @@ Status validateParam(const ParamSpec& spec, const Qnn_Param_t& param, const Vali
     return invalid("parameter `%s` has rank %u; it must be %s", spec.name, common(param.tensorParam).rank,
                    listOf(spec.ranks).c_str());
   }
-  if (scalar && spec.enumerators != 0) {
+  if (scalar && spec.enumerators != 0 && type != textType) {
     const long long value = integerAt(type, data, 0);
     if (value < 0 || value >= static_cast<long long>(spec.enumerators)) {
       return invalid("parameter `%s` is %lld; its enumeration has only 0 … %u", spec.name, value,
                      spec.enumerators - 1);
     }
+  }
+  const bool isReadable = scalar || type != textType;
+  if (spec.only != nullptr && !(isReadable && spec.only->is(*spec.only, type, data, scalar ? 1 : countOf(tensor)))) {
+    return invalid("parameter `%s` is not its default, and no other value is supported; leave it out", spec.name);
   }
   return ok;
 }
@@ -223,9 +213,6 @@ Status validateParams(List<ParamSpec> specs, const Qnn_Param_t* params, std::siz
     }
     const Status status = validateParam(*spec, params[i], rules);
     if (status != ok) return status;
-    if (spec->only != nullptr && !isDefault(*spec->only, params[i])) {
-      return invalid("parameter `%s` is not its default, and no other value is supported; leave it out", spec->name);
-    }
   }
   for (const ParamSpec& each : specs) {
     bool given = !each.mandatory;
