@@ -22,6 +22,7 @@ from udogen.errors import RunFailed, UdogenError, UsageError, read_plain, readin
 from udogen.resources import content_key
 from udogen.supervisor import ENDS, continue_apart, end_all
 
+
 class UserExit(Exception):
     """Code of the user raised an exception that would end this program, such as `SystemExit: 0`."""
 

@@ -128,7 +128,8 @@ def test_an_end_that_cannot_be_caught_is_a_failure(folder: Path, surface: str, k
 
 
 @pytest.mark.parametrize(
-    ("surface", "kind"), [("reference", "_exit"), ("reference-call", "kill"), ("tests", "_exit"), ("tests-call", "_exit")]
+    ("surface", "kind"),
+    [("reference", "_exit"), ("reference-call", "kill"), ("tests", "_exit"), ("tests-call", "_exit")],
 )
 def test_an_end_of_pytest_is_a_failure(folder: Path, surface: str, kind: str) -> None:
     (name, _, line, _, _), (statement, end) = SURFACES[surface], ENDS[kind]
