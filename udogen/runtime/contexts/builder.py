@@ -247,7 +247,7 @@ class GraphDraft:
         return RunFailed(
             f"{self._builder.runtime.name} does not support dynamic dimensions {where or 'at all'}: "
             f"tensor{'s' * (len(names) > 1)} {', '.join(names)} of graph `{self.name}`",
-            hint="build a graph for each size, or use a runtime or an op that takes them (docs/contexts.md)",
+            hint="build a graph for each size, or use a runtime or an op that takes them",
             details=[fault.message, *fault.details],
         )
 

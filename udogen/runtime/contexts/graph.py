@@ -384,7 +384,7 @@ class Graph:
             names = ", ".join(f"`{binding.info.name}` {list(binding.shape)}" for binding in smaller)
             warnings.warn(
                 f"{self.context.runtime.name} executed graph `{self.name}` at its largest size, though it was given "
-                f"{names}: it may not size an op of it per call (docs/contexts.md)",
+                f"{names}: it may not size an op of it per call",
                 stacklevel=3,
             )
 
