@@ -19,6 +19,7 @@ from udogen.runtime.models.model import Model as Model
 from udogen.verdict import Verdict as Verdict
 from udogen.verify.cases import Case as Case
 from udogen.verify.cases import Example as Example
+from udogen.verify.kernel_function import kernel as kernel
 from udogen.verify.options import TestOptions as TestOptions
 from udogen.verify.report.page import write_report as write_report
 from udogen.verify.results import Outcome as Outcome

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import stat
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -137,6 +138,31 @@ def of_limit(fault: BaseException) -> LimitReached | None:
         return LimitReached(f"a library cannot be loaded with so little memory: {fault}", hint=_RAISE)
     if isinstance(fault, RuntimeError) and _from_threading(fault):
         return LimitReached(f"the system allows no more threads: {fault}", hint=_RAISE)
+    return None
+
+
+# What the C library, Python, shells, ccache and OpenBLAS print when the system refuses a process, a thread, a file or
+# memory.
+_REFUSED = re.compile(
+    r"[Cc]annot fork|[Ff]ailed to fork|Resource temporarily unavailable|can't start new thread|pthread_create failed|"
+    r"Too many open files|Cannot allocate memory"
+)
+
+
+def limit_in(lines: Iterable[str]) -> LimitReached | None:
+    """The error to raise if a program that failed has printed that it reached a limit of the system."""
+    line = next((line.strip() for line in lines if _REFUSED.search(line)), "")
+    return LimitReached(f"a limit of the system was reached: {line}", hint=_RAISE) if line else None
+
+
+def limit_of_threads() -> LimitReached | None:
+    """The error to raise for an interrupt: OpenBLAS interrupts the process in which it cannot start a thread."""
+    import threading
+
+    try:
+        threading.Thread(target=int).start()
+    except RuntimeError as fault:
+        return of_limit(fault)
     return None
 
 

@@ -134,7 +134,7 @@ _running = _Running()
 
 
 def expect_end(where: str) -> None:
-    """State where an end of this process outside `user_code` is; empty: it may end."""
+    """Set the place that an end of this process outside `user_code` is reported for; empty: it may end."""
     _running.place = where
 
 

@@ -80,7 +80,7 @@ def on_page_markdown(markdown: str, *, page: Any, **_: Any) -> str:
     return _TABLE_ROW.sub(lambda row: row[0].replace("\\|", "|"), _LINK.sub(moved, markdown))
 
 
-def on_page_content(content: str, **_: Any) -> str:
+def on_post_page(output: str, **_: Any) -> str:
     """Cells with sentences are `prose`; long code in cells may be broken after a slash, an underscore or `=`."""
 
     def broken(code: re.Match[str]) -> str:
@@ -91,7 +91,7 @@ def on_page_content(content: str, **_: Any) -> str:
         text = re.sub(r"<code>([^<]*)</code>", broken, match[1])
         return f'<td class="prose">{text}</td>' if len(re.sub(r"<[^>]*>", "", text)) > _PROSE else f"<td>{text}</td>"
 
-    return re.sub(r"<td>(.*?)</td>", cell, content, flags=re.DOTALL)
+    return re.sub(r"<td>(.*?)</td>", cell, output, flags=re.DOTALL)
 
 
 def _target(uri: str, link: str) -> str:

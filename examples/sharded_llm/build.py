@@ -60,17 +60,21 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--out", type=Path, required=True, help="the folder to fill")
     parser.add_argument("--shards", type=int, default=Sizes().shards)
+    parser.add_argument("--share-weights", action="store_true", help="store the weights of both graphs once")
     parser.add_argument("--runtime", choices=("real", "emulator"), default="real")
     given = parser.parse_args()
     sizes, config = Sizes(shards=given.shards), Path(__file__).with_name("LlmOps.xml")
     package = make_package(config, given.out / "package", backend="htp", on_step=partial(print, file=sys.stderr))
     for shard, rows in enumerate(grids(sizes)):
         last = shard == sizes.shards - 1
-        with GraphBuilder("htp", packages=[package], runtime=given.runtime) as builder:
+        with GraphBuilder(
+            "htp", packages=[package], runtime=given.runtime, share_weights=given.share_weights
+        ) as builder:
             for name, tokens in sizes.graphs.items():
                 with builder.graph(name, outputs=OUTPUTS if last else OUTPUTS[:-1]) as graph:
                     block(Composer(graph, rows, weights(sizes, shard, SEED)), sizes, tokens, last=last)
             print(builder.save(given.out / f"forward_{shard}.bin"))
+            print(f"  {sum(builder.shared.values()):,} bytes of weights belong to both graphs", file=sys.stderr)
     (given.out / "sizes.json").write_text(json.dumps(asdict(sizes)), "utf-8")
     (given.out / "model.toml").write_text(MODEL.format(package=package.relative_to(given.out)), "utf-8")
 

@@ -10,6 +10,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -487,6 +488,24 @@ def test_hints_name_the_limit_that_was_reached(tmp_path: Path) -> None:
     assert "Too many open files" in text and "ulimit -n" in text
     deleted = in_shell(f"mkdir {tmp_path}/gone && cd {tmp_path}/gone && rmdir {tmp_path}/gone && udogen new scale")
     assert (deleted.returncode, "the current folder was deleted" in deleted.stderr) == (2, True), deleted.stderr
+
+
+@pytest.mark.skipif(os.geteuid() != 0 or not shutil.which("setpriv"), reason="needs a user without other processes")
+def test_a_limit_on_processes_is_named() -> None:
+    """The limit does not apply to root, so another user runs each command, with the right to change root's files."""
+    rights = "+dac_override,+dac_read_search"
+    user = f"setpriv --reuid 60321 --regid 60321 --clear-groups --inh-caps {rights} --ambient-caps {rights} bash -c"
+    with tempfile.TemporaryDirectory() as name:  # pytest's own folders are for root alone
+        folder = Path(name)
+        folder.chmod(0o755)
+        library = cpu_package(CONFIG, folder / "built", ONE_KERNEL).library
+        [made] = make_packages([CONFIG], folder / "out", chosen=["cpu"], kernels=ONE_KERNEL)
+        run, look = f"run op {library} LeakyRelu --input input=3", f"inspect {library}"
+        test, build = f"test {ROOT}/examples/leaky_relu --backend cpu", f"build -C {made.folder}"
+        for most, command in ((1, run), (5, run), (1, look), (4, look), (5, look), (6, test), (8, build)):
+            line = f"ulimit -u {most}; {sys.executable} -m udogen {command}"
+            done = in_shell(f"{user} {shlex.quote(line)}", XDG_CACHE_HOME=str(folder / "cache"))
+            assert done.returncode == 3 and "-u`" in done.stdout + done.stderr, (command, done)
 
 
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1", "utf-8"])

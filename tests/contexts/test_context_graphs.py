@@ -16,8 +16,10 @@ from tests.contexts.conftest import nothing_left
 from tests.contexts.stepping import BACKENDS, SHAPE, array, binary, open_runtime
 from tests.making import KERNELS, LONG, ROOT, htp_package, need_runtime
 from udogen.errors import RunFailed, UnknownName
+from udogen.qnn import abi
 from udogen.qnn.handles import ContextOptions
 from udogen.qnn.interface import QnnError
+from udogen.runtime import Tensor
 from udogen.runtime.contexts import manifest
 from udogen.runtime.contexts.context import Context
 from udogen.runtime.contexts.runtime import Runtime
@@ -336,6 +338,17 @@ def test_asynchronous_executions(context: Context) -> None:
         assert future.result(timeout=30) is None
     assert np.array_equal(following, array(2))
     step.execute()
+
+
+@pytest.mark.parametrize("backend", ["cpu", "htp"])
+def test_libraries_have_no_tensors_that_a_graph_reads_and_writes(backend: str) -> None:
+    """A state in one place would need one: so states are pairs of buffers."""
+    need_runtime(backend)
+    with Runtime(backend, runtime="real") as opened, opened.new_context() as context:
+        state = Tensor("state", "FLOAT_32", (1, 8), role="APP_WRITE")
+        state.struct.v1.type = abi.ffi().integer_const("QNN_TENSOR_TYPE_APP_READWRITE")
+        with pytest.raises(QnnError, match="tensorCreateGraphTensor failed with 7004"):
+            context.new_graph("step").add_tensor(state)
 
 
 # --- options --------------------------------------------------------------------------------------------------------

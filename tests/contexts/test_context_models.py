@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -137,6 +138,18 @@ def test_a_step_gives_arrays_of_its_own_or_writes_to_those_that_are_given(folder
         given = np.empty(SHAPE, np.float32)
         assert model.step(x=ramp(1), graph="step", out={"x_out": given})["x_out"] is given
         np.testing.assert_array_equal(first, before)
+
+
+def test_steps_in_the_thread_of_a_model_give_the_same_numbers(folder: Path) -> None:
+    with Model.open(folder) as model:
+        expected = [model.step(x=ramp(number), graph="step")["x_out"] for number in range(20)]
+        model.reset()
+        futures = [model.step_async(x=ramp(number), graph="step") for number in range(20)]
+        np.testing.assert_array_equal([future.result(timeout=60)["x_out"] for future in futures], expected)
+        with pytest.raises(UsageError, match="takes no input `y`"):
+            model.step_async(y=ramp(0), graph="step").result(timeout=60)
+    with pytest.raises(RunFailed, match="the model is closed"):
+        model.step_async(x=ramp(0), graph="step")
 
 
 def test_quantized_tensors_take_real_numbers(tmp_path: Path) -> None:
@@ -664,8 +677,8 @@ def test_an_unknown_name_is_a_key_error_too(model_of: Callable[[str, str], Path]
 # --- weights that are stored once -------------------------------------------------------------------------------------
 
 
-def stored_twice(kind: str, *, share: bool) -> tuple[bytes, np.ndarray, int]:
-    """A context of two graphs with one weight of 1 MiB, what one of them computes, and the weights that were kept."""
+def stored_twice(kind: str, place: Path, *, share: bool) -> tuple[bytes, np.ndarray, dict[tuple[str, ...], int]]:
+    """A context of two graphs with one weight of 1 MiB, what one of them computes, and what they share."""
     grid, weights = grid_of(-4, 4, "UFIXED_POINT_8"), np.random.default_rng(1).normal(size=(1024, 1024))
     with GraphBuilder("htp", runtime=kind, share_weights=share) as builder:
         for name, rows in (("prefill", 16), ("decode", 1)):
@@ -673,23 +686,31 @@ def stored_twice(kind: str, *, share: bool) -> tuple[bytes, np.ndarray, int]:
                 x = graph.input("x", np.uint8, (rows, 1024), grid)
                 w = graph.weight("w", weights, np.uint8, grid)
                 graph.op("MatMul", [x, w], "y", shape=(rows, 1024), quant=grid_of(-200, 200, np.uint8))
-        return builder.context.binary(), builder.graphs["decode"](x=ROW)["y"], len(builder._constants)
+        if share:
+            builder.save(place)
+        return builder.context.binary(), builder.graphs["decode"](x=ROW)["y"], builder.shared
 
 
 ROW = np.random.default_rng(2).integers(0, 255, (1, 1024), np.uint8)
 
 
 @pytest.mark.parametrize("kind", ["emulator", "real"])
-def test_a_weight_of_two_graphs_is_stored_once(kind: str) -> None:
+def test_a_weight_of_two_graphs_is_stored_once(kind: str, tmp_path: Path) -> None:
     if kind == "real":
         need_runtime("htp")
-    (alone, expected, kept), (shared, found, _) = (stored_twice(kind, share=share) for share in (False, True))
-    assert len(alone) > 2 << 20 and len(shared) < 1.2 * (1 << 20) and kept == 1
+    (alone, expected, kept), (shared, found, _) = (
+        stored_twice(kind, tmp_path / "both.bin", share=share) for share in (False, True)
+    )
+    assert len(alone) > 2 << 20 and len(shared) < 1.2 * (1 << 20)
+    assert kept == {("prefill.w", "decode.w"): 1 << 20}
     np.testing.assert_array_equal(found, expected)
     with Runtime("htp", runtime=kind) as runtime:
         if kind == "real":  # "Shared weights buffer isn't supported on this platform"
             with pytest.raises(QnnError, match="1000"):
                 runtime.restore(shared)
+            for command in (("inspect", tmp_path / "both.bin"), ("run", "steps", tmp_path / "both.bin", "--dry-run")):
+                said = " ".join(udogen(*command).stdout.split())
+                assert re.search(r"stored once[\w ]*:? 1,0\d\d,\d\d\d bytes of weights for prefill, decode", said), said
             return
         with runtime.restore(shared) as context:
             np.testing.assert_array_equal(context.graph("decode")(x=ROW)["y"], expected)

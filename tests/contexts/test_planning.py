@@ -66,7 +66,7 @@ def test_faults_are_reported_together() -> None:
     assert list(caught.value.details) == [
         "`a` of graph `g` (shard 2) has the shape [0]: every dimension is 1 or more",
         "`b` of graph `g` (shard 2) has the shape [-3]: every dimension is 1 or more",
-        "`c` of graph `g` (shard 2): `0x999` is not a data type that a tensor or a param can have",
+        "`c` of graph `g` (shard 2): a tensor or a param is 0x999, which is not a data type",
         "`d` of graph `g` (shard 2) has 4294967296 bytes, its buffer at most 4294967295",
     ]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import importlib
 import os
 import re
@@ -142,3 +143,15 @@ def test_the_table_of_variables_is_complete_and_names_existing_tests() -> None:
     assert set(VARIABLES) - named == set()
     for _, file, test in rows:
         assert f"def {test}(" in (ROOT / file).read_text("utf-8"), f"{file} has no {test}"
+
+
+def test_what_udogen_prints_names_no_page() -> None:
+    """A wheel has no pages: messages, tables and templates name files of packages and commands."""
+    texts = {path: path.read_text("utf-8") for path in (ROOT / "udogen" / "data").rglob("*.toml")}
+    texts |= {path: path.read_text("utf-8") for path in (ROOT / "templates").rglob("*") if path.is_file()}
+    for path in (ROOT / "udogen").rglob("*.py"):
+        tree = ast.parse(path.read_text("utf-8"))
+        docstrings = {node.value for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+        literals = (node for node in ast.walk(tree) if isinstance(node, ast.Constant) and node not in docstrings)
+        texts[path] = "\n".join(node.value for node in literals if isinstance(node.value, str))
+    assert [name(path) for path, text in texts.items() if re.search(r"\bdocs/[\w-]+\.md", text)] == []

@@ -212,7 +212,7 @@ def test_place_and_size_are_checked(world: World, kind: str) -> None:
         needs = world.sizes(context)[kind]
         refused(world, INVALID_SHAPE, f"the context needs {needs}", lambda: call(context, kind, fd, size=needs - 1))
         refused(world, MAPPING, "were to be mapped", lambda: call(context, kind, small))
-        refused(world, MAPPING, "is none", lambda: call(context, kind, -1))
+        refused(world, MAPPING, "is invalid", lambda: call(context, kind, -1))
 
 
 @pytest.mark.parametrize("kind", [WEIGHTS, SPILL])

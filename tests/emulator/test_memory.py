@@ -138,11 +138,11 @@ def test_the_capabilities_say_so(cpu: BackendHandle) -> None:
 
 Ion = dict[str, Any]
 WRONG: dict[str, tuple[Ion, int, str]] = {
-    "a descriptor that is none": ({"fd": -1}, 8003, "file descriptor -1 is none"),
-    "a descriptor that is closed": ({"fd": 9999}, 8003, "file descriptor 9999 is none"),
+    "a descriptor that is none": ({"fd": -1}, 8003, "file descriptor -1 is invalid"),
+    "a descriptor that is closed": ({"fd": 9999}, 8003, "file descriptor 9999 is invalid"),
     "a descriptor of no memory": ({"fd": os.open("/dev/null", os.O_RDWR)}, 8003, "has 0 bytes, 24 were to be mapped"),
     "a shape beyond the memory": ({"shape": (1025,)}, 8003, "has 4096 bytes, 4100 were to be mapped"),
-    "a shape beyond all memory": ({"shape": (0xFFFFFFFF, 0xFFFFFFFF)}, 8004, "memory has no such shape"),
+    "a shape beyond all memory": ({"shape": (0xFFFFFFFF, 0xFFFFFFFF)}, 8004, "memory cannot have this shape"),
     "a dimension of 0": ({"shape": (2, 0)}, 8004, "dimension 1 is 0"),
     "no shape": ({"shape": ()}, 8000, "the shape and the data type"),
     "a DMA buffer without an address": ({"kind": DMA_BUF}, 8000, "the address at which its client has mapped it"),

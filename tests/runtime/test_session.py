@@ -156,7 +156,7 @@ def test_numbers_of_numpy_are_numbers(session: OpSession) -> None:
     shape = tuple(np.array(X.shape))
     given = tensor(array=X.astype(np.uint8), dtype="UFIXED_POINT_8", quant=(np.float32(0.5), np.int64(-3)))
     answer = session.run(
-        call("CopyBytes", (replace(given, shape=shape),), (replace(given, name="y", array=None),), loops=np.int64(2))
+        call("CopyBytes", (replace(given, shape=shape),), (replace(given, name="y", data=None),), loops=np.int64(2))
     )
     np.testing.assert_array_equal(answer.outputs["y"], X.astype(np.uint8))
     with pytest.raises(UsageError, match=r"Tensor: `quant` is a float: 0\.5"):

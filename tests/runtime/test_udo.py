@@ -339,7 +339,7 @@ def test_a_registration_for_another_machine(tmp_path: Path) -> None:
             RunFailed,
             "SnpeUdo_getRegInfo of the registration library returned neither error nor result",
         ),
-        ("-DLYING", RunFailed, "cannot be read: a count is not 0, and what it counts is NULL"),
+        ("-DLYING", RunFailed, "cannot be read: a count is not 0, but its array is NULL"),
         ("-DCRASHES", OpCrashed, "crashed with SIGSEGV (segmentation fault) in phase `SnpeUdo_initRegLibrary`"),
         ("-DLEAVES", OpCrashed, "ended the process with exit code 3 in phase `SnpeUdo_initRegLibrary`"),
         ("-DHANGS", OpTimedOut, "did not return within 2 s in phase `SnpeUdo_initRegLibrary`"),

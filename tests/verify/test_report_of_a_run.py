@@ -39,7 +39,7 @@ def test_a_fault_is_on_the_page(faulty: Path, tmp_path: Path) -> None:
     message = " ".join(" ".join(report.itertext()).split())
     assert "CPU_QTI_AISW" in message and "Qualcomm's own" in message
     causes = {" ".join(each.itertext()) for each in report.xpath("//article/h3")}
-    assert causes & {"LeakyRelu: uninitialised", "LeakyRelu: unwritten tail"}, causes
+    assert causes & {"LeakyRelu on CPU: uninitialised", "LeakyRelu on CPU: unwritten tail"}, causes
     assert report.xpath("//article//h5[text()='Errors by size']")
     rows = report.xpath("//table[contains(@class, 'list')]/tbody/tr")
     cards = report.xpath("//details[@class='case']/div[@class='full']")

@@ -120,7 +120,7 @@ def _read(folder: Path, out: Path) -> AdoptedFolder:
             f"{found.interfaces[0].relative_to(folder)} implements the interface of QNN by hand, "
             "and udogen recognizes no kernel beside it",
             hint="build it with its own Makefile, then `udogen inspect LIBRARY`; "
-            "or `udogen new NAME --input … --output …` and move its computation into the kernel: docs/port.md",
+            "or `udogen new NAME --input … --output …` and move its computation into the kernel",
         )
     if not found.kernels and found.snpe_1:
         raise UsageError(
@@ -129,7 +129,7 @@ def _read(folder: Path, out: Path) -> AdoptedFolder:
             hint="`udogen new NAME --from-config` with its config, and move the computation into the kernels",
         )
     if not found.kernels:
-        more = f"; {len(found.qhpi)} sources use QHPI directly: docs/port.md" if found.qhpi else ""
+        more = f"; {len(found.qhpi)} sources use QHPI directly" if found.qhpi else ""
         raise UsageError(
             f"{folder} contains no kernel that udogen recognizes{more}",
             hint="give a folder with sources that use REGISTER_OP (CPU), <Op>Operation (GPU), UdoDspShared (DSP V65, "

@@ -18,7 +18,7 @@ from udogen.build import toolchains, tools, vectors, zig_libraries
 from udogen.build.package import MEMORY, UNFINISHED, PackageLibrary, Say, no_say, open_locked
 from udogen.build.toolchains import Choice
 from udogen.build.vectors import Execution
-from udogen.errors import BuildFailed, UsageError
+from udogen.errors import BuildFailed, LimitReached, UsageError, limit_in
 
 _FAULT = re.compile(
     r"^(?P<file>[^\s:][^:\n]*):(?P<line>\d+):(?:(?P<column>\d+):)? (?P<kind>fatal error|error): (?P<text>.*)$"
@@ -30,7 +30,7 @@ _BROKEN = re.compile(
     r"|(?P<linked>\w+)\.(?:cpp|o)\b[^\n]*undefined reference"
     r"|referenced by (?:\S*/)?(?P<referring>\w+)\.(?:cpp|o)\b"
 )
-_FULL = re.compile(r"No space left on device|Too many open files|Cannot allocate memory")
+_FULL = re.compile(r"No space left on device")
 _SHOWN = 5
 _PROVE = "obj/prove.cpp"
 
@@ -223,8 +223,10 @@ def variables(values: Iterable[tuple[str, str]]) -> list[str]:
     return [f"{name}={value.replace('$', '$$')}" for name, value in values]
 
 
-def explain(text: str, package: PackageLibrary, step: Step) -> BuildFailed:
+def explain(text: str, package: PackageLibrary, step: Step) -> BuildFailed | LimitReached:
     """The errors of the compilers with their lines, those in the user's files first."""
+    if limit := limit_in(text.splitlines()):
+        return limit
     log = package.path / "obj" / f"{step.target.id}.log"
     try:
         log.parent.mkdir(exist_ok=True)
@@ -234,7 +236,7 @@ def explain(text: str, package: PackageLibrary, step: Step) -> BuildFailed:
         hint = ""
     full = next((line for line in text.splitlines() if _FULL.search(line)), "")
     if full:
-        hint = "make room on the disk, or raise the limit (`ulimit -n`, `ulimit -v`)"
+        hint = "make room on the disk"
     broken = {match[match.lastgroup or 0] for match in _BROKEN.finditer(text)}
     return BuildFailed(
         f"{step.target.id} of {package.name} failed to build ({step.choice.title})",

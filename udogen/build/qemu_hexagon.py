@@ -19,7 +19,7 @@ from udogen.build.make import Step, compile_python_kernels, explain, run_make, v
 from udogen.build.package import PackageLibrary, open_locked
 from udogen.build.toolchains import Choice
 from udogen.build.zig_libraries import BASE, HEXAGON, hexagon_flags
-from udogen.errors import BuildFailed, ToolMissing, UsageError
+from udogen.errors import BuildFailed, ToolMissing, UdogenError, UsageError
 
 # With -fPIC, thread_local would otherwise need a dynamic loader.
 _FLAGS = "-ftls-model=local-exec"
@@ -137,7 +137,7 @@ def build_program(
     return program
 
 
-def _explain(text: str, package: PackageLibrary, arch: str, program: Path) -> BuildFailed:
+def _explain(text: str, package: PackageLibrary, arch: str, program: Path) -> UdogenError:
     if "undefined symbol: qhpi_init" in text:
         return _not_qhpi(package)
     target = Target(

@@ -15,7 +15,7 @@ import click  # noqa: E402
 
 from udogen import __version__  # noqa: E402
 from udogen.cli.lazy import LazyGroup  # noqa: E402
-from udogen.errors import UdogenError, of_limit  # noqa: E402
+from udogen.errors import UdogenError, limit_of_threads, of_limit  # noqa: E402
 
 # verb -> (module, one line for --help)
 VERBS = {
@@ -146,6 +146,9 @@ def _run(command: click.Command, name: str) -> int:
         output.print_usage_error(fault)
         return 2
     except (KeyboardInterrupt, click.Abort):
+        if limit := limit_of_threads():
+            output.print_error(limit)
+            return limit.exit_code
         output.print_note("interrupted")
         return 130
     except BrokenPipeError:

@@ -335,9 +335,9 @@ def _of_enumeration(tensor: Tensor, kind: str, *, has_default: bool) -> Iterator
     if BY_NAME["BOOL_8"] in tensor.datatypes and len(tensor.enum) != 2:
         yield "it is BOOL_8 with other than two enumerators", "use UINT_32"
     if has_default and kind == "text" and tensor.default_text not in tensor.enum:
-        yield "the default is none of its enumerators", "name one of them"
+        yield "the default is not one of its enumerators", "name one of them"
     elif has_default and kind == "number" and not 0 <= float(str(tensor.default)) < len(tensor.enum):
-        yield "the default is none of its enumerators", "they count from 0"
+        yield "the default is not one of its enumerators", "they count from 0"
     elif kind in ("list", "truth"):
         yield "the default of an enumeration is not a number", "name an enumerator"
 

@@ -72,6 +72,7 @@ class DraftCase:
     params: Mapping[str, object] = field(default_factory=dict)
     backends: tuple[str, ...] = ()  # where it can run; empty: everywhere
     note: str = ""
+    tolerance: str | float | None = None  # None: the usual one
 
 
 @dataclass(frozen=True)
@@ -188,6 +189,8 @@ def _case(op: Op, case: DraftCase) -> Iterator[str]:
     values = {name: _numbers(each) for name, each in case.inputs.items() if each.values is not None}
     if values:
         yield f"values = {_table(values)}"
+    if case.tolerance is not None:
+        yield f"tolerance = {_value(case.tolerance)}"
     if case.params:
         yield f"params = {_table({name: _value(each) for name, each in case.params.items()})}"
 

@@ -249,7 +249,7 @@ def _loop(args: str) -> str:
         "  // For example a copy, of any data type:\n"
         f"  //   for (size_t i = 0; i < args.{result}.size(); ++i) args.{result}.setReal(i, args.{source}.real(i));\n"
         "  //   return udo::ok;\n"
-        f"  // args.{source}.shape() has rank() and [axis]; docs/cpu.md has the rest.\n"
+        f"  // args.{source}.shape() has rank() and [axis]; include/udogen.hpp of the package has the rest.\n"
     )
 
 

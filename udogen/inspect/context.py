@@ -138,6 +138,8 @@ def _facts(inspected: InspectedContext) -> Iterator[tuple[str, str]]:
     yield "made by", f"{made}; core API {info.api_version}, backend API {info.backend_version}"
     if target := _target(info):
         yield "made for", target
+    if info.sharing:
+        yield "stored once", info.sharing
     yield "manifest", inspected.verdict.message
     if inspected.json is not None:
         count = len(inspected.differences)

@@ -7,12 +7,19 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True)
 class Flat:
-    """All elements in one row, regardless of the shape: `x[i]`.  This is the view without an annotation."""
+    """All elements in one row, regardless of the shape: `x[i]`.  This is the view without an annotation.
+
+    `shape`: a name, a number or an expression for each axis, the first axis first (`Flat("n k/2")`); `...` is any
+    number of axes.  `types`: the data types that the tensor may have (`Flat(types="INT_32")`).
+    """
+
+    shape: str = field(default="", repr=False)
+    types: str = field(default="", repr=False)
 
 
 @dataclass(frozen=True)
@@ -23,16 +30,26 @@ class Rows:
     """
 
     axis: int | str = -1
+    shape: str = field(default="", repr=False)
+    types: str = field(default="", repr=False)
 
 
 @dataclass(frozen=True)
 class Whole:
-    """An index for each axis, the last axis first, as in Halide: `x[c, w, h, n]` for an NHWC tensor.
+    """An index for each axis, the last axis first, as in Halide: `x[c, w, h, n]` for `Whole("n h w c")`.
 
-    The shape of a tensor of lower rank gets leading ones.
+    The shape of a tensor of lower rank gets leading ones.  A number instead of a shape is the rank: `Whole(4)`.
     """
 
     rank: int = 4
+    shape: str = field(default="", repr=False)
+    types: str = field(default="", repr=False)
+
+    def __init__(self, axes: int | str = 4, types: str = "") -> None:
+        shape = axes if isinstance(axes, str) else ""
+        values = {"rank": len(shape.split()) if isinstance(axes, str) else axes, "shape": shape, "types": types}
+        for name, value in values.items():
+            object.__setattr__(self, name, value)
 
 
 View = Flat | Rows | Whole

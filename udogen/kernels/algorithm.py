@@ -68,6 +68,8 @@ class RowLayout:
 class KernelTensor:
     """A tensor of the op.  `x[i]` is an element; `y[i] = …` defines each element of an output."""
 
+    __iter__ = None  # there is an element at every index, so that Python would never end
+
     def __init__(self, port: TensorPort, stored: str, view: View, place: RowLayout) -> None:
         self.name, self.view, self._stored, self._place = port.name, view, stored, place
         self.real = port.real or stored in ("f32", "f16")

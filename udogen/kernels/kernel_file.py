@@ -27,6 +27,7 @@ from udogen.kernels.request import (
     TensorPort,
     type_combinations,
 )
+from udogen.kernels.signature import line_of, view_of
 from udogen.kernels.sums import Domain, Tiles
 from udogen.python_files import load_module, words_of
 
@@ -40,16 +41,20 @@ _REDUCTIONS = ("sum", "product", "maximum", "minimum", "argmax", "argmin")
 class Kernel:
     """The function of a kernel's file; its arguments must be those of the op."""
 
-    def __init__(self, request: Request) -> None:
-        self.request = request
+    def __init__(self, request: Request, module: Any = None) -> None:
+        """`module`: what the file defines, if it is loaded already; otherwise this process is a worker."""
+        self.request, self._is_worker = request, module is None
         file = Path(request.file)
         self.functions: list[dict[str, Any]] = []  # those of vectors for Hexagon
         self.lines: dict[str, int] = {}  # where each Halide function was made
         self.uses: dict[str, dict[int, bool]] = {}  # the lines that use a tensor, and whether they compute the index
-        _remember_lines(request.file, self.lines, self.use)
-        print(RUNNING, flush=True)
-        module = load_module(file)
-        print(RAN, flush=True)
+        self.names = _remember_lines(request.file, self.lines, self.use)  # of Halide, for `replaced`
+        if module is None:
+            for owner, name, value in self.names:
+                setattr(owner, name, value)
+            self._mark(RUNNING)
+            module = load_module(file)
+            self._mark(RAN)
         found, self.own_schedule = getattr(module, request.op, None), getattr(module, "schedule", None)
         self.autoschedule: Autoschedule | None = None
         if isinstance(self.own_schedule, Autoschedule):
@@ -58,18 +63,18 @@ class Kernel:
             raise UsageError(
                 f"{file}:1: it defines no function `{request.op}`", hint=f"write `def {request.op}(…):` for the op"
             )
-        self.function = found
-        self.where = f"{file}:{found.__code__.co_firstlineno}"
+        found = self.function = inspect.unwrap(found)
+        self.where = f"{file}:{line_of(found)}"
         names = [port.name for port in request.tensors]
         views: dict[str, View] = dict.fromkeys(names, Flat())
-        self.names = []
+        self.arguments: list[str] = []
         self.reads_outputs = False
         self.first = ""  # the first variable of the output that has tiles
         for name, parameter in inspect.signature(found, eval_str=True).parameters.items():
             self._need(name, names)
-            self.names.append(name)
+            self.arguments.append(name)
             if name in names and parameter.annotation is not inspect.Parameter.empty:
-                views[name] = self._view(name, parameter.annotation)
+                views[name] = view_of(parameter.annotation, f"{self.where}: `{name}` of {request.op}()")
         self.views = [views[name] for name in names]
         self._check_views()
 
@@ -88,7 +93,7 @@ class Kernel:
                     f"{self.where}: {request.op}() takes `{port.name}` as {view}, and the config has {port.rank}D",
                     hint=f"take it as Whole({port.rank}), or as Flat or Rows",
                 )
-            if port.is_output and port.name not in self.names:
+            if port.is_output and port.name not in self.arguments:
                 raise UsageError(
                     f"{self.where}: {request.op}() does not take the output `{port.name}`", hint="write to all outputs"
                 )
@@ -106,15 +111,6 @@ class Kernel:
             raise UsageError(
                 f"{self.where}: {request.op}() takes `{name}`, which the op does not have", hint=f"it has {known}"
             )
-
-    def _view(self, name: str, annotation: Any) -> View:
-        view = annotation() if isinstance(annotation, type) else annotation
-        if not isinstance(view, View):
-            raise UsageError(
-                f"{self.where}: `{name}` of {self.request.op}() is annotated with {view!r}, which is not a view",
-                hint="use Flat, Rows or Whole of udogen.kernels",
-            )
-        return view
 
     def refuse_autoschedule(self, what: str) -> UsageError:
         """An error at the line with the `Autoschedule`."""
@@ -143,7 +139,7 @@ class Kernel:
     def types(self) -> list[tuple[str, ...]]:
         """The combinations of types in which tensors may be stored, with and without each optional one."""
         ports = self.request.tensors
-        optional = [port.name for port in ports if port.optional and port.name in self.names]
+        optional = [port.name for port in ports if port.optional and port.name in self.arguments]
         if len(optional) > _MOST_OPTIONAL:
             raise UsageError(
                 f"{self.where}: {self.request.op}() takes {len(optional)} optional tensors: {', '.join(optional)}",
@@ -201,9 +197,14 @@ class Kernel:
 
     def call(self, tensors: dict[str, Any], scalars: dict[str, Any]) -> None:
         """Let the function define the outputs; an absent optional tensor is None."""
-        print(RUNNING, flush=True)
-        self.function(**{name: tensors.get(name, scalars.get(name)) for name in self.names})
-        print(RAN, flush=True)
+        self._mark(RUNNING)
+        self.function(**{name: tensors.get(name, scalars.get(name)) for name in self.arguments})
+        self._mark(RAN)
+
+    def _mark(self, line: str) -> None:
+        """Tell the process that started this worker that code of the user begins or has ended."""
+        if self._is_worker:
+            print(line, flush=True)
 
     def has_scheduled(self, place: RowLayout, tensors: dict[str, Any]) -> bool:
         """Run the file's own `schedule(machine, …)`; returns whether it made the vectors of all outputs."""
@@ -335,8 +336,10 @@ def _is_computed(index: Any) -> bool:
     return re.search(r"\w\(", text) is not None and not text.startswith(("max(min(", "min(max("))
 
 
-def _remember_lines(file: str, lines: dict[str, int], use: Callable[[str, list[Any]], None]) -> None:
-    """Give Halide's functions, including those of reductions, names for which `lines` has the line of a file.
+def _remember_lines(
+    file: str, lines: dict[str, int], use: Callable[[str, list[Any]], None]
+) -> list[tuple[Any, str, Any]]:
+    """Halide's functions, including reductions, with names for which `lines` has the line of a file.
 
     `use` is called with each element of them that is read.
     """
@@ -355,9 +358,7 @@ def _remember_lines(file: str, lines: dict[str, int], use: Callable[[str, list[A
         lines[name] = line_in(file)
         return reduction(*given, name)
 
-    hl.Func = Func
-    for kind in _REDUCTIONS:
-        setattr(hl, kind, partial(named, getattr(hl, kind), kind))
+    return [(hl, "Func", Func), *((hl, kind, partial(named, getattr(hl, kind), kind)) for kind in _REDUCTIONS)]
 
 
 def text_of(fault: BaseException) -> str:

@@ -96,7 +96,7 @@ def compile_kernels(kernels: PythonKernels, machines: Sequence[str], on_step: Ca
 
     def compile_one(key: str, folders: Sequence[Path]) -> None:
         path = kernel_of[key]
-        request = _request(kernels, ops[path.stem], path, machine_of[key])
+        request = request_of(kernels, ops[path.stem], path, machine_of[key])
         asked = replace(request, file=path.name).as_json().encode()
         key_of_code = resources.content_key(*_deciding(path, request.machine), asked, version.encode())
         cached = resources.cache_dir("kernels") / key_of_code
@@ -155,7 +155,7 @@ def compile_texts(kernels: PythonKernels, path: Path, machine: str, into: Path) 
     if _halide() is None:
         raise _no_halide(path)
     op = _ops(kernels)[path.stem]
-    request = _request(kernels, op, path, machine)
+    request = request_of(kernels, op, path, machine)
     _compile(replace(request, texts=True), into)
     return Report.of_json((into / "report.json").read_text("utf-8"))
 
@@ -196,7 +196,8 @@ def _locked(folder: Path) -> Iterator[None]:
         os.close(descriptor)
 
 
-def _request(kernels: PythonKernels, op: Op, file: Path, machine: str) -> Request:
+def request_of(kernels: PythonKernels, op: Op, file: Path, machine: str) -> Request:
+    """What to compile of an op's kernel for a machine."""
     tensors = [*op.inputs, *(param for param in op.params if not param.is_scalar), *op.outputs]
     scalars = [param for param in op.params if param.is_scalar and not _is_text(param)]
     refused = {identifier(tensor.name): what for tensor in (*tensors, *op.params)
@@ -237,7 +238,7 @@ def _type_of_scalar(param: Tensor) -> str:
 
 
 def _types(tensor: Tensor, backend: str) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(stored for each in tensor.datatypes if (stored := _stored(each, backend))))
+    return tuple(dict.fromkeys(stored for each in tensor.datatypes if (stored := stored_as(each, backend))))
 
 
 def _port(tensor: Tensor, backend: str) -> TensorPort:
@@ -249,7 +250,7 @@ def _port(tensor: Tensor, backend: str) -> TensorPort:
     return TensorPort(name, tensor.role == "output", types, real, optional, opencl_name(name), rank)
 
 
-def _stored(datatype: DataType, backend: str) -> str:
+def stored_as(datatype: DataType, backend: str) -> str:
     """The stored type in C++; empty if kernels in Python do not support it."""
     kind = _TYPES.get(datatype.kind, "")
     if backends.KINDS[backend].opencl and (datatype.quantized or kind == "f"):

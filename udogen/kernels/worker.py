@@ -32,6 +32,7 @@ from udogen.kernels.kernel_file import (
     line_of_fault,
     text_of,
 )
+from udogen.kernels.mistakes import refused
 from udogen.kernels.opencl import NotOnGpuError, launches
 from udogen.kernels.request import (
     COMPILING,
@@ -322,7 +323,7 @@ def _run(request: Request, folder: Path, limit: Callable[[], None] = lambda: Non
         except UdogenError:
             raise
         except BaseException as fault:  # an exit of the kernel too
-            raise _refused(kernel, name, fault) from fault
+            raise refused(kernel, fault, f"while {name} was compiled for {request.machine.target}") from fault
     elementwise = is_elementwise(kernel)
     of_table = _of_table(request, variants) if elementwise else []
     for variant in of_table:
@@ -354,17 +355,6 @@ def _run(request: Request, folder: Path, limit: Callable[[], None] = lambda: Non
     if kernel.functions:
         (folder / TWINS).mkdir(exist_ok=True)
         (folder / TWINS / FUNCTIONS).write_text(json.dumps(kernel.functions), "utf-8")
-
-
-def _refused(kernel: Kernel, function: str, fault: BaseException) -> UsageError:
-    """The error of Halide or Python about a function, with the line of the kernel."""
-    request, text = kernel.request, text_of(fault)
-    line = kernel.line_of(text)
-    where = line_of_fault(fault, request.file) or (f"{request.file}:{line}" if line else kernel.where)
-    hint = f"while {function} was compiled for {request.machine.target}"
-    if "unbounded" in text:
-        hint = "limit the index: hl.clamp(index, 0, x.size - 1), or x.extent(axis) - 1"
-    return UsageError(f"{where}: {text}", hint=hint)
 
 
 def main() -> None:

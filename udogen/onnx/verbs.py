@@ -332,7 +332,7 @@ def context(options: OnnxContextOptions) -> None:
     if made.reference:
         output.print_note(f"  the model names {made.reference}, relative to its own folder: keep them together")
     model = shlex.quote(str(options.out))
-    output.print_next(f"`udogen inspect {model}` shows it; udogen.onnx.ort.session opens it (docs/onnx-runtime.md)")
+    output.print_next(f"`udogen inspect {model}` shows it; udogen.onnx.ort.session opens it")
 
 
 _LINE = "Prepare ONNX models for custom ops and context binaries."

@@ -84,7 +84,7 @@ def text_bytes(text: str, what: str) -> bytes:
     if "\0" not in text:
         with suppress(UnicodeEncodeError):  # a surrogate
             return text.encode()
-    raise UsageError(f"{what} is {text!r}, which is no text for C", hint="leave out NUL and surrogates")
+    raise UsageError(f"{what} is {text!r}, which C cannot represent as a string", hint="leave out NUL and surrogates")
 
 
 @cache

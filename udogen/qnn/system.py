@@ -139,6 +139,13 @@ class BinaryInfo:
     soc_model: int = 0
     devices: tuple[HardwareDevice, ...] = ()
 
+    @property
+    def sharing(self) -> str:
+        """What HTP stores once for several graphs: "4,198,400 bytes of weights for prefill, decode"; "" if nothing."""
+        sizes = {graph.name: graph.htp.shared_weights for graph in self.graphs if graph.htp}
+        names = [name for name, size in sizes.items() if size]
+        return f"{max(sizes.values()):,} bytes of weights for {', '.join(names)}" if names else ""
+
     def graph(self, name: str) -> GraphInfo:
         """A graph by its name."""
         for graph in self.graphs:

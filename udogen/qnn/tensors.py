@@ -67,7 +67,7 @@ class QnnTensor:
         abi.text_bytes(name, "the name of a tensor")
         self.name, self.data, self.role, self.id = name, data, role, id
         self.quant = _quantization(quant, name)
-        row = _row(dtype, quantized=self.quant is not None)
+        row = _row(dtype, f"tensor `{name}`", quantized=self.quant is not None)
         self.dtype, self.shape, self.dynamic = row.name, _sizes(shape, name), tuple(dynamic)
         if role not in ROLES:
             raise UsageError(
@@ -315,13 +315,13 @@ def _whole(value: Number | str) -> int:
     return number
 
 
-def _row(dtype: Named, *, quantized: bool = False) -> datatypes.DataType:
+def _row(dtype: Named, what: str = "a tensor or a param", *, quantized: bool = False) -> datatypes.DataType:
     row = datatypes.parse(datatypes.name_of(dtype, quantized=quantized))
     if row is None or row.kind == "special":
         known = [each.name for each in datatypes.ALL]
         near = nearest(str(dtype), known)
         raise UsageError(
-            f"`{dtype}` is not a data type that a tensor or a param can have",
+            f"{what} is {dtype}, which is not a data type",
             hint=(f"did you mean {near}? " if near else "") + "one of: " + ", ".join(known),
         )
     return row

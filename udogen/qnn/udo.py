@@ -221,7 +221,7 @@ def _param(row: Any) -> RegisteredParam:
 
 def _rows(pointer: Any, count: int) -> list[Any]:
     if count and not pointer:
-        raise ValueError("a count is not 0, and what it counts is NULL")
+        raise ValueError("a count is not 0, but its array is NULL")
     return [pointer[index] for index in range(_sane(count))]
 
 

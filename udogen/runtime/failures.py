@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from udogen import error_tables
 from udogen.error_tables import ErrorCode, describe
-from udogen.errors import RunFailed, UdogenError, of_json
+from udogen.errors import RunFailed, UdogenError, limit_in, of_json
 from udogen.findings import suggestion
 from udogen.qnn.interface import WARN
 from udogen.qnn.tensors import QnnTensor
@@ -229,6 +229,8 @@ def crash_error(situation: Situation, returncode: int) -> RunFailed:
             details=situation.details(),
         )
     if situation.phase == START:
+        if limit := limit_in(situation.output):
+            return limit
         last = next((line for line in reversed(situation.output) if line.strip()), "")
         how = _signal(-returncode) if returncode < 0 else f"exit code {returncode}"
         return RunFailed(

@@ -53,7 +53,7 @@ class SessionVerdict:
         self._statuses: list[Any] = []
 
     def pytest_sessionstart(self, session: pytest.Session) -> None:
-        """Let an end of pytest's process inside code of the user be an error; pytest-xdist sees ends of workers."""
+        """Let an end of this process in code of the user be an error; pytest-xdist notices ends of its workers."""
         from udogen import python_files
 
         def stop(fault: RunFailed) -> NoReturn:

@@ -309,7 +309,7 @@ Qnn_ErrorHandle_t checkBinary(const void* binary, std::size_t size, const Logger
   Head head{};
   if (size >= sizeof head) std::memcpy(&head, binary, sizeof head);
   if (std::memcmp(head.magic, magic, sizeof magic) != 0) {
-    logger.error("this is no context binary of udogen's emulator");
+    logger.error("this is not a context binary of udogen's emulator");
     return QNN_CONTEXT_ERROR_CREATE_FROM_BINARY;
   }
   if (head.version != version) {
@@ -322,7 +322,7 @@ Qnn_ErrorHandle_t checkBinary(const void* binary, std::size_t size, const Logger
   }
   const auto* const bytes = static_cast<const unsigned char*>(binary);
   if (head.length != size - sizeof head || head.checksum != checksumOf(bytes + sizeof head, head.length)) {
-    logger.error("the context binary is not whole: its checksum is another");
+    logger.error("the context binary is damaged: its checksum differs");
     return QNN_CONTEXT_ERROR_CREATE_FROM_BINARY;
   }
   return QNN_SUCCESS;

@@ -134,7 +134,7 @@ Qnn_ErrorHandle_t Mem::map(const Qnn_MemDescriptor_t& from, const MemRequest& re
     for (std::uint32_t i = 0; i < shape.numDim; ++i) {
       if (shape.dimSize[i] == 0 || __builtin_mul_overflow(elements, std::uint64_t{shape.dimSize[i]}, &elements) ||
           elements > (1ull << 40)) {
-        logger.error("memory has no such shape: dimension %u is %u", i, shape.dimSize[i]);
+        logger.error("memory cannot have this shape: dimension %u is %u", i, shape.dimSize[i]);
         return QNN_MEM_ERROR_INVALID_SHAPE;
       }
     }
@@ -142,7 +142,7 @@ Qnn_ErrorHandle_t Mem::map(const Qnn_MemDescriptor_t& from, const MemRequest& re
   }
   struct stat found = {};
   if (request.fd < 0 || fstat(request.fd, &found) != 0) {
-    logger.error("file descriptor %d is none: %s", request.fd, std::strerror(request.fd < 0 ? EBADF : errno));
+    logger.error("file descriptor %d is invalid: %s", request.fd, std::strerror(request.fd < 0 ? EBADF : errno));
     return QNN_MEM_ERROR_MAPPING;
   }
   mem->file[0] = found.st_dev;

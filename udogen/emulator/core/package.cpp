@@ -55,7 +55,7 @@ Qnn_ErrorHandle_t Package::load(const char* path, const char* provider,
   const auto provide = reinterpret_cast<QnnOpPackage_InterfaceProvider_t>(symbol);
   if (provide(&package->interface_) != QNN_SUCCESS) return QNN_BACKEND_ERROR_OP_PACKAGE_REGISTRATION_FAILED;
   if (package->interface_.interfaceVersion.major != 1) {
-    logger.error("op package %s speaks version %u of the interface; this backend speaks 1.4", path,
+    logger.error("op package %s has version %u of the interface; this backend supports 1.4", path,
                  package->interface_.interfaceVersion.major);
     return QNN_BACKEND_ERROR_OP_PACKAGE_UNSUPPORTED_VERSION;
   }

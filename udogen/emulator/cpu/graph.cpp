@@ -154,7 +154,7 @@ Qnn_ErrorHandle_t CpuGraph::showTensor(const Qnn_Tensor_t& tensor, const Node& n
   made.dataType = QNN_CPU_DATATYPE_UNDEFINED;
   if (given.type != QNN_TENSOR_TYPE_NULL) {
     if (!delivers(given.dataType, made.dataType)) {
-      logger_.error("node `%s`: `%s` has the data type 0x%04x, and libQnnCpu hands custom ops no data of it; it has "
+      logger_.error("node `%s`: `%s` has the data type 0x%04x, and libQnnCpu passes no data of it to custom ops; it supports "
                     "FLOAT_32, INT_32, UINT_32, INT_8, UINT_8, UFIXED_POINT_8 and BOOL_8",
                     node.name(), given.name == nullptr ? "" : given.name, static_cast<unsigned>(given.dataType));
       return QNN_GRAPH_ERROR_FINALIZE_FAILED;

@@ -71,7 +71,7 @@ std::shared_ptr<ClDevice> ClDevice::open(const Logger& logger) {
     }
   }
   if (device == nullptr) {
-    logger.error("OpenCL has %u platforms here, and none of them a device", count);
+    logger.error("OpenCL has %u platforms here, but no device", count);
     return nullptr;
   }
   cl_int code = CL_SUCCESS;
@@ -79,7 +79,7 @@ std::shared_ptr<ClDevice> ClDevice::open(const Logger& logger) {
   OwnedQueue queue;
   if (context) queue = OwnedQueue(*cl, cl->clCreateCommandQueue(context.get(), device, 0, &code));
   if (!queue) {
-    logger.error("OpenCL gives no queue: %s (%d)", nameOf(code), code);
+    logger.error("OpenCL cannot create a queue: %s (%d)", nameOf(code), code);
     return nullptr;
   }
   auto made = std::make_shared<ClDevice>(

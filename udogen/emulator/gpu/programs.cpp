@@ -7,7 +7,7 @@ namespace emulator {
 OwnedKernel Programs::kernel(const QnnGpu_Kernel_t& described, const Logger& logger) {
   const char* const name = described.name == nullptr ? "" : described.name;
   if (described.sourceType != QNN_GPU_KERNEL_SOURCE_TYPE_TEXT || described.kernelSource == nullptr) {
-    logger.error("kernel %s is no text: binaries are for the GPU they were compiled for", name);
+    logger.error("kernel %s is not text: a binary runs only on the GPU that it was compiled for", name);
     return {};
   }
   const auto* const first = static_cast<const char*>(described.kernelSource);
@@ -19,7 +19,7 @@ OwnedKernel Programs::kernel(const QnnGpu_Kernel_t& described, const Logger& log
     if (!wanted.program) return {};
     found = programs_.emplace(name, std::move(wanted)).first;
   } else if (found->second.text != wanted.text || found->second.options != wanted.options) {
-    logger.error("two kernels are called %s and are of different texts or options: a device runs the first for both",
+    logger.error("two kernels are called %s but differ in text or options: a device runs the first for both",
                  name);
     return {};
   }
@@ -36,7 +36,7 @@ OwnedProgram Programs::compile(const Entry& entry, const char* name, const Logge
   cl_int code = CL_SUCCESS;
   OwnedProgram program(cl, cl.clCreateProgramWithSource(device_->context.get(), 1, &text, &length, &code));
   if (!program) {
-    logger.error("kernel %s: OpenCL makes no program of it: %s (%d)", name, nameOf(code), code);
+    logger.error("kernel %s: OpenCL cannot make a program of it: %s (%d)", name, nameOf(code), code);
     return {};
   }
   // With the types of the arguments, so that what the op passes can be compared with them; and without double, which

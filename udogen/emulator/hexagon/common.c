@@ -17,7 +17,7 @@ static void log_line(const char* format, QnnLog_Level_t level, uint64_t timestam
 
 void give_log(QnnOpPackage_Interface_t* interface) {
   if (interface->interfaceVersion.major != 1) {
-    fail("the interface provider of the package gives no interface of version 1");
+    fail("the interface provider of the package returns no interface of version 1");
   }
   if (interface->v1_4.logInitialize != NULL) interface->v1_4.logInitialize(log_line, QNN_LOG_LEVEL_INFO);
 }

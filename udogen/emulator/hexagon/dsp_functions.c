@@ -116,12 +116,12 @@ static void run_workers(void* given, uint32_t number, workerThread_t work, void*
   pthread_attr_t attributes;
   Job job = {work, data};
   check(given, "udoRunWorkerThreads");
-  if (number > MAX_WORKERS) fail("udoRunWorkerThreads was asked for %u threads (at most %d)", number, MAX_WORKERS);
+  if (number > MAX_WORKERS) fail("udoRunWorkerThreads was called with %u threads (maximum: %d)", number, MAX_WORKERS);
   if (number > most_workers) most_workers = number;
   udogen_count_end();
   if (pthread_attr_init(&attributes) != 0 || pthread_attr_setstacksize(&attributes, STACK) != 0) fail("no threads");
   for (uint32_t i = 0; i < number; ++i) {
-    if (pthread_create(&threads[i], &attributes, run_worker, &job) != 0) fail("a thread cannot be made");
+    if (pthread_create(&threads[i], &attributes, run_worker, &job) != 0) fail("a thread cannot be created");
   }
   for (uint32_t i = 0; i < number; ++i) pthread_join(threads[i], NULL);
   pthread_attr_destroy(&attributes);

@@ -75,7 +75,7 @@ static uint32_t run_slices(Call* calls, uint32_t slices) {
   if (slices == 1) return udogen_call_kernel(&calls[0]);
   if (pthread_attr_init(&attributes) != 0 || pthread_attr_setstacksize(&attributes, STACK) != 0) fail("no threads");
   for (uint32_t i = 0; i < slices; ++i) {
-    if (pthread_create(&threads[i], &attributes, run_slice, &calls[i]) != 0) fail("a thread cannot be made");
+    if (pthread_create(&threads[i], &attributes, run_slice, &calls[i]) != 0) fail("a thread cannot be created");
   }
   uint32_t status = QHPI_Success;
   for (uint32_t i = 0; i < slices; ++i) {
@@ -134,9 +134,9 @@ int main(int argc, char** argv) {
   wire_text_record(RECORD_PHASE, "register the op package");
   QnnOpPackage_Interface_t interface;
   memset(&interface, 0, sizeof interface);
-  if (UDOGEN_PROVIDER(&interface) != QNN_SUCCESS) fail("the interface provider of the package gives no interface");
+  if (UDOGEN_PROVIDER(&interface) != QNN_SUCCESS) fail("the interface provider of the package returns no interface");
   give_log(&interface);
-  if (qhpi_init() == NULL) fail("qhpi_init returns no name of a package");
+  if (qhpi_init() == NULL) fail("qhpi_init returned no package name");
   const QHPI_OpInfo_v1* op = find_op(request.op);
 
   wire_text_record(RECORD_PHASE, "choose a kernel");

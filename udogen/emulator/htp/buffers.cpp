@@ -85,7 +85,7 @@ Qnn_ErrorHandle_t checkExternal(const Descriptor& wanted, const ContextMemory& s
     std::string text;
     Qnn_ErrorHandle_t code;
   } rules[] = {
-      {!shared.isDeferred, "is for contexts that are made of a binary with QNN_CONTEXT_CONFIG_OPTION_DEFER_GRAPH_INIT",
+      {!shared.isDeferred, "is for contexts that are created from a binary with QNN_CONTEXT_CONFIG_OPTION_DEFER_GRAPH_INIT",
        QNN_MEM_ERROR_NOT_SUPPORTED},
       {shared.conflict != nullptr, std::string("cannot be used with ") + (shared.conflict != nullptr ? shared.conflict : ""),
        QNN_MEM_ERROR_NOT_SUPPORTED},

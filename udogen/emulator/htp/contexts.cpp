@@ -70,7 +70,7 @@ Qnn_ErrorHandle_t contextCreate(Qnn_BackendHandle_t handle, Qnn_DeviceHandle_t d
     Qnn_ErrorHandle_t code = options.read(config, backend->logger);
     if (code != QNN_SUCCESS) return code;
     if (options.isDeferred) {
-      backend->logger.error("QNN_CONTEXT_CONFIG_OPTION_DEFER_GRAPH_INIT is for contexts that are made of a binary");
+      backend->logger.error("QNN_CONTEXT_CONFIG_OPTION_DEFER_GRAPH_INIT is for contexts that are created from a binary");
       return QNN_CONTEXT_ERROR_INVALID_CONFIG;
     }
     code = core.contextCreate(handle, device, options.others.data(), made);
@@ -148,7 +148,7 @@ Qnn_ErrorHandle_t contextFinalize(Qnn_ContextHandle_t handle, Qnn_ProfileHandle_
     const Logger& logger = context->backend->logger;
     if (!shared.isDeferred || shared.isFinalized) {
       logger.error(shared.isFinalized ? "the context is finalized already"
-                                      : "only a context that was made of a binary with "
+                                      : "only a context that was created from a binary with "
                                         "QNN_CONTEXT_CONFIG_OPTION_DEFER_GRAPH_INIT is finalized");
       return QNN_CONTEXT_ERROR_INVALID_ARGUMENT;
     }

@@ -117,7 +117,7 @@ Qnn_ErrorHandle_t checkCustom(const QnnHtpDevice_CustomConfig_t& given, const Lo
 /// One of the devices of this machine, with cores that it has.
 Qnn_ErrorHandle_t checkHardware(const QnnDevice_PlatformInfo_t* wanted, const Logger& logger) {
   if (wanted == nullptr || wanted->version != QNN_DEVICE_PLATFORM_INFO_VERSION_1 || wanted->v1.numHwDevices != 1) {
-    logger.error("a device is made of one hardware device of the platform info");
+    logger.error("a device is created from one hardware device of the platform info");
     return QNN_DEVICE_ERROR_INVALID_CONFIG;
   }
   const QnnDevice_HardwareDeviceInfoV1_t& device = wanted->v1.hwDevices[0].v1;
@@ -129,7 +129,7 @@ Qnn_ErrorHandle_t checkHardware(const QnnDevice_PlatformInfo_t* wanted, const Lo
   const std::size_t cores = rows[device.deviceId].cores.size();
   const auto isThere = [&](const QnnDevice_CoreInfo_t& core) { return core.v1.coreId < cores; };
   if (!std::all_of(device.cores, device.cores + device.numCores, isThere)) {
-    logger.error("HTP%u has %zu cores, not all that are named", device.deviceId, cores);
+    logger.error("HTP%u has %zu cores, fewer than are named", device.deviceId, cores);
     return QNN_DEVICE_ERROR_INVALID_CONFIG;
   }
   return QNN_SUCCESS;

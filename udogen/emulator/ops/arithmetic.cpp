@@ -171,7 +171,7 @@ std::vector<std::uint32_t> productOf(const Checked& node, bool turnA, bool turnB
 Qnn_ErrorHandle_t makeRelu(const Checked& node, std::unique_ptr<BuiltIn>& made) {
   const Qnn_ErrorHandle_t code = needQuantization(node);
   if (code != QNN_SUCCESS) return code;
-  if (node.inputs[0].dims() != node.outputs[0].dims()) return node.refuse("has an output of the shape of its input");
+  if (node.inputs[0].dims() != node.outputs[0].dims()) return node.refuse("needs an output with the shape of its input");
   made = std::make_unique<Relu>(node);
   return QNN_SUCCESS;
 }
@@ -194,7 +194,7 @@ Qnn_ErrorHandle_t makeMultiply(const Checked& node, std::unique_ptr<BuiltIn>& ma
 Qnn_ErrorHandle_t makeSoftmax(const Checked& node, std::unique_ptr<BuiltIn>& made) {
   const Qnn_ErrorHandle_t code = needQuantization(node);
   if (code != QNN_SUCCESS) return code;
-  if (node.inputs[0].dims() != node.outputs[0].dims()) return node.refuse("has an output of the shape of its input");
+  if (node.inputs[0].dims() != node.outputs[0].dims()) return node.refuse("needs an output with the shape of its input");
   const auto rank = static_cast<std::uint32_t>(node.inputs[0].dims().size());
   const std::uint32_t axis = node.number("axis", rank - 1);
   if (axis >= rank) return node.refuse("has an axis of %u in a tensor of rank %u", axis, rank);

@@ -78,7 +78,7 @@ const char* nameOf(Takes takes) {
 
 Qnn_ErrorHandle_t checkParams(const OpRow& row, const Checked& node) {
   const Qnn_OpConfigV1_t& config = node.config;
-  if (config.numOfParams != 0 && config.params == nullptr) return node.refuse("has no parameters, though it counts some");
+  if (config.numOfParams != 0 && config.params == nullptr) return node.refuse("has a number of parameters, but no array of them");
   for (std::uint32_t i = 0; i < config.numOfParams; ++i) {
     const char* const name = config.params[i].name == nullptr ? "" : config.params[i].name;
     const auto known = std::find_if(std::begin(row.params), std::end(row.params), [&](const ParamRow& each) {
@@ -125,7 +125,7 @@ Qnn_ErrorHandle_t check(const OpRow& row, Checked& node) {
     const bool omitted = node.inputs[i].family() == noFamily;
     if (omitted && i < row.fewest) return node.refuse("needs input %u", i);
     if (row.alike && !omitted && node.inputs[i].type() != node.outputs[0].type()) {
-      return node.refuse("has tensors of one data type, not 0x%04x and 0x%04x",
+      return node.refuse("needs tensors of one data type, not 0x%04x and 0x%04x",
                          static_cast<unsigned>(node.inputs[i].type()), static_cast<unsigned>(node.outputs[0].type()));
     }
   }

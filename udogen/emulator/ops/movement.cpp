@@ -142,7 +142,7 @@ Qnn_ErrorHandle_t makeTranspose(const Checked& node, std::unique_ptr<BuiltIn>& m
   std::vector<bool> taken(in.size());
   for (const std::int64_t each : format.whole(common(given).clientBuf.data)) {
     const auto axis = static_cast<std::size_t>(each);
-    if (axis >= in.size() || taken[axis]) return node.refuse("has a `perm` that is none");
+    if (axis >= in.size() || taken[axis]) return node.refuse("has a `perm` that is not a permutation");
     taken[axis] = true;
     perm.push_back(static_cast<std::uint32_t>(axis));
     shape.push_back(in[axis]);

@@ -183,7 +183,7 @@ def row_of(node: Any, opset: int) -> OpRow:
         domain = f" of domain {node.domain}" if node.domain not in STANDARD else ""
         raise UsageError(
             f"{title(node)}: udogen writes no kernel of {node.op_type}{domain}",
-            hint="choose nodes without it; docs/fuse-ops.md lists the ops that can be fused",
+            hint="choose nodes without it",
         )
     if opset < row.since:
         raise UsageError(
@@ -224,7 +224,7 @@ def call_of(node: Any, opset: int, values: Mapping[str, Array], static: frozense
         elif attribute.name not in row.ignored:
             raise UsageError(
                 f"{title(node)}: its attribute `{attribute.name}` is not covered",
-                hint="choose nodes without it; docs/fuse-ops.md lists the ops that can be fused",
+                hint="choose nodes without it",
             )
     if node.op_type == "CastLike":
         tensors.pop()  # only its type is used

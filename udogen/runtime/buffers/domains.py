@@ -31,7 +31,7 @@ from udogen.runtime.buffers.buffer import Attachment, Buffer, BufferPart, NoShar
 if TYPE_CHECKING:
     import numpy as np
 
-    from udogen.runtime.contexts.binding import Bound, TensorBinding
+    from udogen.runtime.contexts.binding import TensorBinding
     from udogen.runtime.contexts.runtime import Runtime
     from udogen.runtime.sessions import Session, Sessions
 
@@ -231,6 +231,7 @@ class ManagedBuffer(Buffer):
             self._check_length(data, byte_size(self.dtype, shape))
             self._bytes()[: len(data)] = data
             self.copied += len(data)
+            self.domain.copied += len(data)
             access.announce(shape)
 
     def copy_to(self, target: Any = None) -> Any:
@@ -245,6 +246,7 @@ class ManagedBuffer(Buffer):
                 self._check_length(data, self.nbytes)
                 data[:] = self._bytes()[: self.nbytes]
                 self.copied += self.nbytes
+                self.domain.copied += self.nbytes
         return target
 
     @contextmanager
@@ -329,13 +331,16 @@ class Access:
         self._buffer, self._who, self._writes = buffer, who, writes
         self._info = info or buffer.info  # of the tensor
         self._before = (buffer.shape, buffer.written)  # before it is written
+        self._is_plain = None not in buffer.dims and self._info.takes(buffer.info.shape)  # the shape never changes
 
     def begin(self) -> None:
         """Start; raises while a writer uses the buffer or, for a writer, anybody does, and if it cannot be read."""
         buffer = self._buffer
         with buffer.access_lock:
             buffer.check_usable()
-            if reason := self._refusal():
+            # The first is the usual case, and asked around each execution.
+            is_free = self._is_plain and not buffer.writer and (not buffer.readers if self._writes else buffer.written)
+            if not is_free and (reason := self._refusal()):
                 doing = "written" if self._writes else "read"
                 raise RunFailed(f"buffer `{buffer.name}` cannot be {doing} as {self._who}: {reason[0]}", hint=reason[1])
             if not self._writes:
@@ -399,7 +404,7 @@ class MemoryDomain(Closing):
 
     def __init__(self, owner: Runtime | Session | Sessions, *, name: str = "") -> None:
         self.owner, self.name = owner, name or str(getattr(owner, "name", "domain"))
-        self.closed = False
+        self.closed, self.copied = False, 0  # bytes copied into and out of its buffers
         self.registers = True  # until the backend refuses to register memory
         self._process = os.getpid()
         self._buffers: dict[ManagedBuffer, None] = {}
@@ -412,11 +417,6 @@ class MemoryDomain(Closing):
     def buffers(self) -> tuple[ManagedBuffer, ...]:
         """The allocated buffers."""
         return tuple(self._buffers)
-
-    @property
-    def copied(self) -> int:
-        """Bytes copied into and out of the allocated buffers."""
-        return sum(buffer.copied for buffer in self.buffers)
 
     @property
     def size(self) -> int:
@@ -481,8 +481,7 @@ class BufferPair:
     def __init__(self, name: str, first: ManagedBuffer, second: ManagedBuffer) -> None:
         self.name, self.reading, self.writing = name, first, second
         self._bound: list[tuple[Any, str, str]] = []
-        self._bindings: list[list[TensorBinding]] = []  # of each graph
-        self._places: list[list[Bound]] = []  # what they were bound to before the last swap, and will be after the next
+        self._bindings: list[Sequence[TensorBinding]] = []  # of each graph
 
     def __repr__(self) -> str:
         return f"<Pair {self.name}: reading {self.reading!r}, writing {self.writing!r}>"
@@ -491,23 +490,20 @@ class BufferPair:
         """Bind an input of a graph to the state, and an output to the next one; either may be left out."""
         if not hasattr(graph, "binding") or isinstance(graph, type):
             raise UsageError(f"state `{self.name}` is to be bound to {kind_of(graph)}", hint="give a Graph")
-        self._place(graph, reads, writes)
+        self._bindings.append(self._place(graph, reads, writes))
         self._bound.append((graph, reads, writes))
-        self._bindings.append([graph.binding(tensor) for tensor in (reads, writes) if tensor])
-        self._places.clear()
 
     def swap(self) -> None:
         """Make what was written the current state; nothing is copied."""
         self.reading, self.writing = self.writing, self.reading
-        before = [[binding.held for binding in bindings] for bindings in self._bindings]
-        for number, bound in enumerate(self._bound):
-            if not (self._places and bound[0].exchange(self._places[number])):
-                self._place(*bound)
-        self._places = before
+        for number, (graph, reads, writes) in enumerate(self._bound):
+            if not graph.flip(self._bindings[number]):
+                self._bindings[number] = self._place(graph, reads, writes)
 
-    def _place(self, graph: Any, reads: str, writes: str) -> None:
-        places = {reads: self.reading, writes: self.writing}
-        graph.bind({tensor: buffer for tensor, buffer in places.items() if tensor})
+    def _place(self, graph: Any, reads: str, writes: str) -> Sequence[TensorBinding]:
+        now = {reads: (self.reading, self.writing), writes: (self.writing, self.reading)}
+        bindings: Sequence[TensorBinding] = graph.bind_both({tensor: pair for tensor, pair in now.items() if tensor})
+        return bindings
 
     def copy_from(self, source: Any) -> None:
         """Write the state."""

@@ -7,7 +7,7 @@ from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
-from udogen.errors import RunFailed, UsageError
+from udogen.errors import RunFailed, UdogenError, UsageError
 from udogen.qnn.handles import ION, Closing, run_all
 from udogen.qnn.system import GraphInfo, TensorInfo
 from udogen.qnn.tensors import APP_READ, APP_WRITE, MOST_BYTES, byte_size
@@ -141,7 +141,7 @@ def _check_sizes(shard: int, tensors: Iterable[tuple[str, str, TensorInfo]], lar
             continue
         try:
             nbytes = byte_size(info.dtype, info.shape)
-        except RunFailed as problem:
+        except UdogenError as problem:
             faults.append(f"{name}: {problem.message}")
             continue
         if nbytes > largest:

@@ -24,9 +24,6 @@ if TYPE_CHECKING:
     from udogen.runtime.op.calls import Array
 
 
-Bound = tuple[Any, Attachment | None, Any]  # a tensor, its memory, and what keeps that in place
-
-
 class TensorBinding:
     """One tensor of a graph and the memory it is bound to: `graph.binding("x").info.shape`."""
 
@@ -54,6 +51,7 @@ class TensorBinding:
         self._attachment: Attachment | None = None
         self._held: Any = None  # keeps the bound memory alive and in place
         self._borrowed: Any = None
+        self._spare: tuple[Attachment | None, Any] = (None, None)  # see `flip`
         self._why = ""  # why its memory was freed
 
     @cached_property
@@ -98,17 +96,26 @@ class TensorBinding:
         """Why its memory was freed; empty if it had none, or the caller unbound it."""
         return self._attachment.ended if self._attachment is not None else self._why
 
-    @property
-    def held(self) -> Bound:
-        """What it is bound to, for `exchange`."""
-        return self, self._attachment, self._held
+    def bind_both(self, graph: Graph, place: Any, other: Any) -> None:
+        """Bind the tensor to one place, and prepare the other for `flip`."""
+        self.bind(graph, other)
+        spare = self._attachment, self._held
+        self.bind(graph, place)
+        assert spare[0] is not None and self._attachment is not None
+        spare[0].unbind = self._attachment.unbind
+        self._spare = spare
 
-    def exchange(self, attachment: Attachment | None, held: Any) -> None:
-        """Bind it again to what it was bound to before; both have the same part in executions."""
-        if self._attachment is not None and attachment is not None:
-            self._attachment.unbind, attachment.unbind = None, self._attachment.unbind
-        self._attachment, self._held = attachment, held
-        self._restore()
+    def flip(self) -> bool:
+        """Exchange both places of `bind_both`; False if one of them was freed, or the tensor bound again or unbound."""
+        now, (spare, held) = self._attachment, self._spare
+        if now is None or spare is None or now.ended or spare.ended:
+            return False
+        self._spare, self._attachment, self._held = (now, self._held), spare, held
+        if spare.data is None:
+            self._body.memHandle = spare.handle
+        else:
+            self._memory.data = held
+        return True
 
     @property
     def guarded(self) -> bool:
@@ -121,12 +128,13 @@ class TensorBinding:
             attachment: Attachment = place.attach(graph, self.info, self.role)
         else:
             if hasattr(place, "__array_interface__"):
-                self._check(place)
+                self.check(place)
             attachment = Attachment(data=place)
         held = self._hold(attachment.data) if attachment.handle is None else None
         if self._attachment is not None:
             self._attachment.unbind = None
         self._attachment, self._held, self._why = attachment, held, ""
+        self._spare = None, None
         attachment.unbind = partial(graph.release, self)
         self._restore()
 
@@ -153,16 +161,22 @@ class TensorBinding:
 
     def borrow(self, array: Array, *, into: bool = False) -> int:
         """Bind the tensor to an array for one execution; returns the number of bytes that were copied for it."""
-        copied, (kind, dtype, shape) = 0, self._layout
+        kind, dtype, shape = self._layout
         if self.is_dynamic and not into and hasattr(array, "shape"):
             self.resize(array.shape)
             shape = array.shape
         if array.__class__ is not kind or array.dtype != dtype or array.shape != shape:
-            self._check(array, shape)
+            self.check(array, shape)
         if self.is_dynamic and shape != self.info.shape:  # a runtime that executes the full size reads all of it
             largest = self.zeros()
             largest.reshape(-1)[: array.size] = array.reshape(-1)
-            array, copied = largest, array.nbytes
+            self.lend(largest, into=into)
+            return array.nbytes
+        return self.lend(array, into=into)
+
+    def lend(self, array: Array, *, into: bool = False) -> int:
+        """`borrow` an array that is as the tensor stores it, without checks."""
+        copied = 0
         try:
             held = self._from_buffer(array, require_writable=into)
         except (BufferError, ValueError):
@@ -172,8 +186,7 @@ class TensorBinding:
 
             array = np.ascontiguousarray(array)
             held, copied = self._from_buffer(array), array.nbytes
-        body = self._body
-        body.memType = self._raw
+        self._body.memType = self._raw
         self._memory.data, self._memory.dataSize = held, self.nbytes
         self._borrowed = held
         return copied
@@ -195,12 +208,14 @@ class TensorBinding:
     def end_borrowing(self) -> None:
         """Restore the bound memory after an execution on a borrowed array."""
         self._borrowed = None
-        self._restore()
+        if self._attachment is not None:  # otherwise nothing executes it before it is bound
+            self._restore()
 
     def clear(self) -> Callable[[], None] | None:
         """Unbind the memory; returns the function to call after all tensors are unbound, or None."""
         attachment, self._attachment = self._attachment, None
         self._held = self._borrowed = None
+        self._spare = None, None
         self._restore()
         if attachment is None:
             return None
@@ -239,7 +254,8 @@ class TensorBinding:
             )
         return held
 
-    def _check(self, array: Any, shape: tuple[int, ...] | None = None) -> None:
+    def check(self, array: Any, shape: tuple[int, ...] | None = None) -> None:
+        """Raise unless an array is as the tensor stores it."""
         import numpy as np
 
         _, dtype, largest = self._layout

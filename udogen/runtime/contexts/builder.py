@@ -99,7 +99,9 @@ class GraphDraft:
                     hint="give real numbers and a quantization (quant=), or an array of its own type",
                 )
             array = array.astype(row.numpy)
-        return self._add(QnnTensor(name, row.name, array.shape, quant, self._builder.constant(array), STATIC))
+        return self._add(
+            QnnTensor(name, row.name, array.shape, quant, self._builder.constant(array, f"{self.name}.{name}"), STATIC)
+        )
 
     def op(
         self,
@@ -215,7 +217,9 @@ class GraphDraft:
             unique = name
             while unique in self._names:
                 unique += "_"
-            made = QnnTensor(unique, dtype, array.shape, data=self._builder.constant(array), role=STATIC)
+            made = QnnTensor(
+                unique, dtype, array.shape, data=self._builder.constant(array, f"{self.name}.{unique}"), role=STATIC
+            )
             self._constants[key] = self._add(made)
         return name, self._constants[key]
 
@@ -243,7 +247,7 @@ class GraphDraft:
         return RunFailed(
             f"{self._builder.runtime.name} does not support dynamic dimensions {where or 'at all'}: "
             f"tensor{'s' * (len(names) > 1)} {', '.join(names)} of graph `{self.name}`",
-            hint="build a graph for each size, or use a runtime or an op that takes them (docs/contexts.md)",
+            hint="build a graph for each size, or use a runtime or an op that takes them",
             details=[fault.message, *fault.details],
         )
 
@@ -308,18 +312,28 @@ class GraphBuilder(Closing):
                 )
             options = ContextOptions(htp={"WEIGHT_SHARING_ENABLED": True}) if share_weights else None
             self.context: Context = stack.enter_context(self.runtime.new_context(name, options=options))
-            self._constants: dict[bytes, bytearray] = {}
+            self._constants: dict[bytes, tuple[bytearray, list[str]]] = {}
             self.graphs: dict[str, Graph] = {}
             self._drafted: set[str] = set()
             self._stack = stack.pop_all()
 
-    def constant(self, array: Array) -> bytearray:
-        """The bytes of an array, once for all graphs."""
+    def constant(self, array: Array, user: str) -> bytearray:
+        """The bytes of an array, once for all its users: graphs and tensors of them."""
         data = np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
         key = hashlib.blake2b(data, digest_size=32).digest()
         if key not in self._constants:
-            self._constants[key] = bytearray(data)
-        return self._constants[key]
+            self._constants[key] = bytearray(data), []
+        kept, users = self._constants[key]
+        users.append(user)
+        return kept
+
+    @property
+    def shared(self) -> dict[tuple[str, ...], int]:
+        """The bytes of weights that several tensors share: `builder.shared["prefill.w", "decode.w"]`.
+
+        They are one buffer in memory, and are stored once with `share_weights`.
+        """
+        return {tuple(users): len(kept) for kept, users in self._constants.values() if len(users) > 1}
 
     def __enter__(self) -> GraphBuilder:
         self.context.check_open()

@@ -16,7 +16,7 @@ from udogen.qnn.system import GraphInfo, TensorInfo
 from udogen.qnn.tensors import APP_READ, APP_WRITE
 from udogen.runtime import arguments
 from udogen.runtime.buffers.buffer import Bindable
-from udogen.runtime.contexts.binding import Bound, TensorBinding
+from udogen.runtime.contexts.binding import TensorBinding
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from udogen.runtime.buffers.domains import Access
     from udogen.runtime.contexts.context import Context
     from udogen.runtime.op.calls import Array
+
+
+Lent = Sequence[tuple[TensorBinding, Any]]  # tensors, with an array for each
 
 
 class Outputs(dict[str, Any]):
@@ -71,6 +74,7 @@ class Graph:
         self._lock = handle.one_at_a_time
         self._guarded: tuple[TensorBinding, ...] = ()  # whose memory takes part in executions
         self._ready = False  # every tensor is bound
+        self._missing = {*self._ins, *self._outs}  # tensors that are not bound
         self._open = True
         self._executed = False  # at its largest size, if it has dynamic dimensions
 
@@ -95,17 +99,25 @@ class Graph:
             finally:
                 self._update_state()
 
-    def exchange(self, places: Sequence[Bound]) -> bool:
-        """Bind tensors again to what they were bound to earlier; False if something was unbound or freed meanwhile."""
+    def bind_both(self, places: Mapping[str, tuple[Bindable, Bindable]]) -> tuple[TensorBinding, ...]:
+        """Bind tensors to the first of two places each, which `flip` exchanges."""
+        bindings = tuple(map(self.binding, places))
         with self._lock:
-            if not self._open:
-                return False
-            for binding, attachment, _ in places:
-                if not binding.bound or attachment is None or attachment.ended:
+            self._check_open()
+            try:
+                for binding, (place, other) in zip(bindings, places.values(), strict=True):
+                    binding.bind_both(self, place, other)
+            finally:
+                self._update_state()
+        return bindings
+
+    def flip(self, bindings: Sequence[TensorBinding]) -> bool:
+        """Exchange the two places of tensors; False if one of them was freed or bound again meanwhile."""
+        with self._lock:
+            for binding in bindings:
+                if not binding.flip():
                     return False
-            for binding, attachment, held in places:
-                binding.exchange(attachment, held)
-            return True
+            return self._open
 
     def unbind(self, names: Sequence[str] | None = None) -> None:
         """Unbind these tensors, or all; they must be bound again before the graph runs.
@@ -131,7 +143,8 @@ class Graph:
     def _update_state(self) -> None:
         every = (*self._ins, *self._outs)
         self._guarded = tuple(binding for binding in every if binding.guarded)
-        self._ready = self._open and all(binding.bound for binding in every)
+        self._missing = {binding for binding in every if not binding.bound}
+        self._ready = self._open and not self._missing
 
     def binding(self, name: str) -> TensorBinding:
         """One tensor and its binding."""
@@ -247,7 +260,7 @@ class Graph:
                 self._size({})
             try:
                 self._borrow(given, results, borrowed)
-                if not self._ready and len(borrowed) < len(self._bindings):
+                if not self._missing.issubset(borrowed):
                     self._refuse(borrowed)
                 if len(results) > len(self._outs):
                     self._refuse_results(results)
@@ -262,6 +275,31 @@ class Graph:
             self._check_sizes()
             results = {name: self._bindings[name].written(array) for name, array in results.items()}
         return Outputs(results, self._infos)
+
+    def lend(self, inputs: Lent, outputs: Lent) -> int:
+        """Execute it on arrays for some tensors, which are as these store them; the others are bound.
+
+        Returns the bytes that were copied.
+        """
+        copied = 0
+        borrowed = [binding for binding, _ in (*inputs, *outputs)]
+        with self._lock:
+            if not self._open or not self._missing.issubset(borrowed):
+                self._refuse(borrowed)
+            try:
+                for binding, array in inputs:
+                    copied += binding.lend(array)
+                for binding, array in outputs:
+                    binding.lend(array, into=True)
+                began = monotonic()
+                code = self._call(*self._args) if not self._guarded else self._call_guarded(borrowed)
+            finally:
+                for binding in borrowed:
+                    binding.end_borrowing()
+        if code:
+            raise self._handle.interface.error("graphExecute", code, began)
+        self.copied += copied
+        return copied
 
     def _refuse_results(self, results: Mapping[str, Array]) -> None:
         for name in results.keys() - {binding.info.name for binding in self._outs}:
@@ -346,7 +384,7 @@ class Graph:
             names = ", ".join(f"`{binding.info.name}` {list(binding.shape)}" for binding in smaller)
             warnings.warn(
                 f"{self.context.runtime.name} executed graph `{self.name}` at its largest size, though it was given "
-                f"{names}: it may not size an op of it per call (docs/contexts.md)",
+                f"{names}: it may not size an op of it per call",
                 stacklevel=3,
             )
 

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import cached_property
-from itertools import islice
+from dataclasses import dataclass
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -22,6 +20,7 @@ from udogen.runtime.sessions import MIB
 from udogen.tables import columns
 
 if TYPE_CHECKING:
+    from udogen.runtime.contexts.binding import TensorBinding
     from udogen.runtime.contexts.graph import Graph
     from udogen.runtime.op.calls import Array
 
@@ -56,6 +55,14 @@ class ChainState(NamedTuple):
     pair: BufferPair
 
 
+class StageCall(NamedTuple):
+    """What a step passes to one graph, and takes from it: tensors, and their names in the chain."""
+
+    graph: Graph
+    inputs: tuple[tuple[TensorBinding, str], ...]
+    outputs: tuple[tuple[TensorBinding, str], ...]
+
+
 class Chain:
     """Graphs that are executed in order; then the states that they wrote are swapped.
 
@@ -81,10 +88,17 @@ class Chain:
         self.handed = {connection.name: self._connect(connection) for connection in wired.connections}
         self._given = self._outer(wired.inputs, INPUT) if shared else {}
         self._returned = self._outer(wired.outputs, OUTPUT) if shared else {}
-        self._names = [
-            (_names_in(stage, wired.inputs, self._given), _names_in(stage, wired.outputs, self._returned))
-            for stage in range(len(graphs))
+        self._calls = [
+            StageCall(
+                graph,
+                _ends_in(graph, stage, wired.inputs, self._given),
+                _ends_in(graph, stage, wired.outputs, self._returned),
+            )
+            for stage, graph in enumerate(graphs)
         ]
+        self._swaps = [state.pair.swap for state in states if state.writes]
+        is_dynamic = any(any(info.dynamic) for graph in graphs for info in (*graph.inputs, *graph.outputs))
+        self._execute = self._call if is_dynamic else self._lend
         self.seconds: tuple[float, ...] = ()  # of each graph in the last step
         self.last: dict[str, Array] = {}  # the outputs that the last step returned
 
@@ -96,40 +110,64 @@ class Chain:
 
     def run(self, arrays: Mapping[str, Array], out: Mapping[str, Array]) -> tuple[Outputs, Copies]:
         """Execute all graphs; returns the outputs by name, and what was copied for it."""
-        for name in out:
-            if name not in self.outputs:
-                known = suggestion(name, self.outputs, f"outputs: {', '.join(self.outputs)}")
-                raise UnknownName(f"graph `{self.name}` has no output `{name}`", hint=known)
-        before, seconds = [each.copied for each in self._counted], list[float]()
+        if out:
+            self._check_out(out)
+        before, seconds = self._domain.copied, list[float]()
         for name, buffer in self._given.items():
             buffer.copy_from(arrays[name])
-        results = {name: array for name, array in out.items() if name not in self._returned}
-        for stage in range(len(self.graphs)):
+        given, copied = self._domain.copied - before, 0
+        results = {name: array for name, array in out.items() if name not in self._returned} if out else {}
+        for call in self._calls:
             began = perf_counter()
-            self._execute(stage, arrays, results)
+            try:
+                copied += self._execute(call, arrays, results)
+            except RunFailed as finding:
+                raise self._located(finding, call) from finding
             seconds.append(perf_counter() - began)
         self.seconds = tuple(seconds)
-        for state in self.states:
-            if state.writes:
-                state.pair.swap()
+        for swap in self._swaps:
+            swap()
+        between = self._domain.copied - before - given
         for name, buffer in self._returned.items():
             results[name] = buffer.copy_to(out.get(name))
         self.last = {name: results[name] for name in self.outputs}
-        return Outputs(self.last, self.outputs), self._copies(before)
+        moved = self._domain.copied - before
+        copies = Copies(given + copied, moved - given - between, 0, between) if moved or copied else NOTHING
+        return Outputs(self.last, self.outputs), copies
 
-    def _execute(self, stage: int, arrays: Mapping[str, Array], results: dict[str, Array]) -> None:
-        graph, (inputs, outputs) = self.graphs[stage], self._names[stage]
-        into = {tensor: results[name] for tensor, name in outputs.items() if name in results} if results else None
-        try:
-            written = graph({tensor: arrays[name] for tensor, name in inputs.items()} if inputs else None, out=into)
-        except RunFailed as finding:
-            raise RunFailed(
-                f"stage {stage} (graph `{graph.name}` in {graph.context.name}): {finding.message}",
-                hint=finding.hint,
-                details=finding.details,
-            ) from finding
-        for tensor, array in written.items():
-            results[outputs[tensor]] = array
+    def _check_out(self, out: Mapping[str, Array]) -> None:
+        for name, array in out.items():
+            if name not in self.outputs:
+                known = suggestion(name, self.outputs, f"outputs: {', '.join(self.outputs)}")
+                raise UnknownName(f"graph `{self.name}` has no output `{name}`", hint=known)
+            for call in self._calls:
+                for binding, output in call.outputs:
+                    if output == name:
+                        binding.check(array)
+
+    def _lend(self, call: StageCall, arrays: Mapping[str, Array], results: dict[str, Array]) -> int:
+        """Execute a graph on arrays that are as its tensors store them; returns the bytes that were copied."""
+        for binding, name in call.outputs:
+            if name not in results:
+                results[name] = binding.empty()
+        inputs = [(binding, arrays[name]) for binding, name in call.inputs]
+        return call.graph.lend(inputs, [(binding, results[name]) for binding, name in call.outputs])
+
+    def _call(self, call: StageCall, arrays: Mapping[str, Array], results: dict[str, Array]) -> int:
+        """Execute a graph whose tensors may have other shapes in each step; returns the bytes that were copied."""
+        graph, before = call.graph, call.graph.copied
+        into = {binding.info.name: results[name] for binding, name in call.outputs if name in results}
+        written = graph({binding.info.name: arrays[name] for binding, name in call.inputs}, out=into or None)
+        results.update({name: written[binding.info.name] for binding, name in call.outputs})
+        return graph.copied - before
+
+    def _located(self, finding: RunFailed, call: StageCall) -> RunFailed:
+        graph = call.graph
+        return RunFailed(
+            f"stage {self._calls.index(call)} (graph `{graph.name}` in {graph.context.name}): {finding.message}",
+            hint=finding.hint,
+            details=finding.details,
+        )
 
     def _connect(self, connection: Connection) -> ManagedBuffer:
         readers = [(stage, info.name, INPUT) for stage, info in connection.targets]
@@ -146,25 +184,6 @@ class Chain:
             role.graph.bind({role.tensor: buffer})
         self._bound += [(stage, tensor, buffer) for stage, tensor, _ in ends]
         return buffer
-
-    @cached_property
-    def _counted(self) -> tuple[Graph | ManagedBuffer, ...]:
-        """What counts the bytes that are copied in a step, in the order of `_kinds`."""
-        return tuple(each for row in self._kinds for each in row)
-
-    @cached_property
-    def _kinds(self) -> tuple[Sequence[Graph | ManagedBuffer], ...]:
-        """What counts copied bytes, for each kind of `Copies`."""
-        states = [buffer for state in self.states for buffer in (state.pair.reading, state.pair.writing)]
-        return (*self.graphs, *self._given.values()), (*self._returned.values(),), states, (*self.handed.values(),)
-
-    def _copies(self, before: Sequence[int]) -> Copies:
-        """What was copied since the counts were these."""
-        more = [each.copied - count for each, count in zip(self._counted, before, strict=True)]
-        if not any(more):
-            return NOTHING
-        rest = iter(more)
-        return Copies(*(sum(islice(rest, len(row))) for row in self._kinds))
 
     @property
     def array_bytes(self) -> int:
@@ -196,11 +215,17 @@ class Chain:
         return BufferPlan(tuple(buffers.values()), tuple(rows), "each buffer is a tensor's own")
 
 
-def _names_in(stage: int, tensors: Sequence[OuterTensor], bound: Mapping[str, ManagedBuffer]) -> dict[str, str]:
-    """The outer tensors of a graph that are not bound to buffers: tensor -> name in the chain."""
-    return {
-        tensor: outer.name for outer in tensors if outer.name not in bound for end, tensor in outer.ends if end == stage
-    }
+def _ends_in(
+    graph: Graph, stage: int, tensors: Sequence[OuterTensor], bound: Mapping[str, ManagedBuffer]
+) -> tuple[tuple[TensorBinding, str], ...]:
+    """The outer tensors of a graph that are not bound to buffers, with their names in the chain."""
+    return tuple(
+        (graph.binding(tensor), outer.name)
+        for outer in tensors
+        if outer.name not in bound
+        for end, tensor in outer.ends
+        if end == stage
+    )
 
 
 # --- what steps need --------------------------------------------------------------------------------------------------
@@ -215,17 +240,24 @@ class Timing:
     total: float = 0.0
     least: float = float("inf")
     last: float = 0.0
-    contexts: Mapping[str, float] = field(default_factory=dict)  # seconds of each context in the last step
+    names: tuple[str, ...] = ()  # of its contexts
+    parts: tuple[float, ...] = ()  # seconds of each context in the last step
+
+    @property
+    def contexts(self) -> Mapping[str, float]:
+        """The seconds of each context in the last step."""
+        return dict(zip(self.names, self.parts, strict=False))
 
     @property
     def mean(self) -> float:
         """The mean seconds of a step."""
         return self.total / self.steps if self.steps else 0.0
 
-    def add(self, seconds: float, contexts: Mapping[str, float]) -> None:
-        """Add a step."""
-        self.steps, self.total, self.last = self.steps + 1, self.total + seconds, seconds
-        self.least, self.contexts = min(self.least, seconds), contexts
+    def add(self, seconds: float, parts: tuple[float, ...]) -> None:
+        """Add a step, with the seconds of each of its contexts."""
+        self.steps, self.total, self.last, self.parts = self.steps + 1, self.total + seconds, seconds, parts
+        if seconds < self.least:
+            self.least = seconds
 
 
 @dataclass(frozen=True)

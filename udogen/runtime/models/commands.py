@@ -70,6 +70,7 @@ class StepsRan:
     sessions: SessionPlan
     steps: tuple[StepRan, ...] = ()
     timings: tuple[Timing, ...] = ()
+    shared: Mapping[str, str] = field(default_factory=dict)  # what contexts store once for several graphs
     memory: MemoryBreakdown | None = None
     plan: BufferPlan | None = None
     copied: Copies | None = None
@@ -97,6 +98,7 @@ class StepsRan:
 def model_lines(ran: StepsRan, runtime: str) -> Iterator[str]:
     """The result of a model as readable lines."""
     yield str(ran.sessions)
+    yield from (f"stored once in {context}: {what}" for context, what in ran.shared.items())
     yield ""
     if not ran.steps:
         yield from _wiring_lines(ran.wiring, ran.sessions)

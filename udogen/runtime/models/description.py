@@ -237,6 +237,11 @@ def planned(
         yield wiring, _sessions(description, wiring, binaries, runtime), binaries
 
 
+def sharing_in(binaries: Mapping[str, StoredContext]) -> dict[str, str]:
+    """What contexts store once for several of their graphs, by context."""
+    return {name: stored.info.sharing for name, stored in binaries.items() if stored.info.sharing}
+
+
 def _wired(description: ModelDescription, stored: Sequence[StoredContext]) -> Wiring:
     """The wiring of the contexts of a model."""
     names = [context.name for context in stored]

@@ -23,11 +23,13 @@ from udogen.runtime.contexts.commands import parse_package
 from udogen.runtime.contexts.report import GraphProfile, profile_row
 from udogen.runtime.contexts.runtime import Runtime
 from udogen.runtime.models.chain import NOTHING, Chain, ChainState, Copies, MemoryBreakdown, MemoryRow, Timing
-from udogen.runtime.models.description import ModelDescription, bytes_of, describe, open_runtime, planned
+from udogen.runtime.models.description import ModelDescription, bytes_of, describe, open_runtime, planned, sharing_in
 from udogen.runtime.models.wiring import GraphChain, StateTensor
 from udogen.runtime.sessions import Sessions
 
 if TYPE_CHECKING:
+    from concurrent.futures import Future, ThreadPoolExecutor
+
     from udogen.qnn.system import TensorInfo
     from udogen.runtime.contexts.graph import Graph, Outputs
     from udogen.runtime.op.calls import Array
@@ -55,21 +57,25 @@ class Model(Closing):
         `profile`: the runtime measures executions (`profile_of`), which makes them slower.
         """
         self.description = description
-        self._lock = threading.RLock()
+        self._lock, self._starting = threading.RLock(), threading.Lock()
+        self._thread: ThreadPoolExecutor | None = None  # see `step_async`
         with ExitStack() as stack:
             here = runtime is None  # and not in a worker: untrusted binaries are read in a child process first
             self.runtime = runtime = runtime or stack.enter_context(open_runtime(description))
             with planned(description, runtime, guarded=here) as (self.wiring, self.session_plan, binaries):
-                self.names = self.wiring.contexts
+                self.names, self.shared = self.wiring.contexts, sharing_in(binaries)
                 self.sessions = stack.enter_context(Sessions(runtime, self.session_plan, binaries, profile=profile))
             self.domain = stack.enter_context(MemoryDomain(self.sessions, name="model"))
             self._pairs = [self._bind_state(state) for state in self.wiring.states]
             self._chains = {chain.name: self._open_chain(chain) for chain in self.wiring.chains}
+            self._only = next(iter(self._chains.values())) if len(self._chains) == 1 else None
             if description.memory == "shared" and not self.domain.registers:
                 library = runtime.path.name
                 warnings.warn(f"{library} registers no shared memory here: its tensors are in raw memory", stacklevel=3)
-            self._stages = {name: [self.names[n] for n in chain.wired.contexts] for name, chain in self._chains.items()}
-            self.timings: dict[str, Timing] = {name: Timing(name) for name in self._chains}
+            self.timings: dict[str, Timing] = {
+                name: Timing(name, names=tuple(self.names[number] for number in chain.wired.contexts))
+                for name, chain in self._chains.items()
+            }
             self._copied = Copies()
             self.closed, self.steps = False, 0
             self.reset()
@@ -121,16 +127,19 @@ class Model(Closing):
         """
         if inputs is not None:
             arguments.mapping(inputs, "what a model is given", hint='give arrays in a dict: {"tensor": …}')
+            named = {**inputs, **named}
         if out is not None:
             arguments.mapping(out, "the outputs of a step", hint='give arrays in a dict: {"tensor": …}')
-        arguments.expect(graph, str, "the graph of a step", "its name")
-        given = {name: np.asarray(value) for name, value in {**(inputs or {}), **named}.items()}
+        if graph.__class__ is not str:
+            arguments.expect(graph, str, "the graph of a step", "its name")
+        given = {name: np.asarray(value) for name, value in named.items()}
         with self._lock:
-            self.check_open()
-            chain = self._chain_of(given, graph)
-            arrays = {name: chain.stored(name, array) for name, array in given.items() if name in chain.inputs}
+            if self.closed:
+                self.check_open()
+            chain = self._only if self._only is not None and not graph else self._chain_of(given, graph)
             if given.keys() != chain.inputs.keys():
                 _check_inputs(chain, given)
+            arrays = {name: chain.stored(name, array) for name, array in given.items()}
             began = perf_counter()
             try:
                 outputs, copied = chain.run(arrays, out or {})
@@ -140,9 +149,29 @@ class Model(Closing):
             self.steps += 1
             if copied is not NOTHING:
                 self._copied += copied
-            contexts = dict(zip(self._stages[chain.name], chain.seconds, strict=True))
-            self.timings[chain.name].add(perf_counter() - began, contexts)
+            self.timings[chain.name].add(perf_counter() - began, chain.seconds)
             return outputs
+
+    def step_async(
+        self,
+        inputs: Mapping[str, Any] | None = None,
+        /,
+        *,
+        graph: str = "",
+        out: Mapping[str, Array] | None = None,
+        **named: Any,
+    ) -> Future[Outputs]:
+        """`step` in a thread of the model, in the order of the calls: `model.step_async(hidden=x).result()`.
+
+        The caller prepares the next step meanwhile, and leaves these arrays as they are until the result.
+        """
+        from concurrent.futures import ThreadPoolExecutor  # it imports logging: 5 ms that few programs need to spend
+
+        with self._starting:
+            self.check_open()
+            if self._thread is None:
+                self._thread = ThreadPoolExecutor(1, "udogen-model")
+            return self._thread.submit(self.step, inputs, graph=graph, out=out, **named)
 
     def _chain_of(self, given: Mapping[str, Array], graph: str) -> Chain:
         if graph:
@@ -305,8 +334,11 @@ class Model(Closing):
 
     def close(self) -> None:
         """Wait for a running step, then free everything, last to first; a second call does nothing."""
-        with self._lock:
+        with self._starting:
             self.closed = True
+            if self._thread is not None:
+                self._thread.shutdown(cancel_futures=True)
+        with self._lock:
             self._stack.close()
 
     def __repr__(self) -> str:

@@ -19,7 +19,7 @@ from udogen.runtime.contexts.commands import OutputRow, keys_of, output_row
 from udogen.runtime.contexts.report import GraphProfile
 from udogen.runtime.contexts.worker import ContextWorker, serve_contexts
 from udogen.runtime.models.commands import ComparedTensor, RunSteps, StepRan, StepsRan
-from udogen.runtime.models.description import planned
+from udogen.runtime.models.description import planned, sharing_in
 from udogen.runtime.models.model import Model
 from udogen.runtime.worker.serving import Commands, keeping_float_state
 
@@ -77,6 +77,7 @@ def _run_steps(command: RunSteps, model: Model, phase: Callable[[str], None]) ->
         model.session_plan,
         steps=tuple(ran),
         timings=tuple(row for row in model.timings.values() if row.steps),
+        shared=model.shared,
         memory=model.memory,
         plan=model.plan,
         copied=model.copied,
@@ -100,13 +101,13 @@ def _step(command: RunSteps, model: Model, feeds: Feeds, graph: str, number: int
 def _planned(command: RunSteps, runtime: Runtime, phase: Callable[[str], None]) -> StepsRan:
     """Describe a model without restoring anything."""
     phase("read the descriptions of the contexts")
-    with planned(command.description, runtime, guarded=False) as (wiring, sessions, _):
+    with planned(command.description, runtime, guarded=False) as (wiring, sessions, binaries):
         inputs = {chain.name: {outer.name: outer.info for outer in chain.inputs} for chain in wiring.chains}
         feeds = Feeds(command.feeds, inputs)
         for graph, names in inputs.items():
             for name in names:
                 feeds.of(graph, name, 0)
-        return StepsRan(wiring, sessions, zeros=tuple(feeds.zeros))
+        return StepsRan(wiring, sessions, shared=sharing_in(binaries), zeros=tuple(feeds.zeros))
 
 
 def _row(info: TensorInfo, array: Array, folder: Path | None) -> OutputRow:

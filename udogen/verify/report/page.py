@@ -17,7 +17,7 @@ from udogen.verdict import LABELS, STATUSES, Status, counted
 from udogen.verify import test_run
 from udogen.verify.baseline import Baseline, CostChange
 from udogen.verify.report import terminal, text
-from udogen.verify.report.problems import Fact, chip, problems
+from udogen.verify.report.problems import Fact, chip, places, problems
 from udogen.verify.results import BackendState, Cost, NetworkOutcome, Outcome, TestRun
 
 
@@ -36,7 +36,7 @@ def render(run: TestRun, changes: Sequence[CostChange] = (), baseline: Baseline 
     kind, sentence = headline(run, worse=sum(change.worse for change in changes))
     page: str = _template().render_unicode(
         style=text.Html((resources.templates() / "report" / "report.css").read_text("utf-8")),
-        title=f"{sentence} {run.folder.name}".strip(),
+        title=_title(run, sentence),
         folder=run.folder,
         version=__version__,
         kind=kind,
@@ -64,6 +64,13 @@ def _template() -> Template:
         default_filters=["escaped"],
         imports=["from udogen.verify.report.text import escape as escaped"],
     )
+
+
+def _title(run: TestRun, sentence: str) -> str:
+    """The title of the window: the op and place of the first failure, the sentence, the folder."""
+    first = next(iter(run.failure_groups), ())
+    about = f"{run.op(first[0])} on {places(first)}: " if first else ""
+    return f"{about}{sentence} {run.folder.name}".strip()
 
 
 # --- summary, environment, all cases ----------------------------------------------------------------------------------

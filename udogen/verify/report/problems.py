@@ -20,7 +20,7 @@ from udogen.verify.tolerances import Tolerance, differences
 if TYPE_CHECKING:
     from udogen.runtime.op.calls import Array
 
-_OF_A_KIND = 4  # cases of one cause that are shown in full; the others are rows of a table
+_OF_A_KIND = 1  # cases of one cause that are shown in full; the others are rows of a table
 _UNFOLDED = 3  # problems whose first case is open when the page loads
 _CAUSES = 40  # causes that have a separate section
 _FIRST_WRONG = 6  # wrong elements that are listed
@@ -106,7 +106,7 @@ def problems(run: TestRun) -> list[ProblemGroup]:
             ProblemGroup(
                 id=f"problem-{number}",
                 kind=first.status,
-                op=text.op_name(text.cut(run.op(first), 160)),
+                op=text.op_name(f"{text.cut(run.op(first), 160)} on {places(outcomes)}"),
                 cause=_cause(first),
                 scope=_scope(outcomes),
                 sentence=text.rich(_sentence(first) if number >= _UNFOLDED or not cards else ""),
@@ -125,7 +125,7 @@ def _other_problems(groups: Sequence[Sequence[Outcome]], run: TestRun, anchors: 
     return ProblemGroup(
         id="problem-others",
         kind=outcomes[0].status,  # wrong numbers come before errors
-        op=text.op_name(text.cut(text.listed(map(run.op, outcomes)), 160)),
+        op=text.op_name(f"{text.cut(text.listed(map(run.op, outcomes)), 160)} on {places(outcomes)}"),
         cause=many(len(groups), "other cause"),
         scope=_scope(outcomes),
         sentence=text.Html(),
@@ -148,9 +148,13 @@ def _sentence(outcome: Outcome) -> str:
 
 
 def _scope(outcomes: Sequence[Outcome]) -> str:
-    backends = text.listed(text.backend(outcome.backend) for outcome in outcomes)
     types = text.listed(outcome.dtype for outcome in outcomes if outcome.dtype)
-    return f"{many(len(outcomes), 'case')} on {backends}" + (f", {types}" if types else "")
+    return many(len(outcomes), "case") + (f", {types}" if types else "")
+
+
+def places(outcomes: Sequence[Outcome]) -> str:
+    """`CPU and GPU`."""
+    return text.listed(text.backend(outcome.backend) for outcome in outcomes)
 
 
 def chip(outcome: Outcome) -> str:
@@ -294,15 +298,16 @@ def _rows(outcomes: Sequence[Outcome], anchors: Mapping[int, str], label: str) -
     for outcome in outcomes:
         worst = outcome.worst
         if outcome.error or worst is None or worst.passed:
-            what, first = _sentence(outcome), ""
+            what, first, given = _sentence(outcome), "", ""
         else:
             off = text.with_unit(worst.max_error, worst.unit)
             what = f"{text.share(worst.wrong, worst.expected.size)} wrong, off by {off}"
             first = text.index_of(worst.name, worst.first)
+            given = text.given_at(outcome, worst, worst.first) if worst.first is not None else ""
         smallest = text.shapes(outcome.smallest) if outcome.smallest else ""
         where = text.where(outcome.backend, outcome.dtype)
-        rows.append((text.cut(outcome.case.name, 160), where, text.cut(what, 200), first, smallest))
-    heads = ("case", "on", "what", "first wrong", "smallest failing shape")
+        rows.append((text.cut(outcome.case.name, 160), where, text.cut(what, 200), first, given, smallest))
+    heads = ("case", "on", "what", "first wrong", "computed from", "smallest failing shape")
     ids = [anchors[id(outcome)] for outcome in outcomes]
     return text.table(label, heads, rows, kind="list failing stack", ids=ids) if rows else text.Html()
 
