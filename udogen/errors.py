@@ -141,6 +141,15 @@ def of_limit(fault: BaseException) -> LimitReached | None:
     return None
 
 
+def of_length(fault: BaseException) -> UsageError | None:
+    """The error to raise for a name or a number that is longer than any; None for any other exception."""
+    if isinstance(fault, OSError) and fault.errno == errno.ENAMETOOLONG:
+        return UsageError(f"the name of a file is too long: {str(fault.filename)[:40]}…", hint="give a shorter name")
+    if isinstance(fault, ValueError) and "integer string conversion" in str(fault):
+        return UsageError("a number is too long: it has more than 4,300 digits", hint="give a smaller number")
+    return None
+
+
 # What the C library, Python, shells, ccache and OpenBLAS print when the system refuses a process, a thread, a file or
 # memory.
 _REFUSED = re.compile(
