@@ -81,7 +81,9 @@ class KernelFunction:
         found = self._run(call, types, quant or {})
         return found if len(found) > 1 else found[0]
 
-    def test(self, reference: Callable[..., Any], *, tolerance: str | float | Mapping[str, Any] | None = None, **given: Any) -> Verdict:
+    def test(
+        self, reference: Callable[..., Any], *, tolerance: str | float | Mapping[str, Any] | None = None, **given: Any
+    ) -> Verdict:
         """Compare with a function of numpy on random inputs of several shapes and all types; raises at wrong numbers.
 
         `given`: lengths of axes, parameters, or arrays of inputs, by name.  The reference gets the inputs as real

@@ -342,7 +342,7 @@ def _map(fd: int, size: int, offset: int) -> mmap.mmap:
         return mmap.mmap(fd, size, flags=mmap.MAP_SHARED, prot=mmap.PROT_READ, offset=offset)
 
 
-class Kind(NamedTuple):
+class MemoryKind(NamedTuple):
     """A kind of memory."""
 
     allocate: Callable[[Wanted], Backing]
@@ -353,13 +353,13 @@ class Kind(NamedTuple):
 
 
 KINDS = {
-    "client": Kind(_client),
-    "memfd": Kind(_memfd),
-    "rpcmem": Kind(_rpcmem),  # DMA memory of a Snapdragon device
-    "ashmem": Kind(_ashmem),
-    "file": Kind(_file, "fd", "size offset", alignment=1),  # also a DMA buffer of another program
-    "hardware_buffer_blob": Kind(_blob, alignment=1),
-    "hardware_buffer": Kind(_hardware_buffer, "image", alignment=1, holds_constants=False),
+    "client": MemoryKind(_client),
+    "memfd": MemoryKind(_memfd),
+    "rpcmem": MemoryKind(_rpcmem),  # DMA memory of a Snapdragon device
+    "ashmem": MemoryKind(_ashmem),
+    "file": MemoryKind(_file, "fd", "size offset", alignment=1),  # also a DMA buffer of another program
+    "hardware_buffer_blob": MemoryKind(_blob, alignment=1),
+    "hardware_buffer": MemoryKind(_hardware_buffer, "image", alignment=1, holds_constants=False),
 }
 
 
@@ -382,7 +382,7 @@ def shared_allocator() -> AllocatorChoice:
     return AllocatorChoice("rpcmem", f"{LIBRARY} is present")
 
 
-def kind_named(kind: str) -> tuple[str, Kind]:
+def kind_named(kind: str) -> tuple[str, MemoryKind]:
     """The name and the row of a kind of memory; `shared` is one of two, as this machine has."""
     name = shared_allocator().allocator if kind == "shared" else kind
     if name not in KINDS:
