@@ -35,6 +35,10 @@ def _interrupt(_number: int, _frame: FrameType | None) -> NoReturn:
     raise _Interrupted
 
 
+def _code_of(fault: BaseException) -> int:
+    return fault.code if isinstance(fault, SystemExit) and isinstance(fault.code, int) else 1
+
+
 @contextmanager
 def user_code(file: Path | str) -> Iterator[None]:
     """Run code of the user, which cannot end this program: an exit becomes a `UserExit`; Ctrl-C remains an interrupt.
@@ -68,7 +72,7 @@ def user_code(file: Path | str) -> Iterator[None]:
         raise
     except BaseException as fault:
         if os.getpid() != process:  # a fork of the user's code ends here
-            end(fault.code if isinstance(fault, SystemExit) and isinstance(fault.code, int) else 1)
+            end(_code_of(fault))
         if is_foreign and isinstance(fault, KeyboardInterrupt):
             raise  # it may come from a handler of the program that uses udogen
         raise UserExit(words_of(fault)).with_traceback(fault.__traceback__) from fault

@@ -66,9 +66,23 @@ def test_an_sdk_3_is_none_for_v68(tmp_path: Path) -> None:
     assert states(tmp_path, hexagon_sdk_root=three)["HEXAGON_SDK_ROOT"] == (FOUND, "3.5.4")
 
 
+# Hexagon tools -> versions of Hexagon, from Qualcomm 80-N3040-23, topic tools-releases.
+TOOLS = {
+    (8, 1): "v60 v62 v65",
+    (8, 2): "v60 v62 v65 v66",
+    (8, 3): "v60 v62 v65 v66 v67",
+    (8, 4): "v62 v65 v66 v67 v68",
+    (8, 5): "v65 v66 v67 v68 v69 v71",
+    (8, 6): "v65 v66 v67 v68 v69 v71 v73",
+    (8, 7): "v65 v66 v67 v68 v69 v71 v73 v75",
+    (8, 8): "v68 v69 v71 v73 v75 v79",
+    (19, 0): "v68 v69 v71 v73 v75 v77 v79 v81",
+}
+
+
 def test_the_releases_of_each_version_of_hexagon_know_it() -> None:
     for arch in architectures.ALL.values():
-        known = [sdks.known_to(release.tools) for release in arch.releases]
+        known = [TOOLS.get(architectures.version(release.tools)[:2], "").split() for release in arch.releases]
         assert all(arch.name in each for each in known if each), arch.name
         assert any(known) or not arch.open, "the documentation of the tools ends with V81"
 

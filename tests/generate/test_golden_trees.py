@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 
 from tests.golden import TREES, trees
-from tests.making import COMPILERS, CONFIGS, compiler, make, make_packages, need_opencl, need_runtime
+from tests.making import COMPILERS, CONFIGS, ROOT, compiler, make, make_packages, need_opencl, need_runtime
 from udogen.build.package import PackageLibrary
 from udogen.errors import RunFailed
 from udogen.opdef.model import Tensor
-from udogen.runtime import OpSession
 from udogen.runtime.built import find_built
 from udogen.runtime.op.request import CallOptions, make_call
+from udogen.runtime.ops import OpSession
 
 if TYPE_CHECKING:
     from udogen.runtime.op.calls import Array
@@ -27,6 +27,14 @@ def test_generated_trees_are_the_golden_ones() -> None:
     assert sorted(made) == sorted(kept), "run `make golden` and look at the difference"
     changed = [path for path in made if made[path] != kept[path]]
     assert not changed, "run `make golden` and look at the difference"
+
+
+@pytest.mark.parametrize(("backend", "files", "lines"), [("cpu", 15, 2900), ("htp", 18, 3200)])
+def test_packages_have_only_what_their_ops_need(backend: str, files: int, lines: int, tmp_path: Path) -> None:
+    for example in ("leaky_relu/LeakyRelu.xml", "add_sat_u8/AddSatU8.xml"):
+        [made] = make_packages([ROOT / "examples" / example], tmp_path, chosen=[backend])
+        assert len(made.rendered) <= files
+        assert sum(data.count(b"\n") for data in made.rendered.values()) <= lines
 
 
 @pytest.mark.parametrize("name", COMPILERS)

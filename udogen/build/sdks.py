@@ -8,7 +8,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
-from udogen.backends.architectures import version
 from udogen.errors import open_plain
 
 _NUMBERS = r"\d+(?:\.\d+)+"
@@ -118,24 +117,3 @@ def usable_with(api: str, built: str = "") -> str:
     if api == "core":
         return f"only {built}, whose headers it is built with" if built else "only that of its headers"
     return f"{'.'.join(map(str, QHPI_SINCE))} and later (tried: {_TRIED})"
-
-
-# --- releases of the Hexagon tools, from Qualcomm 80-N3040-23, topic tools-releases -----------------------------------
-
-
-RELEASES: dict[tuple[int, ...], str] = {
-    (8, 1): "v60 v62 v65",
-    (8, 2): "v60 v62 v65 v66",
-    (8, 3): "v60 v62 v65 v66 v67",
-    (8, 4): "v62 v65 v66 v67 v68",
-    (8, 5): "v65 v66 v67 v68 v69 v71",
-    (8, 6): "v65 v66 v67 v68 v69 v71 v73",
-    (8, 7): "v65 v66 v67 v68 v69 v71 v73 v75",
-    (8, 8): "v68 v69 v71 v73 v75 v79",
-    (19, 0): "v68 v69 v71 v73 v75 v77 v79 v81",
-}
-
-
-def known_to(tools: str) -> tuple[str, ...]:
-    """The versions of Hexagon that these tools (8.6.02) compile for; empty for unknown ones."""
-    return tuple(RELEASES.get(version(tools)[:2], "").split())

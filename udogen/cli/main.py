@@ -160,9 +160,15 @@ def _run(command: click.Command, name: str) -> int:
             raise
         return output.print_internal_error(stop)
     except BaseException as fault:
-        if reached := of_limit(fault) or of_length(fault):
-            output.print_error(reached)
-            return reached.exit_code
-        if isinstance(fault, OSError) and fault.filename is None:
-            return output.stdout_failed(fault)
-        return output.print_internal_error(fault)  # a bug of udogen: never print a bare traceback
+        return _unexpected(fault)
+
+
+def _unexpected(fault: BaseException) -> int:
+    from udogen.cli import output
+
+    if limit := of_limit(fault) or of_length(fault):
+        output.print_error(limit)
+        return limit.exit_code
+    if isinstance(fault, OSError) and fault.filename is None:
+        return output.stdout_failed(fault)
+    return output.print_internal_error(fault)  # a bug of udogen: never print a bare traceback

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import textwrap
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -171,10 +172,7 @@ def case_lines(op: Op, cases: Sequence[DraftCase]) -> str:
 def _case(op: Op, case: DraftCase) -> Iterator[str]:
     several = {tensor.name for tensor in (*op.inputs, *op.outputs) if tensor.repeated}
     tensors = {**case.inputs, **case.outputs}
-    counts: dict[str, int] = {}
-    for name in case.inputs:
-        if _whole(name, several) in several:
-            counts[_whole(name, several)] = counts.get(_whole(name, several), 0) + 1
+    counts = Counter(whole for name in case.inputs if (whole := _whole(name, several)) in several)
     if counts:
         yield f"count = {_table({name: str(number) for name, number in counts.items()})}"
     if case.backends:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import platform
 import shlex
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -94,7 +95,7 @@ def _judged(
     """The findings about a library, with the evidence of what was loaded for them."""
     facts = evidence.facts
     findings = run(STATIC, evidence)
-    errors = {finding.kind for finding in findings if finding.is_error}
+    errors = _kinds_of_errors(findings)
     loadable = options.register and evidence.native and not errors - {NO_REFERENCE}
     if facts.is_package and loadable and not errors:
         evidence = _register(evidence, backend)
@@ -104,10 +105,14 @@ def _judged(
         findings += run(DEVICE, evidence)
     if evidence.native and not options.register and not errors:
         findings.append(Finding("it was not registered here (--no-register)", kind=NO_REFERENCE))
-    if facts.is_registration:
-        evidence = _read(evidence) if loadable else evidence
-        findings += run(UDO, evidence)
-    return evidence, tuple(findings)
+    if not facts.is_registration:
+        return evidence, tuple(findings)
+    evidence = _read(evidence) if loadable else evidence
+    return evidence, (*findings, *run(UDO, evidence))
+
+
+def _kinds_of_errors(findings: Iterable[Finding]) -> set[str]:
+    return {finding.kind for finding in findings if finding.is_error}
 
 
 def _static_evidence(facts: LibraryFacts, runtime: ComparedRuntime, folder: PackageLibrary | None) -> LibraryEvidence:
@@ -186,7 +191,7 @@ class Inspection:
     @property
     def exit_code(self) -> int:
         """0 if every library will register; otherwise that of the worst verdict."""
-        kinds_of_errors = {finding.kind for library in self.judged for finding in library.findings if finding.is_error}
+        kinds_of_errors = _kinds_of_errors(chain.from_iterable(library.findings for library in self.judged))
         if kinds_of_errors - {NO_REFERENCE}:
             return RunFailed.exit_code
         return ToolMissing.exit_code if kinds_of_errors else 0

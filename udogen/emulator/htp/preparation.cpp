@@ -3,7 +3,6 @@
 
 #include "preparation.hpp"
 #include "registry.hpp"
-#include "registry.hpp"
 
 namespace emulator {
 namespace {
