@@ -46,11 +46,15 @@ class UdogenError(Exception):
         return {"kind": self.kind, "message": self.message, "hint": self.hint, "details": list(self.details)}
 
 
-class UsageError(UdogenError):
+class UsageError(UdogenError, ValueError):
     """The command line requests something impossible: `except UsageError as error: print(error.hint)`."""
 
     exit_code = 2
     kind = "usage"
+
+
+class WrongType(UsageError, TypeError):
+    """An argument has a type that it cannot have."""
 
 
 class UnknownName(UsageError, KeyError):

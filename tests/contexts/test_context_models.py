@@ -210,7 +210,8 @@ with Model.open(sys.argv[1], sessions=3, memory="shared") as model:
     assert {name: row.steps for name, row in model.timings.items()} == {"prefill_forward": 1, "kv_forward": 2}
     assert model.graphs == ("prefill_forward", "kv_forward")
     table = str(model.memory).splitlines()
-    assert table[0].split() == "memory [MiB] total free self model context compute unaccounted".split()
+    kinds = ["model", "context", "compute", "unaccounted"]
+    assert table[0].split() == ["memory", "[MiB]", "total", "free", "self", *kinds]
     assert [line.split()[0] for line in table[1:]] == ["HTP0", "HTP1", "HTP2", "host"]
     for row in model.memory.rows[:3]:
         assert row.used == row.model + row.context + row.compute and row.free == row.total - row.used
