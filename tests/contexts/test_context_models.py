@@ -493,12 +493,15 @@ def test_a_dry_run_shows_the_model_and_executes_nothing(folder: Path) -> None:
     [
         (("--feed", "y=x.npy"), "no graph of the model takes the input `y`"),
         (("--tolerance", "1"), "--tolerance is for --against"),
-        (("--steps", "3", "--feed", "x={}"), "has 2 arrays for input `x`, step 3 of graph `step` needs one more"),
+        (("--steps", "3", "--feed", "x={right}"), "has 2 arrays for input `x`, step 3 of graph `step` needs one more"),
+        (("--feed", "x={wrong}"), "wrong.npy has the shape [2, 7], input `x` has [1, 1, 8]"),
     ],
 )
 def test_mistakes_on_the_command_line(folder: Path, tmp_path: Path, options: tuple[str, ...], text: str) -> None:
-    np.save(tmp_path / "x.npy", np.stack([ramp(0), ramp(1)]))
-    done = udogen("run", "steps", folder, "--graph", "step", *(each.format(tmp_path / "x.npy") for each in options))
+    files = {"right": tmp_path / "x.npy", "wrong": tmp_path / "wrong.npy"}
+    np.save(files["right"], np.stack([ramp(0), ramp(1)]))
+    np.save(files["wrong"], np.zeros((2, 7), np.float32))
+    done = udogen("run", "steps", folder, "--graph", "step", *(each.format(**files) for each in options))
     assert done.returncode == 2 and text in done.stderr and "Traceback" not in done.stderr
 
 
