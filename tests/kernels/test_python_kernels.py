@@ -380,3 +380,32 @@ def test_values_of_rows_in_fixed_point(tmp_path: Path) -> None:
     (tmp_path / "op_tests.toml").write_text("\n".join(cases))
     done = udogen("test", tmp_path, "--backend", "htp,hexagon")
     assert "54 passed" in done.stdout, done.stdout + done.stderr
+
+
+def test_narrowed_integers_of_floats(tmp_path: Path) -> None:
+    """Out of the range of the narrow type, integers keep their low bits, also after a function that is inlined."""
+    wide, narrow = ("i32", "u32"), ("u8", "i8", "u16", "i16")
+    ops, cases, references = [], ['config = "Narrow.xml"', 'kernels = "kernels"'], ["import numpy as np"]
+    (tmp_path / "kernels").mkdir()
+    pairs = [*product(wide, narrow), ("i16", "u8"), ("u16", "i8")]
+    for backend, (first, last) in product(("CPU", "HTP", "GPU"), pairs):
+        op, most = f"{backend}_{first}_{last}", 30_000 if "16" in first else 131_072
+        ops.append(definition(op, {"x": "FLOAT_32"}, {"y": "INT_32", "z": "INT_32"}, backend))
+        (tmp_path / "kernels" / f"{op}.py").write_text(
+            "import halide as hl\nfrom udogen.kernels import Flat\n"
+            f"def {op}(x: Flat, y: Flat, z: Flat):\n    i, whole = hl.Var('i'), hl.Func('whole')\n"
+            f"    y[i] = hl.i32(hl.{last}(hl.{first}(x[i])))\n"
+            f"    whole[i] = hl.{first}(x[i])\n    z[i] = hl.i32(hl.{last}(whole[i]))\n"
+        )
+        kind = last.replace("u", "uint") if last[0] == "u" else last.replace("i", "int")
+        references.append(f"def {op}(x):\n    return (x.astype('int64').astype('{kind}').astype('int32'),) * 2")
+        low = 0 if first[0] == "u" else -most
+        cases.append(
+            f'[[op]]\nname = "{op}"\nreference = "reference.py:{op}"\n[[op.case]]\nshape = ["3", "1000"]\n'
+            f'values = "uniform({low}, {most})"'
+        )
+    (tmp_path / "Narrow.xml").write_text(config("Narrow", ops))
+    (tmp_path / "reference.py").write_text("\n".join(references))
+    (tmp_path / "op_tests.toml").write_text("\n".join(cases))
+    done = udogen("test", tmp_path, "--backend", "cpu,htp,gpu")
+    assert "60 passed" in done.stdout, done.stdout + done.stderr

@@ -19,6 +19,7 @@ _VECTOR = 1024  # bits
 _MOST = 1 << 30  # elements of a tensor: more do not fit in memory
 _MOST_SHIFTS = {"word": 15, "rounded": 15, "short": 7}  # of instructions that narrow, too: they take 3 or 4 bits
 _KINDS = (hl.Expr, hl.FuncRef, hl.FuncTupleElementRef, hl.Param)
+_CASTS = ("cast", "i16", "i32", "i64", "u16", "u32", "u64")
 _SATURATING = ("saturating_cast", "i8_sat", "i16_sat", "i32_sat")
 _NUMBER = re.compile(r"(?:<.*: (?:\(u?int\d+\))?)?(\d+)>?")
 _CALL = re.compile(r"(\w+?)(?:\$\d+)?(?:_im(?:\$\d+)?)?\(")  # without what Halide appends to the names of tensors
@@ -186,6 +187,11 @@ def operators(
         yield
 
 
+def casts() -> list[tuple[Any, str, Any]]:
+    """The rows of `replaced` for casts of floats to integers: Halide makes one cast of `u16(i32(x))`, out of range."""
+    return [(hl, name, partial(_of_float, getattr(hl, name))) for name in _CASTS]
+
+
 @contextmanager
 def replaced(rows: Sequence[tuple[Any, str, Any]], file: str) -> Iterator[None]:
     """Replace attributes of Halide for a while; the rows are (owner, name, new value).
@@ -217,6 +223,14 @@ def _saturated(cast: Callable[..., hl.Expr], *given: Any) -> hl.Expr:
         return found
     most = hl.cast(unsigned, (1 << of.bits() - 1) - 1)
     return hl.select(value > most, hl.cast(of, most), hl.cast(of, value))
+
+
+def _of_float(cast: Callable[..., hl.Expr], *given: Any) -> hl.Expr:
+    """A cast, which does not become part of the next one."""
+    result = cast(*given)
+    if result.type().is_float() or not _expr(given[-1]).type().is_float():
+        return result
+    return ~(~result)
 
 
 def _expr(value: Any) -> hl.Expr:

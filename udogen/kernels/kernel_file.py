@@ -311,6 +311,7 @@ def algorithm_of(
         if on_hvx
         else nullcontext(),
         hvx.replaced([(hl, "RDom", partial(Domain, tiles))], request.file) if tiles else nullcontext(),
+        hvx.replaced(hvx.casts(), request.file),
     ):
         for _ in made.outputs:
             place.begin()
