@@ -99,8 +99,8 @@ _INCLUDE = re.compile(r'#include (?:<.*>|".*")\n')
 _AGAIN = re.compile(r"\n}  // namespace udo\n((?:\n|//.*\n)*)\nnamespace udo {\n")
 
 
-# Comments for readers of udogen's own code, which packages do not get: in copied files `#: …` and `//: …`; in the support
-# library all but those for authors of kernels, which begin with `///`.
+# Comments for readers of udogen's own code, which packages do not get: in copied files `#: …` and `//: …`; in the
+# support library all but those for authors of kernels, which begin with `///`.
 _OWN_COMMENT = re.compile(r" *//(?!/).*\n")
 _OWN_IN_COPIES = re.compile(rb"^(?:#|//): .*\n", re.MULTILINE)
 
