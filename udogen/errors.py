@@ -46,11 +46,15 @@ class UdogenError(Exception):
         return {"kind": self.kind, "message": self.message, "hint": self.hint, "details": list(self.details)}
 
 
-class UsageError(UdogenError):
+class UsageError(UdogenError, ValueError):
     """The command line requests something impossible: `except UsageError as error: print(error.hint)`."""
 
     exit_code = 2
     kind = "usage"
+
+
+class WrongType(UsageError, TypeError):
+    """An argument has a type that it cannot have."""
 
 
 class UnknownName(UsageError, KeyError):
@@ -138,6 +142,15 @@ def of_limit(fault: BaseException) -> LimitReached | None:
         return LimitReached(f"a library cannot be loaded with so little memory: {fault}", hint=_RAISE)
     if isinstance(fault, RuntimeError) and _from_threading(fault):
         return LimitReached(f"the system allows no more threads: {fault}", hint=_RAISE)
+    return None
+
+
+def of_length(fault: BaseException) -> UsageError | None:
+    """The error to raise for a name or a number that is longer than any; None for any other exception."""
+    if isinstance(fault, OSError) and fault.errno == errno.ENAMETOOLONG:
+        return UsageError(f"the name of a file is too long: {str(fault.filename)[:40]}…", hint="give a shorter name")
+    if isinstance(fault, ValueError) and "integer string conversion" in str(fault):
+        return UsageError("a number is too long: it has more than 4,300 digits", hint="give a smaller number")
     return None
 
 

@@ -20,7 +20,7 @@ from pathlib import Path
 from threading import TIMEOUT_MAX
 from typing import Any, Literal, Union, cast, get_args, get_origin
 
-from udogen.errors import UsageError, kind_of
+from udogen.errors import UsageError, WrongType, kind_of
 
 _CHECKED = "_has_checked_arguments"
 _UNCHECKED = {"Verdict"}  # its rows have texts of any letters
@@ -170,7 +170,8 @@ def _checked(hint: Any, fit: Callable[[Any], Any], name: str, what: str, value: 
         if not least <= found <= most and found == found:
             raise UsageError(f"{what}: `{name}` is {value}", hint=f"give a number from {least} to {most}")
     if found is _REFUSED:
-        raise UsageError(
+        is_text = isinstance(value, str) and hint in (str, Path)
+        raise (UsageError if is_text else WrongType)(
             f"{what}: `{name}` is {_shown(value)}", hint=f"give {_words(hint)}" + " without NUL" * ("\0" in str(value))
         )
     return found

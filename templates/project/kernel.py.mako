@@ -2,7 +2,13 @@
 
 import halide as hl
 
+import udogen
+% for line in imports:
+${line}
+% endfor
 
-def ${op}(${tensors}):
+
+@udogen.kernel
+def ${op}(${arguments}):
     i = hl.Var("i")
     raise NotImplementedError("write in kernels/${op}.py what ${op} computes: ${output}[i] = …")

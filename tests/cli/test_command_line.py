@@ -490,6 +490,15 @@ def test_hints_name_the_limit_that_was_reached(tmp_path: Path) -> None:
     assert (deleted.returncode, "the current folder was deleted" in deleted.stderr) == (2, True), deleted.stderr
 
 
+@pytest.mark.parametrize(
+    "command",
+    ["inspect {}", "build -C {}", "test {}", "run op {} X", "run context {}", "explain {}", "test . --shard 1/{}"],
+)
+def test_names_and_numbers_that_are_too_long(command: str) -> None:
+    done = udogen(*command.format("9" * 5000).split())
+    assert (done.returncode, "is too long: " in done.stderr) == (2, True), done.stderr[-300:]
+
+
 @pytest.mark.skipif(os.geteuid() != 0 or not shutil.which("setpriv"), reason="needs a user without other processes")
 def test_a_limit_on_processes_is_named() -> None:
     """The limit does not apply to root, so another user runs each command, with the right to change root's files."""

@@ -210,11 +210,13 @@ with Model.open(sys.argv[1], sessions=3, memory="shared") as model:
     assert {name: row.steps for name, row in model.timings.items()} == {"prefill_forward": 1, "kv_forward": 2}
     assert model.graphs == ("prefill_forward", "kv_forward")
     table = str(model.memory).splitlines()
-    assert table[0].split() == ["memory", "[MiB]", "total", "free", "self", "model", "context", "compute"]
+    kinds = ["model", "context", "compute", "unaccounted"]
+    assert table[0].split() == ["memory", "[MiB]", "total", "free", "self", *kinds]
     assert [line.split()[0] for line in table[1:]] == ["HTP0", "HTP1", "HTP2", "host"]
     for row in model.memory.rows[:3]:
         assert row.used == row.model + row.context + row.compute and row.free == row.total - row.used
     assert model.memory.rows[3].context == 0, "state is registered, on the sessions"
+    assert [row.unaccounted is None for row in model.memory.rows] == [True, True, True, False]
 """
     argv = [sys.executable, "-c", program, str(sharded_llm("emulator"))]
     env = {**os.environ, "UDOGEN_HTP_DEVICES": "SM8650,SM8650,SM8650", "PYTHONPATH": str(ROOT)}
@@ -491,12 +493,15 @@ def test_a_dry_run_shows_the_model_and_executes_nothing(folder: Path) -> None:
     [
         (("--feed", "y=x.npy"), "no graph of the model takes the input `y`"),
         (("--tolerance", "1"), "--tolerance is for --against"),
-        (("--steps", "3", "--feed", "x={}"), "has 2 arrays for input `x`, step 3 of graph `step` needs one more"),
+        (("--steps", "3", "--feed", "x={right}"), "has 2 arrays for input `x`, step 3 of graph `step` needs one more"),
+        (("--feed", "x={wrong}"), "wrong.npy has the shape [2, 7], input `x` has [1, 1, 8]"),
     ],
 )
 def test_mistakes_on_the_command_line(folder: Path, tmp_path: Path, options: tuple[str, ...], text: str) -> None:
-    np.save(tmp_path / "x.npy", np.stack([ramp(0), ramp(1)]))
-    done = udogen("run", "steps", folder, "--graph", "step", *(each.format(tmp_path / "x.npy") for each in options))
+    files = {"right": tmp_path / "x.npy", "wrong": tmp_path / "wrong.npy"}
+    np.save(files["right"], np.stack([ramp(0), ramp(1)]))
+    np.save(files["wrong"], np.zeros((2, 7), np.float32))
+    done = udogen("run", "steps", folder, "--graph", "step", *(each.format(**files) for each in options))
     assert done.returncode == 2 and text in done.stderr and "Traceback" not in done.stderr
 
 

@@ -176,6 +176,8 @@ def test_type_and_shape_follow_from_all_that_is_known() -> None:
         assert (found.dims, found.shape) == ((1, 8, 64), (1, 8, 64))
         assert domain.allocate(roles(writes), BufferDesc(dtype="FLOAT_32")).dtype == "FLOAT_32"
         assert domain.size == (16 * 64 + 8 * 64 + 16 * 64) * 4
+        for unknown_rank in (None, ()):
+            assert domain.allocate(roles(writes, reads), BufferDesc(unknown_rank)).dims == (1, None, 64)
 
 
 WRITES, READS = "output `y` of graph `w` in c", "input `x` of graph `r` in c"

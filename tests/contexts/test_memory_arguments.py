@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import product
 from typing import Any
 
 import numpy as np
+import pytest
 
 from udogen import UdogenError, UsageError
 from udogen.qnn.quantization import (
@@ -20,7 +21,7 @@ from udogen.qnn.quantization import (
     VectorEncoding,
 )
 from udogen.qnn.tensors import APP_WRITE, OpConfig, QnnTensor, Scalar
-from udogen.runtime import Buffer, Constants
+from udogen.runtime import Buffer, Constants, ContextOptions, Tensor
 from udogen.runtime.buffers.buffer import RAW, BufferPart
 from udogen.runtime.contexts.arrays import dequantize, quantize
 from udogen.runtime.quantization import grid_of
@@ -123,7 +124,17 @@ def calls() -> Iterator[tuple[str, Callable[[], object]]]:
         if isinstance(quant, (ScaleOffset, AxisScaleOffset)):
             yield f"quantize {quant!r}", lambda quant=quant: quantize(np.ones((2, 3)), quant, "u1")
             yield f"dequantize {quant!r}", lambda quant=quant: dequantize(np.ones((2, 3), np.uint8), quant)
-    for low, high in ((1, -1), (NAN, 1), (0, NAN), (-INF, 1), (0, INF), (0, 1e-40), (0, 1e300), (-1e308, 1e308)):
+    for low, high in (
+        (1, -1),
+        (NAN, 1),
+        (0, NAN),
+        (-INF, 1),
+        (0, INF),
+        (0, 1e-45),
+        (0, 1e-40),
+        (0, 1e300),
+        (-1e308, 1e308),
+    ):
         yield f"grid_of({low}, {high})", lambda low=low, high=high: grid_of(low, high, "UFIXED_POINT_8")
 
 
@@ -144,6 +155,39 @@ def test_wrong_arguments_are_usage_errors() -> None:
             accepted.append(what)
     assert not accepted
     assert not strange, "\n".join(strange)
+
+
+WRONG_TYPES: Mapping[str, Callable[[], object]] = {
+    "kind": lambda: Buffer(5),  # type: ignore[arg-type]
+    "size": lambda: Buffer("client", "x"),  # type: ignore[arg-type]
+    "type": lambda: Tensor("x", 5, (1,)),  # type: ignore[arg-type]
+    "shape": lambda: Tensor("x", "FLOAT_32", 8),  # type: ignore[arg-type]
+    "option": lambda: ContextOptions(htp={"SHARE_RESOURCES": [1]}).configs(),
+    "fields": lambda: ContextOptions(htp={"REGISTER_CONCURRENT_RESOURCE_SHARING": True}).configs(),
+    "depth": lambda: ContextOptions(queue_depth="x"),  # type: ignore[arg-type]
+}
+WRONG_VALUES: Mapping[str, Callable[[], object]] = {
+    "kind": lambda: Buffer("ion", 64),
+    "size": lambda: Buffer("client", 0),
+    "type": lambda: Tensor("x", "FLOAT_99", (1,)),
+    "shape": lambda: Tensor("x", "FLOAT_32", (-1,)),
+    "role": lambda: Tensor("x", "FLOAT_32", (1,), role="INPUT"),
+    "option": lambda: ContextOptions(htp={"SHARED": 1}),
+}
+
+
+@pytest.mark.parametrize("what", WRONG_TYPES)
+def test_a_wrong_type_is_a_type_error_too(what: str) -> None:
+    with pytest.raises(UsageError) as refused:
+        WRONG_TYPES[what]()
+    assert isinstance(refused.value, TypeError) and refused.value.hint
+
+
+@pytest.mark.parametrize("what", WRONG_VALUES)
+def test_a_wrong_value_is_a_value_error_too(what: str) -> None:
+    with pytest.raises(UsageError) as refused:
+        WRONG_VALUES[what]()
+    assert isinstance(refused.value, ValueError) and not isinstance(refused.value, TypeError) and refused.value.hint
 
 
 def test_right_encodings_are_accepted() -> None:

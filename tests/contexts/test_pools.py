@@ -63,6 +63,14 @@ def test_a_file_is_mapped_from_any_offset(tidy: None) -> None:
         assert os.pread(fd, 19, PAGE + 93) == b"before|INSIDE|after"
 
 
+def test_a_descriptor_without_a_size_is_mapped_to_its_end(tidy: None) -> None:
+    """As of a DMA buffer that another program made; this machine has memfd in its place."""
+    with file(3 * PAGE) as fd, Buffer("file", fd=fd, offset=PAGE) as buffer:
+        assert buffer.size == 2 * PAGE
+        buffer.view[-1] = 7
+        assert os.pread(fd, 1, 3 * PAGE - 1) == b"\7"
+
+
 def test_a_file_may_be_for_reading_alone(tidy: None) -> None:
     with file(PAGE, os.O_RDONLY) as fd, Buffer("file", PAGE, fd=fd) as pool:
         assert pool.view.readonly
@@ -206,6 +214,19 @@ def test_a_blob_is_locked_while_it_is_open(tidy: None, device: ctypes.CDLL) -> N
 def test_a_buffer_of_pixels_has_rows_as_long_as_the_device_needs(tidy: None, device: ctypes.CDLL) -> None:
     with Buffer("hardware_buffer", image=(10, 3, 1, 4)) as pool:
         assert pool.size == 16 * 3 * 4
+
+
+def test_a_hardware_buffer_of_another_library(tidy: None, device: ctypes.CDLL) -> None:
+    """The frame of a camera, which its maker releases first."""
+    frame = ctypes.c_void_p()
+    wanted = (ctypes.c_uint32 * 10)(10, 3, 1, 1)
+    assert device.AHardwareBuffer_allocate(wanted, ctypes.byref(frame)) == 0
+    device.stand_in_forget()
+    with Buffer("hardware_buffer", image=(frame.value or 0, 4)) as buffer:
+        device.AHardwareBuffer_release(frame)
+        assert buffer.size == 16 * 3 * 4
+        buffer.view[buffer.size - 1] = 7
+    assert lines_of(device) == ["acquire", "lock(0x33, -1, all)", "release", "unlock", "release"]
 
 
 def test_hardware_buffers_that_there_are_not(tidy: None, device: ctypes.CDLL) -> None:

@@ -25,7 +25,7 @@ from udogen.runtime.sessions import Layer, Session, SessionSpec
 INTERNAL = {
     "Runtime": {"forget", "disown", "check_process", "device", "register_file", "validate"},
     "Context": {"disown", "idle", "on_close", "keep"},
-    "Graph": {"release", "disown", "idle"},
+    "Graph": {"bind_both", "disown", "flip", "idle", "lend", "release"},
     "MemoryDomain": {"forget"},
     "Buffer": {"attach", "attached", "hold", "reserve"},
     "ManagedBuffer": {"attach", "attached", "hold", "reserve"},

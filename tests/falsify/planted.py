@@ -96,7 +96,7 @@ def in_cpp() -> Path:
 def in_python() -> Path:
     """A project with a kernel in Python."""
     folder = new("--kernel", "python", "--backend", "cpu", "--backend", "htp")
-    (folder / "op_tests.toml").write_text(TESTS)
+    (folder / "op_tests.toml").write_text(TESTS.replace("reference.py:planted", "kernels/Planted.py:reference"))
     return right(folder)
 
 

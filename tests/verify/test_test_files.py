@@ -131,6 +131,17 @@ def test_a_date_is_no_value(row: str, value: str, tmp_path: Path) -> None:
     assert found and all(each.startswith("4: ") and "datetime" not in each for each in found), found
 
 
+def test_a_number_of_5000_digits_is_no_shape(tmp_path: Path) -> None:
+    [found] = problems_of(tmp_path, f'[[op]]\nname = "Scale"\n[[op.case]]\nshape = "{"9" * 5000}"\n')
+    assert found.startswith("4: ") and "is not a shape" in found
+
+
+@pytest.mark.parametrize("shape", ["16385x16385", "x".join("1" * 9)])
+def test_a_shape_that_is_too_large_is_an_error(shape: str, tmp_path: Path) -> None:
+    [found] = problems_of(tmp_path, f'[[op]]\nname = "Scale"\n[[op.case]]\nshape = "{shape}"\n')
+    assert found.startswith(f"4: `shape`: `{shape}` is too large for a test (at most 8 axes and 268435456 elements")
+
+
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize(
     ("value", "message"),

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import shlex
 import shutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from udogen.cli import output
-from udogen.cli.options import PathType, argument, given, json_option, option, verb
+from udogen.cli.options import PathType, argument, given, json_option, option, pairs, shape_of, verb
 from udogen.errors import UdogenError, UsageError, open_plain, reading
 from udogen.findings import wrapped
 from udogen.plugins import source_of
@@ -49,6 +49,11 @@ class InspectArguments:
     machines: tuple[str, ...] = option(
         "--machine", metavar="NAME", help="Of a kernel in Python: only for this machine (hexagon-v68); may repeat."
     )
+    arch: str = option("--arch", metavar="vNN", help="Of a kernel in Python: only for this version of Hexagon.")
+    shapes: tuple[str, ...] = option(
+        "--shape", metavar="NAME=2x3x4",
+        help="Of a kernel in Python: count packets under QEMU for inputs of these shapes; may repeat.",
+    )  # fmt: skip
     as_json: bool = json_option()
 
     def refuse(self, what: str, names: Iterable[str]) -> None:
@@ -79,7 +84,7 @@ def command(options: InspectArguments) -> int:
     return _inspect(options)
 
 
-_OF_KERNELS = ("--config", "--machine")
+_OF_KERNELS = ("--config", "--machine", "--arch", "--shape")
 _OF_BINARIES = ("--write-manifest", "--json-out")
 
 
@@ -91,8 +96,6 @@ def _inspect(options: InspectArguments) -> int:
     if path.suffix == ".py":
         options.refuse("context binaries", _OF_BINARIES)
         options.refuse("configs and models", ("--mermaid",))
-        if not options.configs:
-            raise UsageError(f"{path} needs the config of its op", hint="--config FILE.xml")
         _kernel(options)
         return 0
     options.refuse("kernels in Python", _OF_KERNELS)
@@ -185,13 +188,25 @@ def _kernel(options: InspectArguments) -> None:
     The output has their vector instructions by kind, or why they have none.
     """
     from udogen.kernels.explain import explain
+    from udogen.verify.kernel_packets import of_shapes, packets_of
 
-    codes = explain(options.path, options.configs, options.machines)
+    shapes = {name: shape_of(name, text) for name, text in pairs(options.shapes, "--shape")}
+    file, configs = _kernel_sources(options)
+    with output.progress("inspect") as advance:
+        codes = explain(file, configs, options.machines, arch=options.arch, on_step=advance)
+        packets = {}
+        if shapes:
+            packets = packets_of(file, configs, of_shapes(file, configs, shapes), arch=options.arch, on_step=advance)
     if options.as_json:
-        output.print_json({"ok": True, "functions": [asdict(each) for each in codes]})
+        output.print_json({"ok": True, "functions": [asdict(each) for each in codes], "packets": packets})
         return
     for line in _code_lines(codes, shutil.get_terminal_size().columns):
         output.print_result(line)
+    for types, count in packets.items():
+        output.print_result(f"{count:,} packets of the kernel in one execution ({types})")
+    if not options.configs:
+        output.print_next(f"`{file.stem}.package(…)` in Python makes a project with it")
+        return
     from udogen.generate.op_tests import FILE
 
     folder = options.configs[0].parent
@@ -200,6 +215,22 @@ def _kernel(options: InspectArguments) -> None:
         return
     kernels, config = (shlex.quote(str(each)) for each in (options.path.parent, options.configs[0]))
     output.print_next(f"`udogen generate {config} --kernels {kernels} -o out` makes a package with it")
+
+
+def _kernel_sources(options: InspectArguments) -> tuple[Path, Sequence[Path]]:
+    """The file of a kernel, and the config of its op, which follows from its annotations if none is given."""
+    from udogen.python_files import load_module
+    from udogen.verify.kernel_function import KernelFunction
+
+    if options.configs:
+        return options.path, options.configs
+    found = getattr(load_module(options.path), options.path.stem, None)
+    if not isinstance(found, KernelFunction):
+        raise UsageError(
+            f"{options.path} has no kernel `{options.path.stem}` below @udogen.kernel, so its op is not known",
+            hint="decorate it, or --config FILE.xml",
+        )
+    return found.sources()
 
 
 def _code_lines(codes: Iterable[FunctionCode], width: int) -> Iterator[str]:

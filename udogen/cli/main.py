@@ -15,7 +15,7 @@ import click  # noqa: E402
 
 from udogen import __version__  # noqa: E402
 from udogen.cli.lazy import LazyGroup  # noqa: E402
-from udogen.errors import UdogenError, limit_of_threads, of_limit  # noqa: E402
+from udogen.errors import UdogenError, limit_of_threads, of_length, of_limit  # noqa: E402
 
 # verb -> (module, one line for --help)
 VERBS = {
@@ -166,7 +166,7 @@ def _run(command: click.Command, name: str) -> int:
 def _unexpected(fault: BaseException) -> int:
     from udogen.cli import output
 
-    if limit := of_limit(fault):
+    if limit := of_limit(fault) or of_length(fault):
         output.print_error(limit)
         return limit.exit_code
     if isinstance(fault, OSError) and fault.filename is None:

@@ -73,7 +73,7 @@ class DraftCase:
     params: Mapping[str, object] = field(default_factory=dict)
     backends: tuple[str, ...] = ()  # where it can run; empty: everywhere
     note: str = ""
-    tolerance: str | float | None = None  # None: the usual one
+    tolerance: str | float | Mapping[str, object] | None = None  # None: the usual one
 
 
 @dataclass(frozen=True)
@@ -213,6 +213,8 @@ def _numbers(tensor: CaseTensor) -> str:
 
 
 def _value(value: Value | object) -> str:
+    if isinstance(value, Mapping):
+        return _table({name: _value(each) for name, each in value.items()})
     if isinstance(value, tuple | list):
         return "[" + ", ".join(_value(each) for each in value) + "]"
     if isinstance(value, bool):

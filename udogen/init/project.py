@@ -124,10 +124,11 @@ def make(folder: Path, contents: ProjectFiles, *, kernel: str, model: Path | Non
     packages, folders, generated = _generated(contents.configs)
     ops = [op for package in packages for op in package.ops]
     kernels = _kernels(packages, generated, kernel, is_starter=contents.is_starter)
+    has_own = contents.is_starter and kernel == "python"  # the file of the kernel has the reference, too
     known = {
         op.name: op_tests.KnownTests(
             config=Path(package.sources[0]).name,
-            reference=contents.references.get(op.name, ""),
+            reference=contents.references.get(op.name, f"kernels/{op.name}.py:reference" if has_own else ""),
             cases=case_lines(op, [each for each in contents.cases if each.op == op.name]),
             body="return factor * x" if contents.is_starter else "",
         )
@@ -261,9 +262,38 @@ def _own_kernel(path: str, op: Op, package: str, *, is_starter: bool) -> bytes:
             raise UsageError(
                 f"a kernel of {op.name} in Python cannot have an argument `{each}`", hint="--kernel cpp, or rename it"
             )
-    template = "starter" if is_starter else "kernel"
-    data = {"op": op.name, "package": package, "tensors": ", ".join(tensors), "output": op.outputs[0].name}
+    template, arguments = "starter" if is_starter else "kernel", _arguments(op)
+    views = any("Flat" in each for each in arguments)
+    data = {
+        "op": op.name,
+        "package": package,
+        "arguments": ", ".join(arguments),
+        "imports": ["from udogen.kernels import Flat"] if views else [],
+        "output": op.outputs[0].name,
+    }
     return PlannedFile(path, template=f"project/{template}{path[path.rindex('.') :]}.mako", data=data).render()
+
+
+def _arguments(op: Op) -> list[str]:
+    """The arguments of a kernel's function in Python; those with defaults are last."""
+    found = []
+    for each in op.tensors:
+        kind = each.datatypes[0].kind
+        types = ",".join(row.name for row in each.datatypes)
+        if each.role == "param":
+            number = "float" if kind == "float" else "int"
+            found.append(
+                each.name
+                if not each.is_scalar
+                else f"{each.name}={each.default!r}"
+                if each.default is not None
+                else f"{each.name}: {number}"
+            )
+            continue
+        view = "" if types in (_STARTER_TYPES, "BACKEND_SPECIFIC") else f': Flat(types="{types}")'
+        default = (" = None" if view else "=None") if each.role == "input" and not each.mandatory else ""
+        found.append(f"{each.name}{view}{default}")
+    return sorted(found, key=lambda text: "=" in re.sub(r"\(.*?\)", "", text))
 
 
 def command_files(

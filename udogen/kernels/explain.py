@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from udogen import backends
+from udogen.backends import architectures
 from udogen.configs.load import load
 from udogen.errors import UsageError
 from udogen.kernels.objects import PythonKernels, compile_texts
@@ -21,6 +22,7 @@ _MACHINES: Mapping[str, Mapping[str, str]] = {
     "htp": {each: each for each in ("hexagon-v68", "emulated-v68")},
     "dsp": {"hexagon-v66": "hexagon-v66"},
 }
+_USUAL = {"htp": "v68", "dsp": "v66"}  # the versions of Hexagon in these names
 _KINDS = {  # the beginning of names of vector instructions
     "load and store": "vmem|vmov[aud]|vgather|vscatter|ld[rp1]|st[rp1]|vld",
     "multiply": "vmpy|vmpa|vdmpy|vrmpy|vpmul|vmul|vfn?m|f?n?mul|f?ml[as]|vpmadd|[su]q?r?d?mul|[su]ml[as]l",
@@ -51,8 +53,18 @@ class FunctionCode:
     instructions: Mapping[str, int] = field(default_factory=dict)  # vector instructions in loops, by kind
 
 
-def explain(file: Path, configs: Sequence[Path], machines: Sequence[str]) -> list[FunctionCode]:
-    """All functions of a kernel, for these machines or for those of each backend that the op supports."""
+def explain(
+    file: Path,
+    configs: Sequence[Path],
+    machines: Sequence[str],
+    *,
+    arch: str = "",
+    on_step: Callable[[str], None] = lambda _line: None,
+) -> list[FunctionCode]:
+    """All functions of a kernel, for these machines or for those of each backend that the op supports.
+
+    `arch`: the version of Hexagon, if it is not the usual one.
+    """
     if not file.is_file():
         raise UsageError(f"{file} is not a regular file", hint="name a kernel in Python")
     packages, problems = load(configs)
@@ -67,20 +79,32 @@ def explain(file: Path, configs: Sequence[Path], machines: Sequence[str]) -> lis
     codes = []
     for backend in backends.of_op(op, package):
         kernels = PythonKernels(package.name, file.parent, backend, "qnn", tuple(configs), (file,))
-        for machine in _MACHINES.get(backend, ()):
+        for machine, folder in _of_arch(backend, arch).items():
             if not machines or machine in machines:
-                codes += _of_machine(kernels, file, machine)
+                on_step(f"{file.stem} for {machine}")
+                codes += _of_machine(kernels, file, machine, folder)
     if not codes:
         raise UsageError(
-            f"{file}: the op is for none of {', '.join(machines)}", hint=f"machines are {', '.join(known)}"
+            f"{file}: the op is for none of {', '.join([*machines, *([arch] if arch else [])])}",
+            hint=f"machines are {', '.join(known)}; versions of Hexagon {', '.join(architectures.ALL)}",
         )
     return codes
 
 
-def _of_machine(kernels: PythonKernels, file: Path, machine: str) -> list[FunctionCode]:
+def _of_arch(backend: str, arch: str) -> Mapping[str, str]:
+    """The machines of a backend; for a version of Hexagon only those."""
+    rows, usual = _MACHINES.get(backend, {}), _USUAL.get(backend, "")
+    if not arch:
+        return rows
+    if not usual or arch not in architectures.of_backend(backend):
+        return {}
+    return {name.replace(usual, arch): folder.replace(usual, arch) for name, folder in rows.items()}
+
+
+def _of_machine(kernels: PythonKernels, file: Path, machine: str, machine_folder: str) -> list[FunctionCode]:
     with tempfile.TemporaryDirectory() as made:
         folder = Path(made)
-        report = compile_texts(kernels, file, _MACHINES[kernels.backend][machine], folder)
+        report = compile_texts(kernels, file, machine_folder, folder)
         if report.not_on_gpu:
             return [FunctionCode(file.stem, kernels.backend, machine, report.not_on_gpu)]
         codes = []

@@ -87,10 +87,9 @@ _MISTAKES = (
         'define it: i = hl.Var("i")',
     ),
     (
-        r"Symbol not found|Symbol .* not found",
-        "an index at which an output is written again contains a sum of its own",
-        "put the sum into a function: rank = hl.Func(); rank[i] = total(r, …); rank.compute_at(…), or write each "
-        "element from where it comes: y[k] = total(r, select(rank == k, x[r.x], 0.0))",
+        r"Multiple reduction domains|Symbol .*not found",
+        "a reduction of a row depends on a domain",
+        "take the tensor as Whole, and sum over a second domain: total(s, select(x[s.x, n] > x[r.x, n], 1, 0))",
     ),
 )
 

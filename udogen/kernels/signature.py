@@ -65,6 +65,9 @@ class KernelSignature:
                     f"{self.where}: `{axis}` is {_words(known)}, and {_words(length)} in `{name}`",
                     hint=f"{self.op.name}() takes `{name}` as {' '.join(self.axes(name))}",
                 )
+        first = self.op.inputs[0].name
+        if first in shapes and not self.axes(first):
+            found.setdefault(_ANY, shapes[first][:-1])
         return found
 
     def shape(self, tensor: str, sizes: Mapping[str, Any], usual: Shape) -> Shape:
@@ -75,7 +78,9 @@ class KernelSignature:
             if isinstance(view, Whole) and len(usual) > view.rank:
                 raise self._refused(tensor, f"is taken as {view}, and has the shape {_words(usual)}")
             return usual
-        parts = [sizes.get(_ANY, ()) if axis == _ANY else (self._value(tensor, axis, sizes),) for axis in axes]
+        if _ANY in axes and _ANY not in sizes:
+            raise self._refused(tensor, f"is taken as {' '.join(axes)}, and no input has `...`")
+        parts = [sizes[_ANY] if axis == _ANY else (self._value(tensor, axis, sizes),) for axis in axes]
         return tuple(chain.from_iterable(parts))
 
     def examples(self, count: int, sizes: Mapping[str, Any]) -> Iterator[dict[str, Shape]]:
@@ -89,9 +94,11 @@ class KernelSignature:
                 axis: (_LONG if axis in last else _SHORT)[(turn // (5**n if turn >= 5 else 1) + 2 * n) % 5]
                 for n, axis in enumerate(names)
             }
-            known = {**lengths, _ANY: _BEFORE[turn % 4], **self.defaults, **sizes}
+            usual = self._usual(first, turn)
+            before = _BEFORE[turn % 4] if self.axes(first) else usual[:-1]
+            known = {**lengths, _ANY: before, **self.defaults, **sizes}
             try:
-                shapes = {name: self.shape(name, known, self._usual(first, turn)) for name in self.views}
+                shapes = {name: self.shape(name, known, usual) for name in self.views}
             except UsageError:
                 continue
             if min(chain([1], *shapes.values())) >= 1 and shapes not in found and _is_small(shapes):

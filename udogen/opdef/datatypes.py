@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from udogen.errors import UsageError, kind_of
+from udogen.errors import WrongType, kind_of
 
 
 class DataType(NamedTuple):
@@ -109,7 +109,7 @@ def name_of(given: Named, *, quantized: bool = False) -> str:
         return row.name
     if not isinstance(given, str) or "\0" in given:
         hint = "give its name (FLOAT_32, UFIXED_POINT_8), or a type of numpy"
-        raise UsageError(f"a data type is {kind_of(given)}", hint=hint)
+        raise WrongType(f"a data type is {kind_of(given)}", hint=hint)
     return given
 
 

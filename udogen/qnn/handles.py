@@ -16,7 +16,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple, TypeVar
 
-from udogen.errors import RunFailed, UsageError
+from udogen.errors import RunFailed, UsageError, WrongType
 from udogen.findings import suggestion
 from udogen.qnn import abi
 from udogen.qnn.interface import DEBUG, INFO, Interface, LogSink, QnnError, log_callback, text_of
@@ -175,13 +175,13 @@ class ContextOptions:
     def __post_init__(self) -> None:
         graphs: object = self.graphs
         if not isinstance(graphs, (tuple, list)) or not all(isinstance(each, str) for each in graphs):
-            raise UsageError("the graphs of ContextOptions are not names", hint='give them in a tuple: graphs=("one",)')
+            raise WrongType("the graphs of ContextOptions are not names", hint='give them in a tuple: graphs=("one",)')
         for name in ("queue_depth", "memory_limit_hint"):
             number = getattr(self, name)
             if not isinstance(number, int) or not 0 <= number < 2**64:
-                raise UsageError(f"{name} of ContextOptions is {number!r}", hint="give an integer, 0 or more")
+                raise WrongType(f"{name} of ContextOptions is {number!r}", hint="give an integer, 0 or more")
         if not isinstance(self.htp, Mapping):
-            raise UsageError(f"htp of ContextOptions is a {type(self.htp).__name__}", hint='give a dict: {"OPTION": 1}')
+            raise WrongType(f"htp of ContextOptions is a {type(self.htp).__name__}", hint='give a dict: {"OPTION": 1}')
         for key, value in self.htp.items():
             if key not in HTP_OPTIONS:
                 have = "it has: " + ", ".join(HTP_OPTIONS)
@@ -214,7 +214,14 @@ class ContextOptions:
         for name, value in self.htp.items():
             custom = ffi.new("QnnHtpContext_CustomConfig_t *")
             custom.option = ffi.integer_const(f"QNN_HTP_CONTEXT_CONFIG_OPTION_{name}")
-            setattr(custom, HTP_OPTIONS[name], value)
+            try:
+                setattr(custom, HTP_OPTIONS[name], value)
+            except (TypeError, OverflowError) as fault:
+                member = getattr(custom, HTP_OPTIONS[name])
+                known = ffi.typeof(member).fields if isinstance(member, ffi.CData) else []
+                fields = ", ".join(f'"{field}": …' for field, _ in known)
+                hint = f"give its fields: {{{fields}}}" if fields else "give True, False or a number"
+                raise WrongType(f"the context option {name} is {value!r}", hint=hint) from fault
             kept.append(custom)
             row("OPTION_CUSTOM", "customConfig", custom)
         if not rows:

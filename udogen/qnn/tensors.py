@@ -9,7 +9,7 @@ from functools import cached_property
 from math import prod
 from typing import Any
 
-from udogen.errors import RunFailed, UsageError, kind_of, nearest
+from udogen.errors import RunFailed, UsageError, WrongType, kind_of, nearest
 from udogen.opdef import datatypes
 from udogen.opdef.datatypes import Named
 from udogen.qnn import abi, quantization
@@ -262,6 +262,8 @@ class OpConfig:
             else:
                 sign = "int" if row.kind in ("int", "sfixed") else "uint"
                 setattr(struct, f"{sign}{row.bits}Value", _whole(param.value))
+        except UsageError:
+            raise
         except (KeyError, AttributeError) as problem:
             raise RunFailed(
                 f"param `{param.name}`: QNN's API has no scalars of {param.dtype}",
@@ -292,8 +294,11 @@ def _sizes(shape: Any, name: str) -> tuple[int, ...]:
     """A shape as a tuple; raises unless it is a sequence of integers of 32 bits."""
     sizes = tuple(shape) if isinstance(shape, Iterable) and not isinstance(shape, str) else (None,)
     for each in sizes:
-        if isinstance(each, bool) or not hasattr(each, "__index__") or not 0 <= each.__index__() < 2**32:
-            raise UsageError(f"tensor `{name}` cannot have the shape {shape!r}", hint="give integers: (1, 8)")
+        is_whole = not isinstance(each, bool) and hasattr(each, "__index__")
+        if not is_whole or not 0 <= each.__index__() < 2**32:
+            raise (UsageError if is_whole else WrongType)(
+                f"tensor `{name}` cannot have the shape {shape!r}", hint="give integers: (1, 8)"
+            )
     return tuple(map(int, sizes))
 
 

@@ -8,7 +8,7 @@ from operator import index
 from pathlib import Path
 from typing import Any
 
-from udogen.errors import UsageError, kind_of
+from udogen.errors import UsageError, WrongType, kind_of
 
 MOST, MOST_32 = 2**63 - 1, 2**32 - 1
 PathArgument = str | os.PathLike[str]
@@ -18,7 +18,7 @@ def expect(value: object, kinds: type | tuple[type, ...], what: str, expected: s
     """Raise unless a value has one of these types; `expected` describes them: "a path", "a number of bytes"."""
     allowed = kinds if isinstance(kinds, tuple) else (kinds,)
     if not isinstance(value, allowed) or (isinstance(value, bool) and bool not in allowed):
-        raise UsageError(f"{what} is {kind_of(value)}", hint=hint or f"give {expected}")
+        raise WrongType(f"{what} is {kind_of(value)}", hint=hint or f"give {expected}")
 
 
 def path(value: object, what: str, *, hint: str = "") -> Path:
@@ -33,7 +33,7 @@ def path(value: object, what: str, *, hint: str = "") -> Path:
 def names(value: object, what: str, *, hint: str = "") -> tuple[str, ...]:
     """Return a collection of names as a tuple; raise for anything else, including a single str."""
     if isinstance(value, (str, bytes)) or not isinstance(value, Collection):
-        raise UsageError(f"{what} is {kind_of(value)}", hint=hint or 'give names in a list: ["x"]')
+        raise WrongType(f"{what} is {kind_of(value)}", hint=hint or 'give names in a list: ["x"]')
     for each in value:
         expect(each, str, f"a name in {what}", "names (str)", hint=hint)
     return tuple(value)
@@ -55,7 +55,7 @@ def whole(value: object, what: str, *, least: int = 0, most: int = MOST, hint: s
     except TypeError:
         number = None
     if number is None or isinstance(value, bool):
-        raise UsageError(f"{what} is {kind_of(value)}", hint=hint or "give an integer")
+        raise WrongType(f"{what} is {kind_of(value)}", hint=hint or "give an integer")
     if not least <= number <= most:
         raise UsageError(f"{what} is {number}", hint=hint or f"give an integer from {least} to {most}")
     return number
@@ -64,7 +64,7 @@ def whole(value: object, what: str, *, least: int = 0, most: int = MOST, hint: s
 def wholes(value: object, what: str) -> tuple[int, ...]:
     """Return a sequence of integers, such as a shape, as a tuple; raise for anything else."""
     if isinstance(value, (str, bytes)) or not isinstance(value, Sequence):
-        raise UsageError(f"{what} is {kind_of(value)}", hint="give integers in a list or tuple")
+        raise WrongType(f"{what} is {kind_of(value)}", hint="give integers in a list or tuple")
     return tuple(whole(each, f"a number of {what}", most=MOST_32) for each in value)
 
 
@@ -78,7 +78,7 @@ def array_type(value: Any, what: str, *, kinds: str = "biuf") -> Any:
     except (TypeError, ValueError):
         found = None
     if found is None or found.kind not in kinds or not found.itemsize:
-        raise UsageError(f"{what} is {kind_of(value)}", hint=hint)
+        raise WrongType(f"{what} is {kind_of(value)}", hint=hint)
     return found
 
 

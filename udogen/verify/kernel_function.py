@@ -52,7 +52,7 @@ class KernelFunction:
         update_wrapper(self, function)
         self._function = function
         self._reference: Callable[..., Any] | None = None
-        self._tolerance: str | float | None = None
+        self._tolerance: str | float | Mapping[str, Any] | None = None
 
     @cached_property
     def signature(self) -> KernelSignature:
@@ -81,7 +81,9 @@ class KernelFunction:
         found = self._run(call, types, quant or {})
         return found if len(found) > 1 else found[0]
 
-    def test(self, reference: Callable[..., Any], *, tolerance: str | float | None = None, **given: Any) -> Verdict:
+    def test(
+        self, reference: Callable[..., Any], *, tolerance: str | float | Mapping[str, Any] | None = None, **given: Any
+    ) -> Verdict:
         """Compare with a function of numpy on random inputs of several shapes and all types; raises at wrong numbers.
 
         `given`: lengths of axes, parameters, or arrays of inputs, by name.  The reference gets the inputs as real
@@ -232,21 +234,20 @@ class KernelFunction:
         op, random = self.signature.op, np.random.default_rng(0)
         arrays = {each.name: np.asarray(given[each.name]) for each in op.inputs if each.name in given}
         params = {each.name: given[each.name] for each in op.params if each.name in given}
-        sizes = self.signature.sizes(
-            {name: array.shape for name, array in arrays.items()}, {**self.signature.defaults, **params}
-        )
         numbers = {name: value for name, value in given.items() if name not in arrays}
+        shapes_given = {name: array.shape for name, array in arrays.items()}
+        sizes = self.signature.sizes(shapes_given, {**self.signature.defaults, **numbers})
         optional = [each.name for each in op.inputs if not each.mandatory]
-        for shapes in self.signature.examples(count, {**sizes, **numbers}):
+        for shapes in self.signature.examples(count, sizes):
             for types, present in product(self._combinations(), product((True, False), repeat=len(optional))):
                 absent = {name for name, is_there in zip(optional, present, strict=True) if not is_there}
-                drawn = {
+                inputs = {
                     each.name: arrays.get(each.name, drawn(types[each.name], shapes[each.name], random))
                     for each in op.inputs
                     if each.name not in absent
                 }
                 outputs = {each.name: shapes[each.name] for each in op.outputs}
-                yield KernelCall(drawn, {**self.signature.defaults, **params}, outputs), types
+                yield KernelCall(inputs, {**self.signature.defaults, **params}, outputs), types
 
     def _compare(
         self, name: str, found: Any, expected: Any, tolerance: Tolerance, call: KernelCall, types: Types

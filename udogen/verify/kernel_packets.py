@@ -105,9 +105,7 @@ def packets_of(
     return found
 
 
-def of_shapes(
-    file: Path, configs: Sequence[Path], shapes: Mapping[str, Shape], params: Mapping[str, Any]
-) -> KernelCall:
+def of_shapes(file: Path, configs: Sequence[Path], shapes: Mapping[str, Shape]) -> KernelCall:
     """A call with random inputs of these shapes, which are those of all inputs, and maybe of outputs."""
     packages, _ = load(configs)
     op = next(each for package in packages for each in package.ops if each.name == file.stem)
@@ -116,7 +114,7 @@ def of_shapes(
         raise UsageError(f"the shape of `{missing[0]}` is missing", hint=f"--shape {missing[0]}=1x8x8x16")
     random = np.random.default_rng(0)
     inputs = {each.name: drawn(_drawable(each), shapes[each.name], random) for each in op.inputs if each.name in shapes}
-    return KernelCall(inputs, params, {name: shapes[name] for name in _names(op.outputs) if name in shapes})
+    return KernelCall(inputs, {}, {name: shapes[name] for name in _names(op.outputs) if name in shapes})
 
 
 def _drawable(tensor: Tensor) -> DataType:

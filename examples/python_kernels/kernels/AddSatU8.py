@@ -2,7 +2,11 @@
 
 import halide as hl
 
+import udogen
+from udogen.kernels import Flat
 
-def AddSatU8(a, b, sum):
+
+@udogen.kernel
+def AddSatU8(a: Flat(types="UINT_8"), b: Flat(types="UINT_8"), sum: Flat(types="UINT_8")):
     i = hl.Var("i")
     sum[i] = hl.u8_sat(hl.u16(a[i]) + hl.u16(b[i]))

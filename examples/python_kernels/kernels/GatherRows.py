@@ -2,9 +2,11 @@
 
 import halide as hl
 
-from udogen.kernels import Whole
+import udogen
+from udogen.kernels import Flat, Whole
 
 
-def GatherRows(table: Whole(2), ids, y: Whole(2)):
+@udogen.kernel
+def GatherRows(table: Whole("m d"), ids: Flat("n", "INT_32"), y: Whole("n d")):
     d, n = hl.Var("d"), hl.Var("n")
     y[d, n] = table[d, hl.clamp(ids[n], 0, table.extent(1) - 1)]

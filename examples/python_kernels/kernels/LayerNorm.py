@@ -2,10 +2,12 @@
 
 import halide as hl
 
-from udogen.kernels import Rows
+import udogen
+from udogen.kernels import Flat, Rows
 
 
-def LayerNorm(x: Rows, gain, bias, y: Rows, epsilon):
+@udogen.kernel
+def LayerNorm(x: Rows(shape="... k"), gain: Flat("k"), bias: Flat("k"), y: Rows(shape="... k"), epsilon=1e-5):
     k = hl.Var("k")
     mean = x.mean()
     variance = x.mean(lambda k: (x[k] - mean) * (x[k] - mean))

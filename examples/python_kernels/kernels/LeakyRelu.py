@@ -2,9 +2,11 @@
 
 import halide as hl
 
+import udogen
 from udogen.kernels.math import select
 
 
-def LeakyRelu(x, y, alpha):
+@udogen.kernel
+def LeakyRelu(x, y, alpha=0.01):
     i = hl.Var("i")
     y[i] = select(x[i] > 0.0, x[i], alpha * x[i])

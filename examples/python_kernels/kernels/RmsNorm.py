@@ -2,10 +2,12 @@
 
 import halide as hl
 
+import udogen
 from udogen.kernels import Flat, Rows
 
 
-def RmsNorm(x: Rows, gain: Flat, y: Rows, epsilon):
+@udogen.kernel
+def RmsNorm(x: Rows(shape="... k"), gain: Flat("k"), y: Rows(shape="... k"), epsilon=1e-6):
     k = hl.Var("k")
     squares = x.mean(lambda k: x[k] * x[k])
     y[k] = x[k] / hl.sqrt(squares + epsilon) * gain[k]

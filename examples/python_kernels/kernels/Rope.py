@@ -2,10 +2,12 @@
 
 import halide as hl
 
+import udogen
 from udogen.kernels import Whole
 
 
-def Rope(x: Whole(3), cosines: Whole(2), sines: Whole(2), y: Whole(3)):
+@udogen.kernel
+def Rope(x: Whole("h s d"), cosines: Whole("s d"), sines: Whole("s d"), y: Whole("h s d")):
     d, s, h = (hl.Var(name) for name in "dsh")
     half = x.extent(0) / 2
     other = hl.select(d < half, -x[hl.min(d + half, x.extent(0) - 1), s, h], x[hl.max(d - half, 0), s, h])

@@ -2,11 +2,13 @@
 
 import halide as hl
 
+import udogen
 from udogen.kernels import Rows
 from udogen.kernels.math import exp
 
 
-def Softmax(x: Rows("axis"), y: Rows("axis")):
+@udogen.kernel
+def Softmax(x: Rows("axis"), y: Rows("axis"), axis=-1):
     k = hl.Var("k")
     top = x.max()
     total = x.sum(lambda k: exp(x[k] - top))

@@ -23,6 +23,7 @@ typedef struct {
   Handle handle;
   void *at;
   size_t size;
+  int users;
 } Buffer;
 
 static char log_lines[65536];
@@ -54,6 +55,7 @@ int AHardwareBuffer_allocate(const Description *wanted, Buffer **made) {
   one->handle = (Handle){12, 1, 0, {memfd_create("gralloc", MFD_CLOEXEC)}};
   if (ftruncate(one->handle.data[0], (off_t)one->size) != 0) return -1;
   one->at = mmap(NULL, one->size, PROT_READ | PROT_WRITE, MAP_SHARED, one->handle.data[0], 0);
+  one->users = 1;
   *made = one;
   return 0;
 }
@@ -71,8 +73,14 @@ int AHardwareBuffer_unlock(Buffer *one, int32_t *fence) {
   return one == NULL || fence != NULL;
 }
 
+void AHardwareBuffer_acquire(Buffer *one) {
+  SAY("acquire\n");
+  one->users++;
+}
+
 void AHardwareBuffer_release(Buffer *one) {
   SAY("release\n");
+  if (--one->users > 0) return;
   munmap(one->at, one->size);
   close(one->handle.data[0]);
   free(one);

@@ -22,7 +22,7 @@ from udogen.qnn.system import TensorInfo
 from udogen.qnn.tensors import APP_READ, byte_size
 from udogen.runtime import arguments
 from udogen.runtime.buffers import memory
-from udogen.runtime.buffers.memory import ANY, Wanted, align_up, check_alignment
+from udogen.runtime.buffers.memory import ANY, Image, Wanted, align_up, check_alignment
 
 if TYPE_CHECKING:
     from udogen.runtime.buffers.domains import Access
@@ -74,7 +74,7 @@ class Buffer:
     hardware_buffer_blob or hardware_buffer.  A file is given as `fd`, and may be a DMA buffer of another program:
     `Buffer("file", fd=fd, offset=4096)`, without a size to its end.  The caller may close the descriptor; memory of one
     that is open for reading alone is read-only.  A hardware_buffer is made of `image`: width, height, pixel format,
-    bytes of a pixel.
+    bytes of a pixel; or the address of an AHardwareBuffer that another library made, and bytes of a pixel.
 
     `close` unbinds the tensors bound to it and deregisters it.  It raises while the buffer is held (`hold`: external
     weights of a context, a mapping to a Hexagon).  Arrays made of `view` may outlive the buffer: the memory is freed
@@ -94,7 +94,7 @@ class Buffer:
         name: str = "buffer",
         fd: int | None = None,
         offset: int = 0,
-        image: tuple[int, int, int, int] | None = None,
+        image: Image | None = None,
     ) -> None:
         """Allocate memory, or map a given file; it is zeroed if the system zeroes it.
 

@@ -48,7 +48,7 @@ class BufferDesc:
     `domain.allocate([Role(graph, "key", "output")], BufferDesc((1, 64), "FLOAT_32"))`
     """
 
-    dimensions: tuple[int, ...] | None = None  # 0: unknown size; None: unknown rank
+    dimensions: tuple[int, ...] | None = None  # 0: unknown size; None, and () as in NNAPI: unknown rank
     dtype: Named = ""
 
     def __post_init__(self) -> None:
@@ -130,7 +130,7 @@ def _differences(desc: BufferDesc, tensors: Sequence[tuple[str, TensorInfo]]) ->
     wanted = datatypes.name_of(desc.dtype, quantized=model.quant is not None)
     if wanted and wanted != model.dtype:
         yield f"the description has {wanted}, {first} is {model.dtype}"
-    if desc.dimensions is not None and len(desc.dimensions) != len(model.shape):
+    if desc.dimensions and len(desc.dimensions) != len(model.shape):
         yield f"the description has {len(desc.dimensions)} dimensions, {first} has {len(model.shape)}"
 
 

@@ -36,6 +36,10 @@ class Backing:
     owns_fd: bool = True  # the buffer closes the descriptor
 
 
+# Width, height, pixel format and bytes of a pixel; or the address of an AHardwareBuffer, and bytes of a pixel.
+Image = tuple[int, int, int, int] | tuple[int, int]
+
+
 @dataclass(frozen=True)
 class Wanted:
     """What a buffer is to be made of; `size` 0 is all that follows `offset` in the file of `fd`."""
@@ -44,7 +48,7 @@ class Wanted:
     size: int = 0
     fd: int | None = None
     offset: int = 0
-    image: tuple[int, int, int, int] | None = None  # width, height, pixel format, bytes of a pixel
+    image: Image | None = None
 
     def given(self) -> set[str]:
         """The names of what is given."""
@@ -184,37 +188,49 @@ def ashmem(name: str, size: int) -> int:
 
 
 def hardware_buffer(*, width: int, height: int, pixel_format: int, pixel_bytes: int) -> Backing:
-    """A new AHardwareBuffer, locked for the CPU until its bytes are freed; a BLOB is one row of bytes."""
+    """A new AHardwareBuffer; a BLOB is one row of bytes."""
     functions, pointer = _Library(HARDWARE_BUFFERS, _ANDROID), ctypes.c_void_p
     allocate = functions.function("AHardwareBuffer_allocate", ctypes.c_int, pointer, pointer)
-    describe = functions.function("AHardwareBuffer_describe", None, pointer, pointer)
-    release = functions.function("AHardwareBuffer_release", None, pointer)
-    unlock = functions.function("AHardwareBuffer_unlock", ctypes.c_int, pointer, pointer)
-    lock = functions.function(
-        "AHardwareBuffer_lock", ctypes.c_int, pointer, ctypes.c_uint64, ctypes.c_int32, pointer, pointer
-    )
     if not (0 < width < 2**32 and 0 < height < 2**32):
         raise RunFailed(
             f"no AHardwareBuffer is {width} x {height}: its sizes have 32 bits",
             hint="use several buffers, or memory of kind ashmem",
         )
     wanted = _Description(width, height, 1, pixel_format, CPU_OFTEN | GPU_DATA, 0, 0, 0)
-    hardware, address = ctypes.c_void_p(), ctypes.c_void_p()
+    hardware = ctypes.c_void_p()
     if code := allocate(ctypes.byref(wanted), ctypes.byref(hardware)):
         raise RunFailed(
             f"AHardwareBuffer_allocate refuses {width} x {height} of format {pixel_format:#x} (it returned {code})",
             hint="the device has no such buffer, or no memory for it",
         )
+    return _locked(functions, hardware, pixel_bytes)
+
+
+def given_hardware_buffer(address: int, pixel_bytes: int) -> Backing:
+    """An AHardwareBuffer that another library made, a camera's for example, and that may be released meanwhile."""
+    functions, hardware = _Library(HARDWARE_BUFFERS, _ANDROID), ctypes.c_void_p(address)
+    functions.function("AHardwareBuffer_acquire", None, ctypes.c_void_p)(hardware)
+    return _locked(functions, hardware, pixel_bytes)
+
+
+def _locked(functions: _Library, hardware: ctypes.c_void_p, pixel_bytes: int) -> Backing:
+    """The bytes of an AHardwareBuffer, which is locked for the CPU until they are freed, and released then."""
+    pointer, address, found = ctypes.c_void_p, ctypes.c_void_p(), _Description()
+    describe = functions.function("AHardwareBuffer_describe", None, pointer, pointer)
+    release = functions.function("AHardwareBuffer_release", None, pointer)
+    unlock = functions.function("AHardwareBuffer_unlock", ctypes.c_int, pointer, pointer)
+    lock = functions.function(
+        "AHardwareBuffer_lock", ctypes.c_int, pointer, ctypes.c_uint64, ctypes.c_int32, pointer, pointer
+    )
     if code := lock(hardware, CPU_OFTEN, -1, None, ctypes.byref(address)):
         release(hardware)
         raise RunFailed(
             f"AHardwareBuffer_lock failed (it returned {code})",
             hint="the CPU cannot access buffers of this format on this device",
         )
-    describe(hardware, ctypes.byref(wanted))
-    memory = (ctypes.c_ubyte * (wanted.stride * height * pixel_bytes or width * height * pixel_bytes)).from_address(
-        address.value or 0
-    )
+    describe(hardware, ctypes.byref(found))
+    size = (found.stride or found.width) * found.height * pixel_bytes
+    memory = (ctypes.c_ubyte * size).from_address(address.value or 0)
     weakref.finalize(memory, _end, unlock, release, hardware).atexit = False
     return Backing(memory, fd=_descriptor(functions, hardware), owns_fd=False)
 
@@ -273,6 +289,8 @@ def _blob(wanted: Wanted) -> Backing:
 
 def _hardware_buffer(wanted: Wanted) -> Backing:
     assert wanted.image is not None
+    if len(wanted.image) == 2:
+        return given_hardware_buffer(*wanted.image)
     width, height, pixel_format, pixel_bytes = wanted.image
     return hardware_buffer(width=width, height=height, pixel_format=pixel_format, pixel_bytes=pixel_bytes)
 
@@ -324,7 +342,7 @@ def _map(fd: int, size: int, offset: int) -> mmap.mmap:
         return mmap.mmap(fd, size, flags=mmap.MAP_SHARED, prot=mmap.PROT_READ, offset=offset)
 
 
-class Kind(NamedTuple):
+class MemoryKind(NamedTuple):
     """A kind of memory."""
 
     allocate: Callable[[Wanted], Backing]
@@ -335,13 +353,13 @@ class Kind(NamedTuple):
 
 
 KINDS = {
-    "client": Kind(_client),
-    "memfd": Kind(_memfd),
-    "rpcmem": Kind(_rpcmem),  # DMA memory of a Snapdragon device
-    "ashmem": Kind(_ashmem),
-    "file": Kind(_file, "fd", "size offset", alignment=1),  # also a DMA buffer of another program
-    "hardware_buffer_blob": Kind(_blob, alignment=1),
-    "hardware_buffer": Kind(_hardware_buffer, "image", alignment=1, holds_constants=False),
+    "client": MemoryKind(_client),
+    "memfd": MemoryKind(_memfd),
+    "rpcmem": MemoryKind(_rpcmem),  # DMA memory of a Snapdragon device
+    "ashmem": MemoryKind(_ashmem),
+    "file": MemoryKind(_file, "fd", "size offset", alignment=1),  # also a DMA buffer of another program
+    "hardware_buffer_blob": MemoryKind(_blob, alignment=1),
+    "hardware_buffer": MemoryKind(_hardware_buffer, "image", alignment=1, holds_constants=False),
 }
 
 
@@ -364,7 +382,7 @@ def shared_allocator() -> AllocatorChoice:
     return AllocatorChoice("rpcmem", f"{LIBRARY} is present")
 
 
-def kind_named(kind: str) -> tuple[str, Kind]:
+def kind_named(kind: str) -> tuple[str, MemoryKind]:
     """The name and the row of a kind of memory; `shared` is one of two, as this machine has."""
     name = shared_allocator().allocator if kind == "shared" else kind
     if name not in KINDS:
@@ -381,7 +399,7 @@ def take_memory(kind: str, wanted: Wanted) -> Backing:
         raise UsageError(
             f"memory of kind `{kind}` is made of its {row.needs}" + f" ({row.takes} may be given)" * bool(row.takes),
             hint="size: its bytes; fd: an open descriptor; offset: in its file; image: width, height, format, bytes "
-            "of a pixel",
+            "of a pixel, or the address of an AHardwareBuffer and bytes of a pixel",
         )
     try:
         return row.allocate(wanted)

@@ -140,9 +140,8 @@ def grid_of(low: float, high: float, dtype: Named) -> ScaleOffset:
     # QNN's structs store the scale as a float: compute with exactly that value here.
     with np.errstate(over="ignore"):
         scale = float(np.float32((high - low) / (limits.max - limits.min))) if low < high else 1.0
-    grid = ScaleOffset(scale, round(low / scale) - int(limits.min))
-    check(grid, (), f"numbers from {low} to {high}")
-    return grid
+    check(ScaleOffset(scale, 0), (), f"numbers from {low} to {high}")
+    return ScaleOffset(scale, round(low / scale) - int(limits.min))
 
 
 def _grid(quant: Quantization, shape: Sequence[int], what: str) -> tuple[Any, Any]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from mmap import PAGESIZE
+from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -260,6 +262,11 @@ class Timing:
             self.least = seconds
 
 
+def resident() -> int:
+    """The bytes of this process that are in memory: `resident()`."""
+    return int(Path("/proc/self/statm").read_text("ascii").split()[1]) * PAGESIZE
+
+
 @dataclass(frozen=True)
 class MemoryRow:
     """The memory that one session maps or the host holds, in bytes; with a limit, `total` is that and `free` its rest.
@@ -272,6 +279,7 @@ class MemoryRow:
     context: int  # state
     compute: int  # activations between contexts, inputs and outputs, spill-fill
     total: int | None = None
+    unaccounted: int | None = None  # of the host: by how much this process grew, less all that the rows count
 
     @property
     def used(self) -> int:
@@ -284,7 +292,7 @@ class MemoryRow:
         return None if self.total is None else self.total - self.used
 
 
-_COLUMNS = ("name", "total", "free", "used", "model", "context", "compute")
+_COLUMNS = ("name", "total", "free", "used", "model", "context", "compute", "unaccounted")
 
 
 @dataclass(frozen=True)
@@ -297,11 +305,11 @@ class MemoryBreakdown:
     rows: tuple[MemoryRow, ...]
 
     def __str__(self) -> str:
-        rows: list[tuple[str, ...]] = [("memory [MiB]", "total", "free", "self", "model", "context", "compute", "")]
+        rows: list[tuple[str, ...]] = [("memory [MiB]", "total", "free", "self", *_COLUMNS[4:])]
         for row in self.as_json():
             name, *sizes = row.values()
-            rows.append((name, *("" if size is None else f"{size / MIB:.2f}" for size in sizes), ""))
-        return "\n".join(columns(rows, right=range(1, 7)))
+            rows.append((name, *("" if size is None else f"{size / MIB:.2f}" for size in sizes)))
+        return "\n".join(columns(rows, right=range(1, 8)))
 
     def as_json(self) -> list[dict[str, Any]]:
         """The rows, in bytes."""

@@ -6,6 +6,7 @@ import threading
 import warnings
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +23,7 @@ from udogen.runtime.contexts.arrays import fits, given_value
 from udogen.runtime.contexts.commands import parse_package
 from udogen.runtime.contexts.report import GraphProfile, profile_row
 from udogen.runtime.contexts.runtime import Runtime
-from udogen.runtime.models.chain import NOTHING, Chain, ChainState, Copies, MemoryBreakdown, MemoryRow, Timing
+from udogen.runtime.models.chain import NOTHING, Chain, ChainState, Copies, MemoryBreakdown, MemoryRow, Timing, resident
 from udogen.runtime.models.description import ModelDescription, bytes_of, describe, open_runtime, planned, sharing_in
 from udogen.runtime.models.wiring import GraphChain, StateTensor
 from udogen.runtime.sessions import Sessions
@@ -56,7 +57,7 @@ class Model(Closing):
 
         `profile`: the runtime measures executions (`profile_of`), which makes them slower.
         """
-        self.description = description
+        self.description, self._resident = description, resident()
         self._lock, self._starting = threading.RLock(), threading.Lock()
         self._thread: ThreadPoolExecutor | None = None  # see `step_async`
         with ExitStack() as stack:
@@ -312,7 +313,9 @@ class Model(Closing):
         arrays = sum(chain.array_bytes for chain in self._chains.values())
         here = 0 if self.domain.registers else kept
         rest = 0 if self.domain.registers else self.domain.size - kept
-        return MemoryBreakdown((*sessions, MemoryRow("host", 0, here, rest + arrays)))
+        host = MemoryRow("host", 0, here, rest + arrays)
+        grown = resident() - self._resident - sum(row.used for row in (*sessions, host))
+        return MemoryBreakdown((*sessions, replace(host, unaccounted=grown)))
 
     @property
     def copied(self) -> Copies:

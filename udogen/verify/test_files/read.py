@@ -193,7 +193,7 @@ def _group(node: Node, common: Mapping[str, Any], places: Mapping[str, Location]
 # --- keys -------------------------------------------------------------------------------------------------------------
 
 
-_SHAPE = re.compile(r"\d+(x\d+)*\Z")
+_SHAPE = re.compile(r"\d{1,18}(x\d{1,18})*\Z")
 _MOST_AXES = 8
 _MOST_ELEMENTS = 1 << 28
 

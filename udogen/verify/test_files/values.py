@@ -200,6 +200,8 @@ def load_array(file: Path) -> Array:
     try:
         with reading(file, hint="give the path of a .npy file"), open_plain(file) as stream:
             array = np.load(stream, allow_pickle=False)
+    except UsageError:
+        raise
     except (ValueError, EOFError, BadZipFile) as fault:
         raise UsageError(
             f"{file} is not an array that numpy can load: {fault}", hint="save it with numpy.save"
