@@ -80,7 +80,7 @@ class PlannedFile(NamedTuple):
         if self.content is not None:
             return self.content
         if self.copy:
-            return _OWN_IN_MAKE.sub(b"", _static(self.copy))
+            return _OWN_IN_COPIES.sub(b"", _static(self.copy))
         if self.joined:
             return _join(self.head, self.joined)
         from udogen.mako_templates import render_template  # Mako is slow to import
@@ -99,10 +99,10 @@ _INCLUDE = re.compile(r'#include (?:<.*>|".*")\n')
 _AGAIN = re.compile(r"\n}  // namespace udo\n((?:\n|//.*\n)*)\nnamespace udo {\n")
 
 
-# Comments for readers of udogen's own code, which packages do not get: in makefiles `#: …`; in the support library all
-# but those for authors of kernels, which begin with `///`.
+# Comments for readers of udogen's own code, which packages do not get: in copied files `#: …` and `//: …`; in the
+# support library all but those for authors of kernels, which begin with `///`.
 _OWN_COMMENT = re.compile(r" *//(?!/).*\n")
-_OWN_IN_MAKE = re.compile(rb"^#: .*\n", re.MULTILINE)
+_OWN_IN_COPIES = re.compile(rb"^(?:#|//): .*\n", re.MULTILINE)
 
 
 @cache
@@ -118,6 +118,8 @@ def _join(head: str, parts: tuple[str, ...]) -> bytes:
                 includes[line] = None
             elif not _OWN_COMMENT.fullmatch(line):
                 body += line
+            elif body.endswith(";\n\n") and not body.endswith("};\n\n"):
+                body = body[:-1]  # the line that separated the comment from a declaration
         bodies.append(body.strip("\n"))
     ordered = sorted(includes, key=lambda line: (line.startswith('#include "'), line))
     text = "\n".join([head, "".join(ordered), "\n\n".join(bodies), ""])

@@ -5,8 +5,6 @@
 
 namespace udo {
 
-struct OpFacts;
-
 // One op of the package.
 struct OpEntry {
   const OpSpec* spec;
@@ -33,9 +31,7 @@ void rememberParameters(const OpSpec& spec, const Qnn_OpConfigV1_t& node);
 void beginSession();
 
 // Whether a node may have fewer inputs than the config: the last ones are optional.
-inline bool canEnd(const OpSpec& spec) {
-  return fewestOf(spec.inputs) < spec.inputs.count;
-}
+inline bool canEnd(const OpSpec& spec) { return fewestOf(spec.inputs) < spec.inputs.count; }
 
 // The node, or a new one, with all inputs of the config; missing ones at the end are marked as absent.
 const QHPI_Op* fillInputs(const OpEntry& op, const QHPI_Op* node);

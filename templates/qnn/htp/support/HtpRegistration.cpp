@@ -92,17 +92,15 @@ class Records {
       error("%s: its file defines no execute(), and hooks() names no kernel", spec_.name);
       return false;
     }
-    if (facts_.kernelCount > OpFacts::mostKernels) {
-      error("%s: hooks() names more than %zu kernels", spec_.name, OpFacts::mostKernels);
-      return false;
+    bool fits = facts_.kernelCount <= OpFacts::mostKernels;
+    for (std::size_t i = 0; fits && i < facts_.kernelCount; ++i) {
+      fits = facts_.kernels[i].requirementCount <= KernelFacts::mostRequirements;
     }
-    for (std::size_t i = 0; i < facts_.kernelCount; ++i) {
-      if (facts_.kernels[i].requirementCount > KernelFacts::mostRequirements) {
-        error("%s: hooks() names more than %zu tensors of kernel %zu", spec_.name, i, KernelFacts::mostRequirements);
-        return false;
-      }
+    if (!fits) {
+      error("%s: hooks() names more than %zu kernels, or more than %zu tensors of one", spec_.name, OpFacts::mostKernels,
+            KernelFacts::mostRequirements);
     }
-    return true;
+    return fits;
   }
 
   const TensorSpec& tensor(std::size_t index) const {

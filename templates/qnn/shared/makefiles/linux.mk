@@ -48,8 +48,8 @@ override SOURCES += $(UDO_PROVE)
 OBJ      := $(or $(LAYOUT_OBJ),obj)/$(TARGET)
 LIBRARY  := $(LIBRARY_FOLDER)/$(TARGET)/$(LIBRARY_NAME)
 OBJECTS  := $(patsubst %.cpp,$(OBJ)/%.o,$(SOURCES))
-# Kernels in Python: `udogen build` writes the object files for each target to a folder next to them; KERNEL_OBJECTS
-# names another folder, for those with a sanitizer.
+#: Kernels in Python: `udogen build` writes the object files for each target to a folder next to them; KERNEL_OBJECTS
+#: names another folder, for those with a sanitizer.
 PYTHON_KERNELS := $(if $(wildcard $(SOURCES:.cpp=.py)),$(patsubst %.cpp,%.py,$(shell grep -ls '\.halide/kernel\.inc"' $(SOURCES))))
 PYTHON_OBJECTS := $(foreach each,$(PYTHON_KERNELS),$(or $(wildcard $(each:.py=.halide)/$(or $(KERNEL_OBJECTS),$(TARGET))/*.o),\
                     $(error $(each) is not compiled for $(TARGET): `udogen build` does that, with Halide installed)))

@@ -1,6 +1,6 @@
 // Auto-generated part of every op package that udogen generates; regenerating rewrites this file.
-// Replaces the start files of the Hexagon SDK in a shared library that zig builds: runs constructors when it is loaded
-// (DT_INIT, the last one first), destructors when it is unloaded (DT_FINI).  No library on a device has a DT_INIT_ARRAY.
+//: Replaces the start files of the Hexagon SDK in a shared library that zig builds: runs constructors when it is loaded
+//: (DT_INIT, the last one first), destructors when it is unloaded (DT_FINI).  No library on a device has a DT_INIT_ARRAY.
 #define HIDDEN __attribute__((visibility("hidden")))
 
 extern "C" {
@@ -18,7 +18,7 @@ HIDDEN void _init() {
 
 HIDDEN void _fini() { __cxa_finalize(&__dso_handle); }
 
-// Called where libc++ would throw; the libc++ on devices is older than the headers and does not have this function.
+//: Called where libc++ would throw; the libc++ on devices is older than the headers and does not have this function.
 void HAP_debug(const char* text, int level, const char* file, int line);
 [[noreturn]] void abort();
 [[noreturn]] HIDDEN void stop(const char* format, ...) __asm__("_ZNSt3__122__libcpp_verbose_abortEPKcz");
