@@ -123,7 +123,17 @@ def calls() -> Iterator[tuple[str, Callable[[], object]]]:
         if isinstance(quant, (ScaleOffset, AxisScaleOffset)):
             yield f"quantize {quant!r}", lambda quant=quant: quantize(np.ones((2, 3)), quant, "u1")
             yield f"dequantize {quant!r}", lambda quant=quant: dequantize(np.ones((2, 3), np.uint8), quant)
-    for low, high in ((1, -1), (NAN, 1), (0, NAN), (-INF, 1), (0, INF), (0, 1e-45), (0, 1e-40), (0, 1e300), (-1e308, 1e308)):
+    for low, high in (
+        (1, -1),
+        (NAN, 1),
+        (0, NAN),
+        (-INF, 1),
+        (0, INF),
+        (0, 1e-45),
+        (0, 1e-40),
+        (0, 1e300),
+        (-1e308, 1e308),
+    ):
         yield f"grid_of({low}, {high})", lambda low=low, high=high: grid_of(low, high, "UFIXED_POINT_8")
 
 
