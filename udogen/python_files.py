@@ -134,7 +134,7 @@ _running = _Running()
 
 
 def expect_end(where: str) -> None:
-    """Say where an end of this process outside `user_code` is; empty: it may end."""
+    """Name the place of an end of this process outside `user_code`; empty if it may end."""
     _running.place = where
 
 

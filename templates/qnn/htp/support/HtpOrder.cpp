@@ -70,7 +70,7 @@ std::size_t bytesOf(const QHPI_OutputDef& made) {
   return bytes;
 }
 
-/// Null for what is no constant.
+/// The data of a constant; null for other nodes.
 const void* dataOf(const QHPI_Op* node) {
   return qhpi_op_is_constant(node) != 0 ? qhpi_op_constant_data(node) : nullptr;
 }
