@@ -125,6 +125,7 @@ def changed(part: Json, **keys: Any) -> Json:
     return {**copy.deepcopy(part), **keys}
 
 
+NAN = float("nan")
 MERGES: dict[str, tuple[Callable[[dict[str, Json]], list[Json]], int, str]] = {
     "both": (lambda p: [p["first"], p["second"]], 0, "3 passed"),
     "the same, with another pattern": (lambda p: [p["first"], p["other"]], 0, "3 passed"),
@@ -148,6 +149,11 @@ MERGES: dict[str, tuple[Callable[[dict[str, Json]], list[Json]], int, str]] = {
         lambda p: [p["first"], changed(p["second"], cases=[])],
         2,
         "`counts.passed` is 1, and there are 0",
+    ),
+    "not a number, in place of null": (
+        lambda p: [p["first"], changed(p["second"], cases=[{**case, "error": NAN} for case in p["second"]["cases"]])],
+        2,
+        "1.json is not the JSON of a test run",
     ),
     "an error": (lambda p: [p["first"], {"ok": False, "error": {"kind": "k", "message": "no x"}}], 2, "early: no x"),
     "not even": (lambda p: [p["first"], 5], 2, "1.json is not the JSON of a test run: the file must be an object"),  # type: ignore[list-item]
