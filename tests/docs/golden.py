@@ -37,7 +37,14 @@ def matrix() -> str:
 
 def support() -> str:
     """Return the table of README.md: where the packages of each backend run on this machine, and what is built."""
-    head = ("", "Qualcomm's library, here", "ONNX Runtime, here", "emulator of udogen", "Hexagon code in QEMU", "built for")
+    head = (
+        "",
+        "Qualcomm's library, here",
+        "ONNX Runtime, here",
+        "emulator of udogen",
+        "Hexagon code in QEMU",
+        "built for",
+    )
     lines = [f"| {' | '.join(head)} |", "|---" * len(head) + "|"]
     for backend in backends.ALL.values():
         library = backend.runtime.library if backend.runtime else ""

@@ -1,4 +1,4 @@
-"""docs/architecture.md: its table is the tree, in the order of the layers.  Files that it and docs/changes.md name exist."""
+"""The table of docs/architecture.md is the tree, in the order of the layers; files that pages name exist."""
 
 from __future__ import annotations
 

@@ -36,7 +36,9 @@ def run(script: str, folder: Path, installed: Path) -> subprocess.CompletedProce
     return subprocess.run(["bash", "-c", script], cwd=folder, env=env, capture_output=True, text=True, timeout=600)
 
 
-@pytest.mark.parametrize("document", [d for d in DOCUMENTS if _BLOCK.search(d.read_text("utf-8")) and d != README], ids=name)
+@pytest.mark.parametrize(
+    "document", [d for d in DOCUMENTS if _BLOCK.search(d.read_text("utf-8")) and d != README], ids=name
+)
 def test_commands_run_as_written(document: Path, tmp_path: Path, installed: Path) -> None:
     script = "set -euo pipefail\n" + "".join(_BLOCK.findall(document.read_text("utf-8")))
     if " --count" in script:

@@ -66,7 +66,9 @@ def test_a_browser_shows_it(site: Path, width: int) -> None:
 def test_a_page_leads_to_the_next_and_names_are_broken_at_marks_only(site: Path) -> None:
     assert 'rel="next"' in text(site, "new") and 'rel="prev"' in text(site, "new")
     assert "<code>cpu_aarch64</code>" in text(site, "verified")
-    assert "<code>QNN_<wbr>HTP_<wbr>MEM_<wbr>SHARED_<wbr>BUFFER</code>" in (site / "shared-buffers.html").read_text("utf-8")
+    assert "<code>QNN_<wbr>HTP_<wbr>MEM_<wbr>SHARED_<wbr>BUFFER</code>" in (site / "shared-buffers.html").read_text(
+        "utf-8"
+    )
 
 
 def test_search_works_from_the_file_system(site: Path) -> None:
