@@ -51,6 +51,18 @@ def test_a_starter_in_python_is_ten_lines_and_right(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+@pytest.mark.parametrize("example", sorted(path.parent.name for path in (ROOT / "examples").glob("*/README.md")))
+def test_an_example_is_copied_whole_without_what_was_built(example: str, tmp_path: Path) -> None:
+    done = udogen("new", tmp_path / "copy", "--example", example)
+    assert done.returncode == 0 and done.stderr == f"next: read {tmp_path / 'copy' / 'README.md'}\n"
+    source = ROOT / "examples" / example
+    listed = subprocess.run(["git", "ls-files"], cwd=source, capture_output=True, text=True, check=True).stdout.split()
+    copied = {str(path.relative_to(tmp_path / "copy")) for path in (tmp_path / "copy").rglob("*") if path.is_file()}
+    assert copied >= set(listed) and not any("__pycache__" in path for path in copied)
+    assert all((tmp_path / "copy" / path).read_bytes() == (source / path).read_bytes() for path in copied)
+    assert udogen("new", tmp_path / "copy", "--example", example, "--kernel", "cpp").returncode == 2
+
+
 @pytest.mark.parametrize("config", [LEAKY, AXIS], ids=lambda path: path.name)
 def test_of_a_config_what_to_write_is_named_in_its_order(config: Path, tmp_path: Path) -> None:
     folder = tmp_path / "project"
