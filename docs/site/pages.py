@@ -77,7 +77,7 @@ def on_page_markdown(markdown: str, *, page: Any, **_: Any) -> str:
 
 
 def on_post_page(output: str, **_: Any) -> str:
-    """Cells with sentences are `prose`; long code in cells may be broken after `/`, `_` and `=`."""
+    """Cells with sentences are `prose`; long code in cells may be broken after a slash, an underscore or `=`."""
 
     def broken(code: re.Match[str]) -> str:
         text = re.sub(r"(?<=[/_=])(?=\w)", "<wbr>", code[1]) if len(code[1]) > _LONG_CODE else code[1]

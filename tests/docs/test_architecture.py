@@ -1,4 +1,4 @@
-"""The table of docs/architecture.md is the tree, in the order of the layers; files that pages name exist."""
+"""docs/architecture.md: its table is the tree, in the order of the layers; the files that it and changes.md name."""
 
 from __future__ import annotations
 
