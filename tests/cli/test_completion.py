@@ -57,6 +57,7 @@ def test_verbs_and_options_are_completed(words: str, position: int, expected: se
         ("udogen generate Scale.xml --backend cpu,h", {"cpu,htp"}),
         ("udogen check Scale.xml --backend ht", {"htp"}),
         ("udogen test --backend cpu,hex", {"cpu,hexagon"}),
+        ("udogen new mine --example leaky", {"leaky_relu"}),
         ("udogen test --case Scale/ed", {"Scale/edge, tails: 3x64, factor=default"}),
         ("udogen run op ScaleOpPackageCpu S", {"Scale"}),
         ("udogen run op nothing S", set()),

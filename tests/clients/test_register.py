@@ -188,7 +188,7 @@ def test_a_pair_of_libraries_given_one_by_one_is_one_package(awkward: Path) -> N
         (
             PackageOptions("cpu_aarch64", "android"),
             "--target cpu_aarch64 is for linux, and the client runs on android",
-            "name only the backend: --target cpu, gpu or htp",
+            "name only the backend: --target cpu, gpu or htp; `udogen script` takes a device with --on adb",
         ),
         (PackageOptions("x9"), "--target x9: unknown target", ""),
         (

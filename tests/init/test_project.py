@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import filecmp
 import json
 import os
 import re
@@ -57,6 +58,17 @@ def test_a_starter_in_python_is_short_and_right(tmp_path: Path) -> None:
     assert without.sub("", own) == without.sub("", made)
     done = udogen("test", tmp_path / "scale", "--backend", "cpu", "--case", "*7*")
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("example", sorted(path.parent.name for path in (ROOT / "examples").glob("*/README.md")))
+def test_an_example_is_copied_whole_without_what_was_built(example: str, tmp_path: Path) -> None:
+    done = udogen("new", tmp_path / "copy", "--example", example)
+    assert done.returncode == 0 and done.stderr == f"next: read {tmp_path / 'copy' / 'README.md'}\n"
+    source = ROOT / "examples" / example
+    compared = filecmp.dircmp(source, tmp_path / "copy", ignore=["__pycache__", "out"])
+    assert not (compared.left_only or compared.right_only or compared.diff_files) and "README.md" in compared.same_files
+    assert not list((tmp_path / "copy").rglob("*.pyc"))
+    assert udogen("new", tmp_path / "copy", "--example", example, "--kernel", "cpp").returncode == 2
 
 
 @pytest.mark.parametrize("config", [LEAKY, AXIS], ids=lambda path: path.name)

@@ -119,7 +119,7 @@ def platform_of(options: PackageOptions) -> Platform:
     if options.system and found.system != options.system:
         raise UsageError(
             f"--target {options.target} is for {found.system}, and the client runs on {options.system}",
-            hint="name only the backend: --target cpu, gpu or htp",
+            hint="name only the backend: --target cpu, gpu or htp; `udogen script` takes a device with --on adb",
         )
     return found
 
