@@ -134,8 +134,8 @@ _SYSTEMS = {
 }
 
 
-# Qualcomm's compiler names it in each library for a DSP, and no file of this name is on a device (17 public packages
-# that ran there).
+# Qualcomm's compiler names it in each library for a DSP (16 public ones, whose author ran them on a device); the DSP
+# has it without a file.
 _DSP = ("libgcc.so",)
 
 
