@@ -241,6 +241,32 @@ def test_records_of_a_sibling_and_ops_that_a_config_lacks(tmp_path: Path) -> Non
     assert done.returncode == 0, done.stdout
 
 
+def test_a_function_that_only_the_sdk_has(tmp_path: Path) -> None:
+    old, out = tmp_path / "old", tmp_path / "new"
+    old.mkdir()
+    text = (EXAMPLE / "kernels" / "htp" / "ScaleClamp.cpp").read_text()
+    call = '#include "HTP/core/intrinsics.h"\nfloat half() { return hnnx::rounded_half(1.0f); }\n'
+    (old / "ScaleClamp.cpp").write_text(text + call)
+    shutil.copyfile(EXAMPLE / "ScaleClamp.xml", old / "ScaleClamp.xml")
+    assert udogen("new", out, "--from-package", old).returncode == 0
+    done = udogen("build", "-C", out / "ScaleClampPackage", "htp_x86")
+    assert done.returncode == 4
+    assert "functions of hnnx are only in headers of the QNN SDK: add `EXTRA_CXXFLAGS += -idirafter" in done.stderr
+
+
+def test_a_config_without_ops_is_not_used(tmp_path: Path) -> None:
+    old, out = tmp_path / "old", tmp_path / "new"
+    old.mkdir()
+    shutil.copyfile(EXAMPLE / "kernels" / "htp" / "ScaleClamp.cpp", old / "ScaleClamp.cpp")
+    (old / "Empty.xml").write_text(
+        '<OpDefCollection PackageName="Empty" Domain="a" Version="1.0"><OpDefList>\n</OpDefList></OpDefCollection>\n'
+    )
+    done = udogen("new", out, "--from-package", old)
+    assert done.returncode == 0, done.stderr
+    assert "Empty.xml has no op, and is not used" in done.stdout
+    assert "ScaleClamp was derived from ScaleClamp.cpp" in done.stdout
+
+
 def test_all_ops_of_a_source_for_qhpi(tmp_path: Path) -> None:
     old, out = tmp_path / "old", tmp_path / "new"
     old.mkdir()

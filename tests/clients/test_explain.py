@@ -149,6 +149,17 @@ def test_lines_numbers_and_sentences_of_a_log() -> None:
     assert harmless.count(True) == 1
 
 
+def test_a_check_of_versions_that_only_one_release_passes(tmp_path: Path) -> None:
+    """Seen for every API version but 2.36.0 and 5.47.0 in 2.47, and for every one that was tried in 2.51."""
+    log = tmp_path / "x.log"
+    log.write_text(
+        "  0.0ms [WARNING] <W> op package registration API version check failed. shared object Toy may have "
+        "incompatible QNN API and/or QNN HTP API\n"
+    )
+    [found] = explain.explain_log(log).entries
+    assert found.what.harmless and "one library fits all" in found.what.meaning
+
+
 def test_error_texts_are_those_of_the_runtimes_own_table(tmp_path: Path) -> None:
     log = tmp_path / "x.log"
     log.write_text(

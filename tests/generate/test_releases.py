@@ -12,12 +12,14 @@ import pytest
 
 from tests.generate import test_order
 from tests.making import CONFIGS, KERNELS, LONG, ROOT, htp_package
+from udogen.build.elf import version_key
 from udogen.runtime import find_runtime
 from udogen.runtime.built import Built
 from udogen.runtime.op.request import CallOptions, make_call
 from udogen.runtime.ops import OpSession
 
 RELEASES = {"2.3.0": "v2.47", "2.4.0": "v2.48", "2.5.0": "v2.49", "2.6.0": "v2.50", "2.7.0": "v2.51"}
+NEWEST = {"onnxruntime-qnn": max(RELEASES), "onnxruntime": "1.32.0"}  # tried: here, and in tests/clients/test_ort.py
 X = np.arange(-4, 20, dtype=np.float16).reshape(1, 2, 3, 4)
 
 
@@ -44,6 +46,17 @@ def ordered(tmp_path_factory: pytest.TempPathFactory) -> Built:
 def answers(ordered: Built) -> dict[str, Any]:
     """Return the results of parameters in every order, in the installed release."""
     return test_order.run(find_runtime("htp").path, ordered)
+
+
+@pytest.mark.parametrize("wheel", NEWEST)
+def test_no_release_is_untried(wheel: str) -> None:
+    pip = [sys.executable, "-m", "pip", "index", "versions", wheel]
+    done = subprocess.run(pip, capture_output=True, text=True, timeout=60, check=False)
+    if done.returncode != 0:
+        pytest.skip(f"pip cannot list the versions of {wheel}: {done.stderr.strip().splitlines()[-1:]}")
+    newest = done.stdout.partition("(")[2].partition(")")[0]
+    tried = NEWEST[wheel]
+    assert version_key(newest) <= version_key(tried), f"{wheel} {newest} is newer than {tried}: try it, add it here"
 
 
 @pytest.mark.parametrize("release", RELEASES)

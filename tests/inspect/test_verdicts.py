@@ -142,6 +142,15 @@ def test_a_hexagon_library_and_a_skel(make_for: Make, look: Look) -> None:
     assert "undefined_symbol = avoid them, link them in" in shown(found)
 
 
+def test_a_library_that_only_the_system_of_a_dsp_has(make_for: Make, look: Look) -> None:
+    """Qualcomm's compiler for Hexagon names libgcc.so in everything that it links."""
+    skel = make_for("hexagon v73", SKEL, "-DNO_PROVIDER", name="libQnnHtpV73Skel.so")
+    for name, verdict in (("libgcc.so", "should register"), ("libother.so", "will not register")):
+        needed = make_for("hexagon v73", "-DNO_PROVIDER", name=name)
+        package = make_for("hexagon v73", "-DQHPI", linked=("--no-as-needed", str(needed)))
+        assert look(package, skel).verdict == verdict
+
+
 def test_another_version_of_hexagon(make_for: Make, look: Look) -> None:
     skel = make_for("hexagon v73", SKEL, "-DNO_PROVIDER", name="libQnnHtpV73Skel.so")
     found = look(make_for("hexagon v75", "-DQHPI"), skel)

@@ -160,8 +160,11 @@ class _Config(NamedTuple):
 
 def _configs(adopted: AdoptedFolder) -> tuple[list[_Config], list[str]]:
     """The adopted config, and one derived from the sources for ops that it lacks; and what the user must decide."""
+    empty = [path for path in adopted.configs if path.suffix == ".xml" and b"<OpDef>" not in path.read_bytes()]
+    adopted = replace(adopted, configs=[path for path in adopted.configs if path not in empty])
     if not adopted.configs:
         package, comments, doubts = derived(adopted)
+        doubts += [f"{path.name} has no op, and is not used" for path in empty]
         return [_Config(f"{package.name}.xml", xml_write.write(package, Findings(), comments).encode())], doubts
     best = _best(adopted)
     others = ", ".join(str(each.relative_to(adopted.folder)) for each in adopted.configs if each != best)

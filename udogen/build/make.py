@@ -234,6 +234,11 @@ def explain(text: str, package: PackageLibrary, step: Step) -> BuildFailed | Lim
         hint = f"full output of the compiler: {log}"
     except OSError:
         hint = ""
+    if package.api == "qhpi" and "'hnnx'" in text:
+        hint = (
+            "functions of hnnx are only in headers of the QNN SDK: add `EXTRA_CXXFLAGS += -idirafter "
+            f"<QNN SDK>/include/QNN -frtti` to user.mk; {hint}"
+        )
     full = next((line for line in text.splitlines() if _FULL.search(line)), "")
     if full:
         hint = "make room on the disk"

@@ -134,6 +134,11 @@ _SYSTEMS = {
 }
 
 
+# Qualcomm's compiler names it in each library for a DSP (16 public ones, whose author ran them on a device); the DSP
+# has it without a file.
+_DSP = ("libgcc.so",)
+
+
 @dataclass(frozen=True)
 class Resolution:
     """The libraries and symbols that a library needs, found or missing."""
@@ -183,6 +188,8 @@ def _libraries_of_device(library: Elf, runtime: ComparedRuntime) -> dict[str, st
     """Libraries that are loaded with the runtime -> the evidence."""
     beside = {name: other.path.name for other in runtime.libraries for name in other.needed}
     beside.update({other.soname or other.path.name: str(other.path) for other in runtime.libraries})
+    if library.machine == "hexagon" and runtime.libraries:
+        beside.update({name: "the DSP's system" for name in _DSP if name not in beside})
     for name, (system, names) in _SYSTEMS.items():
         if name in library.needed and library.machine == "aarch64" and runtime.libraries:
             beside.update({other: system for other in names if other not in beside})

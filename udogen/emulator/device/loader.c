@@ -23,7 +23,7 @@ struct Library {
   char* base;
   const Elf32_Sym* symbols;
   const char* texts;
-  const Elf32_Word* hash;
+  uint32_t count; /* of symbols */
   const Elf32_Rela* tables[2];
   uint32_t sizes[2];
   void (*init)(void);
@@ -128,8 +128,7 @@ static char* stub(const char* name) {
 /* --- libraries -------------------------------------------------------------------------------------------------- */
 
 static char* exported(const struct Library* library, const char* name) {
-  const uint32_t count = library->hash[1];  /* DT_HASH: buckets, chains; a chain for each symbol */
-  for (uint32_t at = 1; at < count; ++at) {
+  for (uint32_t at = 1; at < library->count; ++at) {
     const Elf32_Sym* const symbol = &library->symbols[at];
     if (symbol->st_shndx == SHN_UNDEF || ELF32_ST_BIND(symbol->st_info) == STB_LOCAL) continue;
     if (strcmp(library->texts + symbol->st_name, name) == 0) return library->base + symbol->st_value;
@@ -144,7 +143,6 @@ static void read_dynamic(struct Library* library, const Elf32_Dyn* row) {
     switch (row->d_tag) {
       case DT_SYMTAB: library->symbols = (const Elf32_Sym*)at; break;
       case DT_STRTAB: library->texts = at; break;
-      case DT_HASH: library->hash = (const Elf32_Word*)at; break;
       case DT_RELA: library->tables[0] = (const Elf32_Rela*)at; break;
       case DT_RELASZ: library->sizes[0] = value; break;
       case DT_JMPREL: library->tables[1] = (const Elf32_Rela*)at; break;
@@ -155,7 +153,6 @@ static void read_dynamic(struct Library* library, const Elf32_Dyn* row) {
       default: break;
     }
   }
-  if (library->hash == NULL) stop("unsupported", "a library without DT_HASH");
 }
 
 static struct Library place(const char* path) {
@@ -177,8 +174,12 @@ static struct Library place(const char* path) {
     if (part->p_type == PT_LOAD) memcpy(library.base + part->p_vaddr, data + part->p_offset, part->p_filesz);
     if (part->p_type == PT_DYNAMIC) dynamic = (const Elf32_Dyn*)(library.base + part->p_vaddr);
   }
+  const Elf32_Shdr* const sections = (const Elf32_Shdr*)(data + head->e_shoff);
+  for (int at = 0; at < head->e_shnum; ++at) {
+    if (sections[at].sh_type == SHT_DYNSYM) library.count = sections[at].sh_size / sizeof(Elf32_Sym);
+  }
   munmap(data, size);
-  if (dynamic == NULL) stop("unsupported", "a library without PT_DYNAMIC");
+  if (dynamic == NULL || library.count == 0) stop("unsupported", "a library without a table of dynamic symbols");
   read_dynamic(&library, dynamic);
   return library;
 }
@@ -209,7 +210,7 @@ static char* resolve(const struct Library* library, const Elf32_Sym* symbol) {
 }
 
 static void relocate(const struct Library* library) {
-  char** const found = calloc(library->hash[1], sizeof *found);
+  char** const found = calloc(library->count, sizeof *found);
   for (int table = 0; table < 2; ++table) {
     const Elf32_Rela* row = library->tables[table];
     for (uint32_t rest = library->sizes[table] / sizeof *row; rest != 0; --rest, ++row) {
