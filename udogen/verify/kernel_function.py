@@ -18,7 +18,7 @@ from udogen.errors import ToolMissing, UsageError, VerificationFailed, nearest
 from udogen.init import project
 from udogen.init.draft import USUAL_BACKENDS, CaseTensor, Draft, DraftCase
 from udogen.kernels.objects import stored_as
-from udogen.kernels.signature import KernelSignature, Shape, signature_of
+from udogen.kernels.signature import KernelSignature, Shape, called_while_loaded, signature_of
 from udogen.opdef.model import OpPackage
 from udogen.resources import pip_install
 from udogen.verdict import Verdict
@@ -53,10 +53,11 @@ class KernelFunction:
         self._function = function
         self._reference: Callable[..., Any] | None = None
         self._tolerance: str | float | Mapping[str, Any] | None = None
+        self._given: Mapping[str, Any] = {}
 
     @cached_property
     def signature(self) -> KernelSignature:
-        """What the annotations say about the op."""
+        """The op that the annotations describe."""
         return signature_of(self._function)
 
     @cached_property
@@ -81,7 +82,9 @@ class KernelFunction:
         found = self._run(call, types, quant or {})
         return found if len(found) > 1 else found[0]
 
-    def test(self, reference: Callable[..., Any], *, tolerance: str | float | Mapping[str, Any] | None = None, **given: Any) -> Verdict:
+    def test(
+        self, reference: Callable[..., Any], *, tolerance: str | float | Mapping[str, Any] | None = None, **given: Any
+    ) -> Verdict:
         """Compare with a function of numpy on random inputs of several shapes and all types; raises at wrong numbers.
 
         `given`: lengths of axes, parameters, or arrays of inputs, by name.  The reference gets the inputs as real
@@ -91,7 +94,7 @@ class KernelFunction:
         allowed = tolerances.parse(tolerance) if tolerance is not None else {}
         if isinstance(allowed, str):
             raise UsageError(f"tolerance: {allowed}", hint="as in test files")
-        self._reference, self._tolerance = reference, tolerance
+        self._reference, self._tolerance, self._given = reference, tolerance, given
         expect = ReferenceFunction(getattr(reference, "__name__", "reference"), reference)
         count = 0
         for call, types in self._examples(_SHAPES, given):
@@ -145,15 +148,11 @@ class KernelFunction:
     # --- arguments ------------------------------------------------------------------------------------------------
 
     def _refuse_loading(self) -> None:
-        """Raise if udogen loads the file of the kernel, and its top level calls this."""
+        """Raise if udogen loads a file, and its top level calls this."""
         frame = sys._getframe(1)
         while frame.f_back is not None:
             if frame.f_code.co_name == "<module>" and str(frame.f_globals.get("__name__")).startswith("udogen_of_"):
-                where = f"{frame.f_code.co_filename}:{frame.f_lineno}"
-                raise UsageError(
-                    f"{where}: {self._function.__name__}() is called while udogen loads the file",
-                    hint='put the call below `if __name__ == "__main__":`',
-                )
+                raise called_while_loaded(self._function)
             frame = frame.f_back
 
     def _bound(self, arrays: tuple[Any, ...], named: Mapping[str, Any]) -> KernelCall:
@@ -298,17 +297,26 @@ class KernelFunction:
 
     def _cases(self) -> Iterator[DraftCase]:
         op = self.signature.op
-        for call, types in self._examples(_CASES, {}):
+        given = self._given
+        for call, types in self._examples(_CASES, given):
             shapes = {name: array.shape for name, array in call.inputs.items()}
             first = next(iter(shapes))
             title = f"{_shape_text(shapes[first])} {types[first].name}"
             yield DraftCase(
                 title + ("" if len(shapes) == len(op.inputs) else f" with {', '.join(shapes)}"),
                 op.name,
-                {name: CaseTensor(shape, types[name].name) for name, shape in shapes.items()},
+                {
+                    name: CaseTensor(shape, types[name].name, values=_array(given.get(name)))
+                    for name, shape in shapes.items()
+                },
                 {name: CaseTensor(shape, types[name].name) for name, shape in call.shapes.items()},
+                {each.name: given[each.name] for each in op.params if each.name in given},
                 tolerance=self._tolerance,
             )
+
+
+def _array(given: Any) -> Any:
+    return None if given is None else np.asarray(given)
 
 
 def _shape_text(shape: Shape) -> str:
