@@ -172,6 +172,7 @@ schedule = Autoschedule("Adams2019", input=(1024, 64), output=(1024, 64))
         (RIGHT.replace("input[i] >", "input[hl.i32(input[i])] >"), "LeakyRelu.py:5: Buffer input may be"),
         (RIGHT + FUNCTION + "    f.compute_at(output.func, hl.Var('k'))\n", 'LeakyRelu.py:7: Func "f'),
         (RIGHT + FUNCTION.replace("= f[i]", "= f[hl.i32(input[i])]"), "LeakyRelu.py:9: Buffer input may"),
+        (RIGHT.replace("alpha):", "alpha=0.5):"), "`alpha` of LeakyRelu() is 0.5 by default, and 0.01 in the"),
         (RIGHT + "    (", "LeakyRelu.py:6: '(' was never closed"),
         (RIGHT + "    import os; os.abort()", "LeakyRelu.py: it ended the process that compiles it with SIGABRT"),
         (MEMORY, "LeakyRelu.py:6: `sum_1` needs memory of a size that is only known when LeakyRelu runs"),

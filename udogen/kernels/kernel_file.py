@@ -87,6 +87,7 @@ class Kernel:
         self.first = ""  # the first variable of the output that has tiles
         for name, parameter in inspect.signature(found, eval_str=True).parameters.items():
             self._need(name, names)
+            self._compare_default(name, parameter.default)
             self.arguments.append(name)
             if name in names and parameter.annotation is not inspect.Parameter.empty:
                 views[name] = view_of(parameter.annotation, f"{self.where}: `{name}` of {request.op}()")
@@ -125,6 +126,15 @@ class Kernel:
             known = ", ".join([*tensors, *request.scalars])
             raise UsageError(
                 f"{self.where}: {request.op}() takes `{name}`, which the op does not have", hint=f"it has {known}"
+            )
+
+    def _compare_default(self, name: str, default: Any) -> None:
+        """Raise if a parameter's default in the config is another one than in the function."""
+        of_op = self.request.defaults.get(name)
+        if of_op is not None and isinstance(default, bool | int | float) and float(default) != of_op:
+            raise UsageError(
+                f"{self.where}: `{name}` of {self.request.op}() is {default} by default, and {of_op:g} in the config",
+                hint="write the same number in both: clients get that of the config",
             )
 
     def refuse_autoschedule(self, what: str) -> UsageError:
