@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 import subprocess
 import sys
 from collections.abc import Callable
@@ -199,6 +200,8 @@ FAULTS: list[tuple[str, Callable[[Any], Any], str]] = [
     ("Linear", lambda made: made(X[0], X), "`a` of Linear() has the shape 3, and is taken as m k"),
     ("MaxPool", lambda made: made(np.ones((1, 4, 4, 1))), "MaxPool() needs `size`"),
     ("MaxPool", lambda made: made.test(pooled, size=9), "no lengths of axes were found that fit the shapes"),
+    ("Scale", lambda made: made(X, y=5), "`y` is an output, and 5 is not its shape"),
+    ("Scale", lambda made: made([[1, 2]]), "`x` is an array of int64, and Scale() takes FLOAT_32, UFIXED_POINT_8"),
     ("Softmax", lambda made: made(X, axis=2), "there is no axis 2 in a tensor of 2 axes"),
 ]
 
@@ -241,5 +244,7 @@ def test_packets(tmp_path: Path) -> None:
 
 def test_the_first_number_takes_about_a_second(tmp_path: Path) -> None:
     (tmp_path / "Scale.py").write_text(HEAD + KERNELS["Scale"] + TAIL)
+    before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
     done = subprocess.run([sys.executable, tmp_path / "Scale.py"], capture_output=True, text=True, check=True)
     assert done.stdout == "[2. 2. 2.]\n" and done.stderr == ""
+    assert resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - before < 2  # of the processor; with all imports

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import cached_property, update_wrapper
 from itertools import product
+from operator import index
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -181,10 +182,20 @@ class KernelFunction:
         sizes = self.signature.sizes({name: array.shape for name, array in there.items()}, params)
         usual = next(iter(there.values())).shape
         shapes = {
-            each.name: tuple(given[each.name]) if each.name in given else self.signature.shape(each.name, sizes, usual)
+            each.name: self._shape_given(each.name, given[each.name])
+            if each.name in given
+            else self.signature.shape(each.name, sizes, usual)
             for each in op.outputs
         }
         return KernelCall(there, params, shapes)
+
+    def _shape_given(self, name: str, shape: Any) -> Shape:
+        try:
+            return tuple(index(each) for each in shape)
+        except TypeError:
+            raise UsageError(
+                f"{self.signature.where}: `{name}` is an output, and {shape!r} is not its shape", hint=f"{name}=(2, 3)"
+            ) from None
 
     def _combinations(self) -> list[dict[str, DataType]]:
         """The types of all tensors, for each function of the kernel."""
@@ -202,7 +213,9 @@ class KernelFunction:
             next(iter(arrays.items())),
         )  # fmt: skip
         rows = dict.fromkeys(types[name].name for types in possible)
-        needs = array.dtype.kind in "iu" and name not in quants and any(types[name].quantized for types in possible)
+        needs = name not in quants and any(
+            types[name].quantized and types[name].numpy == array.dtype.name for types in possible
+        )
         raise UsageError(
             f"{self.signature.where}: `{name}` is an array of {array.dtype}, and {self._function.__name__}() takes "
             f"{', '.join(rows)}",
@@ -286,7 +299,7 @@ class KernelFunction:
         package = OpPackage(f"{op.name}OpPackage", (whole,), domain="custom", version="1.0")
         kernel = f"kernels/{op.name}.py"
         files, references = {kernel: file.read_bytes()}, {}
-        if reference is not None:
+        if reference is not None and reference.__qualname__.isidentifier():  # no function inside of another, no lambda
             source = Path(inspect.getfile(inspect.unwrap(reference)))
             place = kernel if source.resolve() == file.resolve() else "reference.py"
             files[place] = source.read_bytes()
