@@ -115,7 +115,7 @@ class JitKernel:
         lines = sorted(self.kernel.uses.get(found[1], {self.signature.line: False}))
         return UsageError(
             f"{self.signature.file}:{lines[0]}: `{found[1]}` is {found[2]}, which is {found[3].strip()}",
-            hint='say which axes belong together, as in x: Rows(shape="n k"), gain: Flat("k"), or clamp the index',
+            hint='name axes of the same length, as in x: Rows(shape="n k"), gain: Flat("k"), or clamp the index',
         )
 
 

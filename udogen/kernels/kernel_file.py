@@ -27,7 +27,7 @@ from udogen.kernels.request import (
     TensorPort,
     type_combinations,
 )
-from udogen.kernels.signature import line_of, view_of
+from udogen.kernels.signature import called_while_loaded, line_of, view_of
 from udogen.kernels.sums import Domain, Tiles
 from udogen.python_files import load_module, words_of
 
@@ -36,6 +36,21 @@ _UNBOUNDED = re.compile(r"Buffer (\w+)\S* may be accessed in an unbounded way")
 _FUNCTION = re.compile(r"[Ff]unc(?:tion)? \"?([\w$]+)")
 _MOST_OPTIONAL = 3  # optional tensors: functions are compiled with and without each
 _REDUCTIONS = ("sum", "product", "maximum", "minimum", "argmax", "argmin")
+
+
+class UncalledFunction:
+    """What `@udogen.kernel` makes of a function where its file is only loaded: calls are refused.
+
+    The class that runs kernels would take a sixth of a second to import, in each worker.
+    """
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self.__wrapped__ = function
+
+    def __call__(self, *_arrays: Any, **_named: Any) -> Any:
+        raise called_while_loaded(self.__wrapped__)
+
+    test = packets = package = __call__
 
 
 class Kernel:
@@ -72,6 +87,7 @@ class Kernel:
         self.first = ""  # the first variable of the output that has tiles
         for name, parameter in inspect.signature(found, eval_str=True).parameters.items():
             self._need(name, names)
+            self._compare_default(name, parameter.default)
             self.arguments.append(name)
             if name in names and parameter.annotation is not inspect.Parameter.empty:
                 views[name] = view_of(parameter.annotation, f"{self.where}: `{name}` of {request.op}()")
@@ -110,6 +126,15 @@ class Kernel:
             known = ", ".join([*tensors, *request.scalars])
             raise UsageError(
                 f"{self.where}: {request.op}() takes `{name}`, which the op does not have", hint=f"it has {known}"
+            )
+
+    def _compare_default(self, name: str, default: Any) -> None:
+        """Raise if a parameter's default in the config is another one than in the function."""
+        of_op = self.request.defaults.get(name)
+        if of_op is not None and isinstance(default, bool | int | float) and float(default) != of_op:
+            raise UsageError(
+                f"{self.where}: `{name}` of {self.request.op}() is {default} by default, and {of_op:g} in the config",
+                hint="write the same number in both: clients get that of the config",
             )
 
     def refuse_autoschedule(self, what: str) -> UsageError:
@@ -202,7 +227,7 @@ class Kernel:
         self._mark(RAN)
 
     def _mark(self, line: str) -> None:
-        """Tell the process that started this worker that code of the user begins or has ended."""
+        """Print, for the process that started this worker, that code of the user begins or has ended."""
         if self._is_worker:
             print(line, flush=True)
 

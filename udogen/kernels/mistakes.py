@@ -1,4 +1,4 @@
-"""What Python, numpy and Halide say about frequent mistakes in kernels, and what to write instead."""
+"""Frequent mistakes in kernels: the messages of Python, numpy and Halide, and the code that is right."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from udogen.kernels.kernel_file import Kernel
 
 _MATH = "use hl.sqrt, hl.floor …, or exp, tanh, sigmoid of udogen.kernels.math"
-# A text of an exception -> what is wrong, and what to write instead.
+# The text of an exception, the mistake, and the code that is right.
 _MISTAKES = (
     (
         r"'[\w.]*Expr' object cannot be interpreted as an integer|'[\w.]*Expr' object is not iterable",
@@ -58,12 +58,12 @@ _MISTAKES = (
     ),
     (
         r"KernelTensor' (has no len|object has no attribute)|object of type 'KernelTensor' has no len",
-        "a tensor in a kernel is no array, and knows only its lengths, reductions and elements",
+        "a tensor in a kernel has only lengths, reductions and elements",
         "use x.size, or x.extent(axis), which counts axes from the last; elements are x[i]",
     ),
     (
         r"Expr' object has no attribute",
-        "an element is no array, and has no methods",
+        "an element has no methods or attributes",
         "convert it with hl.f32(x) or hl.i32(x); functions are in udogen.kernels.math and halide",
     ),
     (

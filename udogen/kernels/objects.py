@@ -46,7 +46,19 @@ from udogen.resources import pip_install
 
 _KEY = "key"
 # The modules that determine what is compiled; modules for one kind of machine count only for such machines.
-_DECIDING = ("__init__", "algorithm", "fixed", "hvx", "kernel_file", "math", "request", "sums", "twins", "worker")
+_DECIDING = (
+    "__init__",
+    "algorithm",
+    "fixed",
+    "hvx",
+    "kernel_file",
+    "math",
+    "request",
+    "signature",
+    "sums",
+    "twins",
+    "worker",
+)
 _LIBRARY = re.compile(rb"^from udogen\.(\w+) import (\w+)", re.MULTILINE)  # functions for kernels, in a folder
 _LONGEST = 7200.0  # wall-clock seconds for a worker, which itself limits its processor time
 # What Halide's HVX code refers to but never calls here: no library needs to have it.

@@ -1,10 +1,11 @@
-"""What the function of a kernel says about its op: tensors with types and shapes, parameters with defaults."""
+"""The op of a kernel's function: tensors with types and shapes, parameters with defaults."""
 
 from __future__ import annotations
 
 import ast
 import inspect
 import re
+import sys
 import textwrap
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -51,7 +52,7 @@ class KernelSignature:
         return {each.name: each.default for each in self.op.params if each.default is not None}
 
     def axes(self, tensor: str) -> list[str]:
-        """What the annotation of a tensor says about its axes; empty if it says nothing."""
+        """The axes in the annotation of a tensor, as texts; empty if it has none."""
         return self.views[tensor].shape.split()
 
     def sizes(self, shapes: Mapping[str, Shape], params: Mapping[str, Any]) -> dict[str, Any]:
@@ -203,6 +204,17 @@ def signature_of(function: Callable[..., Any]) -> KernelSignature:
     return KernelSignature(op, views, file, line)
 
 
+def called_while_loaded(function: Callable[..., Any]) -> UsageError:
+    """An error at the line of a kernel's file that calls the kernel while udogen loads the file."""
+    file, frame = function.__code__.co_filename, sys._getframe(1)
+    while frame.f_back is not None and (frame.f_code.co_name, frame.f_code.co_filename) != ("<module>", file):
+        frame = frame.f_back
+    return UsageError(
+        f"{file}:{frame.f_lineno}: {function.__name__}() is called while udogen loads the file",
+        hint='put the call below `if __name__ == "__main__":`',
+    )
+
+
 def view_of(annotation: Any, what: str) -> View:
     """The view that an annotation of a tensor is."""
     if annotation is inspect.Parameter.empty:
@@ -279,6 +291,6 @@ def _types(text: str, name: str, where: str) -> tuple[DataType, ...]:
 
 
 def _same(output: Tensor, first: Tensor, views: Mapping[str, View]) -> tuple[Constraint, ...]:
-    """What the config says about the shape of an output that is that of the first input."""
+    """The constraint of an output that has the shape of the first input."""
     same = views[output.name].shape in ("", views[first.name].shape) and output.rank == first.rank
     return (Constraint(0, "Shape", f"Same shape as {first.name}"),) if same else ()

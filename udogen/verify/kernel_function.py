@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import cached_property, update_wrapper
 from itertools import product
+from operator import index
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +19,7 @@ from udogen.errors import ToolMissing, UsageError, VerificationFailed, nearest
 from udogen.init import project
 from udogen.init.draft import USUAL_BACKENDS, CaseTensor, Draft, DraftCase
 from udogen.kernels.objects import stored_as
-from udogen.kernels.signature import KernelSignature, Shape, signature_of
+from udogen.kernels.signature import KernelSignature, Shape, called_while_loaded, signature_of
 from udogen.opdef.model import OpPackage
 from udogen.resources import pip_install
 from udogen.verdict import Verdict
@@ -53,10 +54,11 @@ class KernelFunction:
         self._function = function
         self._reference: Callable[..., Any] | None = None
         self._tolerance: str | float | Mapping[str, Any] | None = None
+        self._given: Mapping[str, Any] = {}
 
     @cached_property
     def signature(self) -> KernelSignature:
-        """What the annotations say about the op."""
+        """The op that the annotations describe."""
         return signature_of(self._function)
 
     @cached_property
@@ -93,7 +95,7 @@ class KernelFunction:
         allowed = tolerances.parse(tolerance) if tolerance is not None else {}
         if isinstance(allowed, str):
             raise UsageError(f"tolerance: {allowed}", hint="as in test files")
-        self._reference, self._tolerance = reference, tolerance
+        self._reference, self._tolerance, self._given = reference, tolerance, given
         expect = ReferenceFunction(getattr(reference, "__name__", "reference"), reference)
         count = 0
         for call, types in self._examples(_SHAPES, given):
@@ -147,15 +149,11 @@ class KernelFunction:
     # --- arguments ------------------------------------------------------------------------------------------------
 
     def _refuse_loading(self) -> None:
-        """Raise if udogen loads the file of the kernel, and its top level calls this."""
+        """Raise if udogen loads a file, and its top level calls this."""
         frame = sys._getframe(1)
         while frame.f_back is not None:
             if frame.f_code.co_name == "<module>" and str(frame.f_globals.get("__name__")).startswith("udogen_of_"):
-                where = f"{frame.f_code.co_filename}:{frame.f_lineno}"
-                raise UsageError(
-                    f"{where}: {self._function.__name__}() is called while udogen loads the file",
-                    hint='put the call below `if __name__ == "__main__":`',
-                )
+                raise called_while_loaded(self._function)
             frame = frame.f_back
 
     def _bound(self, arrays: tuple[Any, ...], named: Mapping[str, Any]) -> KernelCall:
@@ -184,10 +182,20 @@ class KernelFunction:
         sizes = self.signature.sizes({name: array.shape for name, array in there.items()}, params)
         usual = next(iter(there.values())).shape
         shapes = {
-            each.name: tuple(given[each.name]) if each.name in given else self.signature.shape(each.name, sizes, usual)
+            each.name: self._shape_given(each.name, given[each.name])
+            if each.name in given
+            else self.signature.shape(each.name, sizes, usual)
             for each in op.outputs
         }
         return KernelCall(there, params, shapes)
+
+    def _shape_given(self, name: str, shape: Any) -> Shape:
+        try:
+            return tuple(index(each) for each in shape)
+        except TypeError:
+            raise UsageError(
+                f"{self.signature.where}: `{name}` is an output, and {shape!r} is not its shape", hint=f"{name}=(2, 3)"
+            ) from None
 
     def _combinations(self) -> list[dict[str, DataType]]:
         """The types of all tensors, for each function of the kernel."""
@@ -205,7 +213,9 @@ class KernelFunction:
             next(iter(arrays.items())),
         )  # fmt: skip
         rows = dict.fromkeys(types[name].name for types in possible)
-        needs = array.dtype.kind in "iu" and name not in quants and any(types[name].quantized for types in possible)
+        needs = name not in quants and any(
+            types[name].quantized and types[name].numpy == array.dtype.name for types in possible
+        )
         raise UsageError(
             f"{self.signature.where}: `{name}` is an array of {array.dtype}, and {self._function.__name__}() takes "
             f"{', '.join(rows)}",
@@ -289,7 +299,7 @@ class KernelFunction:
         package = OpPackage(f"{op.name}OpPackage", (whole,), domain="custom", version="1.0")
         kernel = f"kernels/{op.name}.py"
         files, references = {kernel: file.read_bytes()}, {}
-        if reference is not None:
+        if reference is not None and reference.__qualname__.isidentifier():  # no function inside of another, no lambda
             source = Path(inspect.getfile(inspect.unwrap(reference)))
             place = kernel if source.resolve() == file.resolve() else "reference.py"
             files[place] = source.read_bytes()
@@ -300,17 +310,26 @@ class KernelFunction:
 
     def _cases(self) -> Iterator[DraftCase]:
         op = self.signature.op
-        for call, types in self._examples(_CASES, {}):
+        given = self._given
+        for call, types in self._examples(_CASES, given):
             shapes = {name: array.shape for name, array in call.inputs.items()}
             first = next(iter(shapes))
             title = f"{_shape_text(shapes[first])} {types[first].name}"
             yield DraftCase(
                 title + ("" if len(shapes) == len(op.inputs) else f" with {', '.join(shapes)}"),
                 op.name,
-                {name: CaseTensor(shape, types[name].name) for name, shape in shapes.items()},
+                {
+                    name: CaseTensor(shape, types[name].name, values=_array(given.get(name)))
+                    for name, shape in shapes.items()
+                },
                 {name: CaseTensor(shape, types[name].name) for name, shape in call.shapes.items()},
+                {each.name: given[each.name] for each in op.params if each.name in given},
                 tolerance=self._tolerance,
             )
+
+
+def _array(given: Any) -> Any:
+    return None if given is None else np.asarray(given)
 
 
 def _shape_text(shape: Shape) -> str:

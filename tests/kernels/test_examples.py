@@ -1,0 +1,44 @@
+"""Each example of a kernel in Python agrees with its reference on this machine, in all types."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.making import ROOT
+from udogen.generate.op_tests import snake_case
+from udogen.python_files import load_module
+
+pytest.importorskip("halide", reason="pip install '.[kernels]'")
+
+EXAMPLE = ROOT / "examples" / "python_kernels"
+KERNELS = sorted(each.stem for each in (EXAMPLE / "kernels").glob("*.py"))
+SUMS = "1e-4 + 1e-5 relative"  # of hundreds of numbers, in another order
+GIVEN: dict[str, dict[str, Any]] = {
+    "DepthwiseConv": {"tolerance": SUMS},
+    "Fft": {"m": 16, "tolerance": SUMS},
+    "GridSample": {"tolerance": SUMS},
+    "GroupNorm": {"c": 8, "groups": 2, "tolerance": SUMS},
+    "GroupedConv": {"c": 6, "o": 8, "tolerance": SUMS},
+    "MaskedAttention": {"tolerance": SUMS},
+    "MatMulQ4": {"k": 64, "n": 9, "tolerance": "1e-3"},
+    "Rope": {"d": 8},
+    "TopK": {"m": 37},
+}
+
+
+def blocks_of_q4(rows: int, columns: int) -> np.ndarray:
+    """Random blocks, whose scales are finite half floats."""
+    random = np.random.default_rng(0)
+    blocks = random.integers(0, 256, (rows, columns // 32, 18)).astype(np.uint8)
+    blocks[..., :2] = random.normal(size=(rows, columns // 32, 1)).astype(np.float16).view(np.uint8)
+    return blocks.reshape(rows, -1)
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_an_example_agrees_with_numpy(name: str) -> None:
+    kernel = getattr(load_module(EXAMPLE / "kernels" / f"{name}.py"), name)
+    given = {**GIVEN.get(name, {}), **({"blocks": blocks_of_q4(9, 64)} if name == "MatMulQ4" else {})}
+    assert kernel.test(getattr(load_module(EXAMPLE / "reference.py"), snake_case(name)), **given).passed >= 5
