@@ -64,6 +64,7 @@ class Kernel:
         views: dict[str, View] = dict.fromkeys(names, Flat())
         self.names = []
         self.reads_outputs = False
+        self.untiled: dict[str, str] = {}  # functions without tiles whose small ones have others, and why
         self.first: Sequence[str] = ()  # the first variables of the output that has tiles
         for name, parameter in inspect.signature(found, eval_str=True).parameters.items():
             self._need(name, names)
