@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from importlib import metadata
 from itertools import product
 from pathlib import Path
@@ -16,6 +17,7 @@ from tests.kernels.random_kernels import config, definition
 from tests.making import ONE_OP, ROOT, make, make_packages, need_opencl, need_packets, need_runtime, open_package
 from udogen.build.make import build_package
 from udogen.errors import ToolMissing, UdogenError
+from udogen.kernels.objects import PythonKernels, compile_kernels
 from udogen.runtime.built import find_source
 from udogen.runtime.op.request import CallOptions, make_call
 from udogen.verify.options import SafetyOptions, TestOptions
@@ -65,6 +67,15 @@ def test_sums_in_tiles(backend: str) -> None:
     names = [name for line in unexecuted for name in re.findall(r"Sums_\w+", line) if re.search("_u(8|16)", name)]
     # No drawn tensors fit a domain that begins at 1; its cases above execute it.
     assert {name.split("_")[1] for name in names} <= {"PartOfLines"}
+
+
+def test_functions_without_tiles_are_named(tmp_path: Path) -> None:
+    folder, steps = Path(__file__).with_name("sums"), list[str]()
+    file = Path(shutil.copy(folder / "kernels" / "MatMul.py", tmp_path))
+    kernels = PythonKernels("Sums", tmp_path, "htp", "qnn", (folder / "Sums.xml",), (file,))
+    compile_kernels(kernels, ["hexagon-v73"], steps.append, 1)
+    named = {name for step in steps for name in re.findall(r"^NO TILES (\w+) on hexagon-v73, .*: only", step)}
+    assert named == {"Sums_MatMul_u16", "Sums_MatMul_f32"}
 
 
 OWN_ON_GPU = """

@@ -24,7 +24,7 @@ from udogen.kernels.request import FUNCTIONS, NO_FLOATS, TWINS
 # The lengths of axes, innermost first; tensors with fewer axes take the first ones.
 SHAPES = ((127, 3, 2), (128, 2, 3), (1000, 3, 1), (257, 1, 2), (37, 5, 3), (5, 130, 2))
 # Also for functions with tiles of sums, which refuse small outputs, and lines that are no multiples of four bytes.
-TILES = ((264, 9, 2), (256, 5, 3))
+TILES = ((264, 9, 2), (256, 5, 3), (128, 128, 1))
 # Bits of 32-bit numbers.  Halide leaves their overflow undefined, so that vectors may differ from scalars there.
 _BITS = (32, 16)
 _SECONDS = 120.0

@@ -6,7 +6,7 @@ import inspect
 import re
 import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
@@ -84,7 +84,8 @@ class Kernel:
         views: dict[str, View] = dict.fromkeys(names, Flat())
         self.arguments: list[str] = []
         self.reads_outputs = False
-        self.first = ""  # the first variable of the output that has tiles
+        self.untiled: dict[str, str] = {}  # functions without tiles whose small ones have others, and why
+        self.first: Sequence[str] = ()  # the first variables of the output that has tiles
         for name, parameter in inspect.signature(found, eval_str=True).parameters.items():
             self._need(name, names)
             self._compare_default(name, parameter.default)
@@ -198,8 +199,8 @@ class Kernel:
         variant, target = KernelVariant(self.types()[0]), self.request.machine.target
         try:
             [plain] = algorithm_of(self, variant, Way(target, 1)).outputs
-            self.first = str(plain.indices[0])
-            tiles = Tiles(on_hvx=False, first=self.first)
+            self.first = [str(each) for each in plain.indices[:2]]
+            tiles = Tiles(on_hvx=False, names=self.first)
             [made] = algorithm_of(self, variant, Way(target, 2), tiles=tiles).outputs
         except Exception:  # an error of the kernel itself is raised by the usual way, too
             return False
@@ -311,9 +312,11 @@ class Algorithm:
                 buffer.dim(axis).set_min(0)
             if aligned:
                 buffer.set_host_alignment(machine.vector)
-        for each in self.place.tiles.sums if self.place.tiles else ():
-            if each.aligned is not None:
-                each.aligned.promise_words()
+        tiles = self.place.tiles
+        loaded = [each.aligned for each in tiles.sums] + [each.aligned for each in tiles.lines] if tiles else []
+        for tensor in loaded:
+            if tensor is not None:
+                tensor.promise_words()
 
 
 def algorithm_of(
@@ -327,6 +330,8 @@ def algorithm_of(
     tensors = {port.name: KernelTensor(port, stored, view, place) for port, stored, view in rows if stored}
     scalars = {each: hl.Param(getattr(hl, SCALARS[kind])(32), each) for each, kind in request.scalars.items()}
     made = Algorithm(place, tensors, scalars)
+    if tiles:
+        tiles.last = [made.outputs[0].func.output_buffer().dim(axis).max() for axis in range(2)]
     lengths = [each.buffer.dim(0).extent() for each in made.inputs] if careful else []
     data = {*tensors, *(name.partition("$")[0] for name in kernel.lines)}
     in_floats = machine.float_vectors and not way.fixed

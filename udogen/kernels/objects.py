@@ -118,6 +118,8 @@ def compile_kernels(kernels: PythonKernels, machines: Sequence[str], on_step: Ca
         report = Report.of_json((cached / "report.json").read_text("utf-8"))
         for name, why in report.scalar.items():
             on_step(f"SCALAR {name} on {machine_of[key]}: {why}")
+        for name, why in report.untiled.items():
+            on_step(f"NO TILES {name} on {machine_of[key]}, which adds products one by one: {why}")
         if report.not_on_gpu:
             on_step(f"NO GPU {path.stem}: {report.not_on_gpu}")
         for folder in folders:

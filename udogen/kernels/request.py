@@ -125,6 +125,7 @@ class Report:
     launches: tuple[Launch, ...] = ()
     not_on_gpu: str = ""  # why the op does not run on a GPU
     lines: Mapping[str, tuple[int, ...]] = field(default_factory=dict)  # lines of the kernel where each tensor is used
+    untiled: Mapping[str, str] = field(default_factory=dict)  # functions that add products one by one, and why
 
     def as_json(self) -> str:
         """The report as JSON, for a file."""

@@ -8,7 +8,8 @@ a * b, and q times the sum of a, and p times the sum of b, and p * q for each el
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from copy import copy
 from dataclasses import dataclass, field
 from functools import reduce
 from typing import Any
@@ -25,6 +26,10 @@ _TAPS = 3  # of a window, whose loop is unrolled: rows of a tile share what they
 _QUAD = 4  # bytes that HVX multiplies and adds into 32 bits
 _LINE = 128  # bytes of a vector
 _LANES = _LINE // _QUAD
+_BLOCK = 64  # columns that are transposed before they are multiplied by all rows of a tile
+_ROWS = 32  # of such a tile
+_SOME = 8  # rows whose sums of a block are in registers
+_TRANSPOSED = (8, 4)  # lines that each level of the transposition of 32 words takes
 _MOST = 1 << 30  # elements of a tensor: more do not fit in memory
 
 
@@ -47,13 +52,49 @@ class Sum:
 
 
 @dataclass
-class LineSums:
-    """Sums along lines: the function of all, that of a sum for each lane of a vector, and their domains."""
+class RowSums:
+    """Sums of the bytes of rows: the function of all, that of each lane of a vector, and their domains."""
 
     func: Any
     part: Any
     steps: Any
     lanes: Any
+    ones: Any
+
+
+@dataclass
+class Lines:
+    """Sums of an output along lines: a block of columns is transposed, then multiplied by all rows of a tile."""
+
+    blocks: Any  # the domain of the blocks
+    func: Any = None
+    quads: Any = None  # the domain of a block
+    words: Any = None  # four bytes of a column
+    levels: list[Any] = field(default_factory=list)  # of their transposition
+    lines: Any = None  # transposed words, in one dimension
+    packed: Any = None  # their bytes
+    part: Any = None  # of sums, from one block
+    columns: Any = None  # sums of the factor of columns
+    more: Any = None  # these times the other factor's zero point
+    row: RowSums | None = None
+    aligned: Any = None  # the tensor of the factor of rows, which is loaded by four bytes
+
+    def transpose(self, word: Callable[[Any, Any], Any], near: Sequence[Any]) -> None:
+        """Words of 32 columns, given as a function of their index and column: each level puts `many` lines together."""
+        (e, j, half, byte, k), before = map(hl.Var, ("e", "j", "half", "byte", "k")), 0
+        for many in _TRANSPOSED:
+            step = _LANES * _LANES // many
+            if before:
+                value = _at(self.levels[-1], j % before, j / before + step // before * e, half, *near)
+            else:
+                line = half * _LANES + j + step // _LANES * e
+                self.words = _define("words", [k, e, j, half, *near], word(k, line))
+                value = _at(self.words, j % _LANES, e, j / _LANES, half, *near)
+            self.levels.append(_define("level", [e, j, half, *near], value))
+            before = many
+        self.lines = _define("lines", [j, half, *near], _at(self.levels[-1], j % before, j / before, half, *near))
+        value = hl.extract_bits(hl.UInt(8), _at(self.lines, byte / _QUAD, half, *near), byte % _QUAD * 8)
+        self.packed = _define("packed", [byte, half, *near], value)
 
 
 @dataclass
@@ -61,18 +102,19 @@ class Tiles:
     """The sums of the output that is being defined."""
 
     on_hvx: bool
-    first: str = ""  # the first variable of the output: its columns
+    names: Sequence[str] = ("", "")  # the first variables of the output: its columns and rows
     sums: list[Sum] = field(default_factory=list)
-    lines: list[tuple[Any, LineSums, LineSums, LineSums]] = field(default_factory=list)  # ones, all sums, columns, rows
+    lines: list[Lines] = field(default_factory=list)
+    last: Sequence[Any] = ()  # indices of the columns and rows of the output
     fits: list[Any] = field(default_factory=list)  # conditions, without which the op needs its other function
     elements: list[tuple[Any, str, Any]] = field(default_factory=list)  # that were read: tensor, first index, value
 
     def can_be_made(self, variables: Sequence[Any]) -> bool:
         """Whether an output with these variables has sums, all of which vectors calculate."""
         names = {each.name() for each in variables}
-        sums = [*(each.func for each in self.sums), *(each.func for _, each, *_ in self.lines)]
-        each_has = [{var.name() for var in func.args()} for func in sums]
-        return bool(each_has) and all({self.first} <= found <= names for found in each_has)
+        each_has = [{var.name() for var in each.func.args()} for each in self.sums]
+        each_has += [{self.names[0], *(var.name() for var in each.func.args()[1:-1])} for each in self.lines]
+        return bool(each_has) and all({self.names[0]} <= found <= names for found in each_has)
 
     def element(self, value: hl.Expr) -> tuple[Any, str]:
         """The tensor of which this is an element, and its first index."""
@@ -157,7 +199,7 @@ class Domain:
         return self._of_lines(one, other, count) if is_along else self._of_quads(one, other, count)
 
     def _is_column(self, factor: _Bytes) -> bool:
-        return any(each.name() == self.tiles.first for each in factor.free)
+        return any(each.name() == self.tiles.names[0] for each in factor.free)
 
     def _of_vectors(self, few: _Bytes, many: _Bytes, count: Any) -> hl.Expr:
         """Products of two factors of columns, of which `few` may be the same for several rows."""
@@ -198,26 +240,58 @@ class Domain:
         return hl.cast(hl.Int(32), value)
 
     def _of_lines(self, column: _Bytes, row: _Bytes, count: Any) -> hl.Expr:
-        """Vectors of two tensors along their lines, the lanes of whose products are added up at the end."""
-        x, steps, variables = self.axes[0], self.steps(_LINE), _union(column.free, row.free)
+        """Two tensors along their lines: blocks of those of columns are transposed, four bytes at a time."""
+        x, others, nothing = self.axes[0], self.variables[1:], hl.cast(hl.UInt(32), self.axes[0].extent() > _MOST)
         self.tiles.fits.append(x.extent() % _LINE == 0)
-        others, lane = [steps[n] for n in range(2, steps.dimensions())], hl.Var("lane")
-        lanes, nothing = _RDom([(0, _LANES)]), hl.cast(hl.UInt(32), x.extent() > _MOST)  # for 0, LLVM calls memset
+        found = Lines(_RDom([(0, x.extent() / _LINE), *((each.min(), each.extent()) for each in self.axes[1:])]))
+        found.quads = quads = _RDom([(0, _QUAD), (0, _LANES)])
+        n, group, block = (hl.Var(each) for each in ("n", "group", "block"))
+        first, second = (hl.Var(each) for each in self.tiles.names)
+        if any(each.name() == second.name() for each in column.free):
+            raise NotTiledError("columns that depend on the row")
+        last_column, last_row = self.tiles.last
+        start = hl.max(hl.min(group * _BLOCK, last_column + 1 - _BLOCK), 0)
+        row = row.within(second, hl.min(second, last_row))
+        rows = [each for each in _union(row.free, column.free) if each.name() != first.name()]
+        near = [group, *(each for each in column.free if each.name() != first.name()), block, *others]
+
+        def word(k: Any, n: Any) -> Any:
+            lines = column.within(first, hl.min(start + n, last_column))
+            return hl.concat_bits([lines.at(x.min() + block * _LINE + k * _QUAD + q, *others) for q in range(_QUAD)])
+
+        found.transpose(word, near)
+        byte = quads.y * _LINE + n % _LANES * _QUAD + quads.x
+        packed = hl.cast(hl.UInt(32), _at(found.packed, byte, n / _LANES, *near))
+        start = start_of_part = nothing  # for 0, LLVM calls memset
+        if row.has_zero:
+            found.columns = _define("columns", [n, *near], nothing, packed)
+            times = hl.cast(hl.UInt(32), row.zero) * _at(found.columns, n, *near)
+            found.more = _define("more", [n, *near], times)
+            start_of_part = _at(found.more, n, *near)
+        scalar = hl.cast(hl.UInt(32), row.at(x.min() + block * _LINE + quads.y * _QUAD + quads.x, *others))
+        found.part = _define("part", [n, *rows, group, block, *others], start_of_part, packed * scalar)
+        if column.has_zero:
+            whole = self._of_row(found, row) + hl.cast(hl.UInt(32), count) * hl.cast(hl.UInt(32), row.zero)
+            start = hl.cast(hl.UInt(32), column.zero) * whole
+        blocks = [found.blocks[axis] for axis in range(found.blocks.dimensions())]
+        found.func = _define("sums", [n, *rows, group], start, _at(found.part, n, *rows, group, *blocks))
+        found.aligned = self.tiles.element(row.number.stored)[0]
+        self.tiles.lines.append(found)
+        place = first - hl.max(hl.min(first / _BLOCK * _BLOCK, last_column + 1 - _BLOCK), 0)
+        place = hl.unsafe_promise_clamped(place, 0, _BLOCK - 1)
+        return hl.cast(hl.Int(32), _at(found.func, place, *rows, first / _BLOCK))
+
+    def _of_row(self, found: Lines, row: _Bytes) -> hl.Expr:
+        """The sum of the bytes of a row, whose lines are vectors."""
+        x, steps, lanes, lane = self.axes[0], self.steps(_LINE), _RDom([(0, _LANES)]), hl.Var("lane")
+        nothing, others = hl.cast(hl.UInt(32), x.extent() > _MOST), [steps[n] for n in range(2, steps.dimensions())]
         ones = _define("ones", [hl.Var("q"), lane], hl.u8(1))
-        where = [x.min() + steps.y * _LINE + lane * _QUAD + steps.x, *others]
-        of_column, of_row = (hl.cast(hl.UInt(32), each.at(*where)) for each in (column, row))
-        one = hl.cast(hl.UInt(32), _at(ones, steps.x, lane))
-
-        def line(free: Sequence[Any], product: Any) -> LineSums:
-            part = _define("part", [lane, *free], nothing, product)
-            return LineSums(_define("sums", free, nothing, _at(part, lanes.x, *free)), part, steps, lanes)
-
-        found = line(variables, of_column * of_row), line(column.free, of_column * one), line(row.free, of_row * one)
-        self.tiles.lines.append((ones, *found))
-        zeros = [hl.cast(hl.UInt(32), each.zero) for each in (column, row)]
-        value = _at(found[0].func, *variables) + zeros[1] * _at(found[1].func, *column.free)
-        value = value + zeros[0] * _at(found[2].func, *row.free)
-        return hl.cast(hl.Int(32), value + hl.cast(hl.UInt(32), count) * zeros[0] * zeros[1])
+        byte = row.at(x.min() + steps.y * _LINE + lane * _QUAD + steps.x, *others)
+        product = hl.cast(hl.UInt(32), byte) * hl.cast(hl.UInt(32), _at(ones, steps.x, lane))
+        part = _define("part", [lane, *row.free], nothing, product)
+        func = _define("rows", row.free, nothing, _at(part, lanes.x, *row.free))
+        found.row = RowSums(func, part, steps, lanes, ones)
+        return _at(func, *row.free)
 
 
 class _Bytes:
@@ -230,10 +304,17 @@ class _Bytes:
         self.zero = number.zero - 128 if signed else number.zero
         self.has_zero = signed or number.zero is not _NO_ZERO
         self.func = _define("bytes", [*self.free, *domain.variables], stored)
+        self.indices = list(self.free)
 
     def at(self, *where: Any) -> hl.Expr:
         """The byte at a place of the domain."""
-        return _at(self.func, *self.free, *where)
+        return _at(self.func, *self.indices, *where)
+
+    def within(self, variable: Any, limited: Any) -> _Bytes:
+        """The same bytes with a limited index in place of a variable."""
+        found = copy(self)
+        found.indices = [limited if each.name() == variable.name() else each for each in self.free]
+        return found
 
 
 def _define(name: str, variables: Sequence[Any], value: Any, plus: Any = None) -> Any:
@@ -282,17 +363,18 @@ def tile(output: Any, tiles: Tiles, vector: int, lanes: int) -> None:
     column, row, *rest = func.args()
     if not tiles.on_hvx:
         lanes = vector // tiles.sums[0].func.type().bytes()
-    width, height = (lanes, 4) if tiles.on_hvx else (2 * lanes, 6)
     outer, inner, outer_row, inner_row = (hl.Var(each) for each in ("outer", "inner", "outer_row", "inner_row"))
     stage, tail = func, hl.TailStrategy.ShiftInwards
     if tiles.fits:
         stage = func.specialize(reduce(lambda a, b: a & b, tiles.fits))
         func.specialize_fail("sums do not fit in tiles")
+    if tiles.lines:
+        _tile_lines(output, tiles, stage)
+        return
+    width, height = (lanes, 4) if tiles.on_hvx else (2 * lanes, 6)
     stage.split(column, outer, inner, width, tail).split(row, outer_row, inner_row, height, tail)
     stage.reorder(inner, inner_row, outer_row, *rest, outer).vectorize(inner, lanes).unroll(inner).unroll(inner_row)
     loops = _Loops(func, hl.Var(column.name()), hl.Var(row.name()), outer, outer_row, lanes)
-    for lines in tiles.lines:
-        _schedule_lines(loops, *lines)
     for each in tiles.sums:
         each.func.reorder_storage(*sorted(each.func.args(), key=lambda var: var.name() != column.name()))
         loops.hold(each.func)
@@ -352,30 +434,74 @@ def _schedule_ones(loops: _Loops, ones: Any, at: Any) -> None:
     ones.vectorize(lane, _LANES).unroll(quad)
 
 
-def _schedule_lines(loops: _Loops, ones: Any, *lines: LineSums) -> None:
-    """Multiply vectors of 4 columns and 4 rows in each pass; then add up the lanes."""
-    _schedule_ones(loops, ones, loops.outer)
-    for each in lines:
-        inside, some, update = loops.inside(each.func), hl.Var("some"), each.func.update()
-        axes = [each.steps[n] for n in range(each.steps.dimensions())]
-        loops.hold(each.func)
-        if inside[0].name() == loops.column.name():
-            each.func.vectorize(loops.column, _LANES)
-            update.split(loops.column, loops.column, some, 4)
-            update.reorder(each.lanes.x, some, *inside[1:], loops.column)
-            each.part.compute_at(each.func, loops.column)
-        else:
-            some = inside[0]
-            update.reorder(each.lanes.x, some)
-            each.part.compute_at(loops.func, loops.tile)
-        update.atomic().vectorize(each.lanes.x)
-        for var in (some, *inside[1:]):
-            update.unroll(var)
-        lane = each.part.args()[0]
-        each.part.store_in(hl.MemoryType.Stack).bound_extent(lane, _LANES)
-        each.part.update().reorder(axes[0], lane, *inside, *axes[1:])
-        for part in (each.part, each.part.update()):
-            part.vectorize(lane, _LANES)
-            for var in inside:
-                part.unroll(var)
-        each.part.update().atomic().vectorize(axes[0])
+def _tile_lines(output: Any, tiles: Tiles, stage: Any) -> None:
+    """Loops of sums along lines: rows are outside of columns, so that their own sums are calculated once."""
+    func = output.func
+    column, row, *rest = func.args()
+    outer, inner, outer_row, inner_row = (hl.Var(each) for each in ("outer", "inner", "outer_row", "inner_row"))
+    stage.split(column, outer, inner, _BLOCK, hl.TailStrategy.GuardWithIf)
+    stage.split(row, outer_row, inner_row, _ROWS, hl.TailStrategy.GuardWithIf)
+    stage.reorder(inner, inner_row, outer, outer_row, *rest).vectorize(inner)
+    stage.partition(outer, hl.Partition.Never).partition(outer_row, hl.Partition.Never)
+    for lines in tiles.lines:
+        _schedule_lines(func, lines, outer, outer_row, hl.Var(row.name()))
+
+
+def _schedule_lines(output: Any, lines: Lines, outer: Any, outer_row: Any, row: Any) -> None:
+    stack = hl.MemoryType.Stack
+    n, func, update, part, some = lines.func.args()[0], lines.func, lines.func.update(), lines.part, hl.Var("some")
+    blocks = [lines.blocks[axis] for axis in range(lines.blocks.dimensions())]
+    func.compute_at(output, outer).store_in(stack).bound(n, 0, _BLOCK).vectorize(n, _LANES)
+    func.bound_storage(row, _ROWS).bound_storage(func.args()[-1], 1)
+    update.split(row, row, some, _SOME, hl.TailStrategy.RoundUp).reorder(n, some, row, *blocks)
+    update.vectorize(n, _LANES).unroll(n).unroll(some)
+    part.compute_at(func, row).store_in(stack).bound(n, 0, _BLOCK)
+    quad, k = lines.quads[0], lines.quads[1]
+    part.update().reorder(quad, n, row, k)
+    for each in (part, part.update()):
+        each.vectorize(n, _LANES).unroll(n).unroll(row)
+    part.update().atomic().vectorize(quad)
+    if lines.columns is not None:
+        lines.columns.compute_at(func, blocks[0]).store_in(stack).bound(n, 0, _BLOCK)
+        lines.columns.update().reorder(quad, n, k)
+        lines.more.compute_at(func, blocks[0]).store_in(stack).bound(n, 0, _BLOCK)
+        for each in (lines.columns, lines.columns.update(), lines.more):
+            each.vectorize(n, _LANES).unroll(n)
+        lines.columns.update().atomic().vectorize(quad)
+    _schedule_transposition(func, lines, blocks[0])
+    if lines.row is not None:
+        _schedule_row(output, lines.row, outer_row)
+
+
+def _schedule_transposition(sums: Any, lines: Lines, at: Any) -> None:
+    """Two passes over a block, in memory after each; words and lines are in registers."""
+    stack, (byte, half, *_), some = hl.MemoryType.Stack, lines.packed.args(), hl.Var("some")
+    lines.packed.compute_at(sums, at).store_in(stack).bound(byte, 0, _LINE * _LANES).bound(half, 0, _BLOCK // _LANES)
+    lines.packed.split(byte, byte, some, _TRANSPOSED[-1] * _LINE).vectorize(some, _LINE).unroll(some)
+    first, last = lines.levels
+    for each, many in zip(lines.levels, _TRANSPOSED, strict=True):
+        e, j, *_ = each.args()
+        each.compute_at(lines.packed, byte if each is last else half).store_in(stack)
+        each.bound(e, 0, many).reorder(e, j).unroll(e).vectorize(j, _LANES)
+    j = lines.lines.args()[0]
+    lines.lines.compute_at(lines.packed, byte).store_in(stack).vectorize(j, _LANES).unroll(j)
+    k, e, *_ = lines.words.args()
+    lines.words.compute_at(first, first.args()[1]).store_in(stack).vectorize(k, _LANES).unroll(e)
+
+
+def _schedule_row(output: Any, row: RowSums, at: Any) -> None:
+    """Sums of rows, once for all columns."""
+    stack = hl.MemoryType.Stack
+    m = row.func.args()[0]
+    row.func.compute_at(output, at).store_in(stack)
+    row.func.update().reorder(row.lanes.x, m).atomic().vectorize(row.lanes.x)
+    lane = row.part.args()[0]
+    row.part.compute_at(row.func, m).store_in(stack).bound(lane, 0, _LANES)
+    axes = [row.steps[n] for n in range(row.steps.dimensions())]
+    row.part.update().reorder(axes[0], lane, *axes[1:])
+    for each in (row.part, row.part.update()):
+        each.vectorize(lane)
+    row.part.update().atomic().vectorize(axes[0])
+    quad, lane = row.ones.args()
+    row.ones.compute_at(output, at).store_in(stack).bound(quad, 0, _QUAD).bound(lane, 0, _LANES)
+    row.ones.vectorize(lane).unroll(quad)

@@ -66,6 +66,8 @@ def _ways(kernel: Kernel, variant: KernelVariant) -> list[Way]:
         return [Way(machine.target, 1, auto=True)]
     vectors = list(_vectors(kernel, variant))
     tiled = [replace(each, tiled=True) for each in vectors[:1] if kernel.tiles(variant, each)]
+    if kernel.has_tiles and not variant.small and not tiled:
+        kernel.untiled[variant.name(kernel.request.prefix)] = "only sums of bytes have tiles on Hexagon"
     return [*tiled, *vectors, Way(machine.target, 1)]
 
 
@@ -95,7 +97,10 @@ def _compile(kernel: Kernel, variant: KernelVariant, folder: Path) -> tuple[str,
         try:
             found = _compile_with(kernel, variant, way, folder)
         except (NotTiledError, NotFixedError, hl.HalideError) as fault:
-            why = why if way.tiled else _why_not(kernel, name, way, fault) or why
+            if way.tiled:
+                kernel.untiled[name] = text_of(fault).splitlines()[0]
+            else:
+                why = _why_not(kernel, name, way, fault) or why
         else:
             is_scalar = way.lanes == 1 and not way.auto
             if machine.aligned and not request.texts:
@@ -352,6 +357,7 @@ def _run(request: Request, folder: Path, limit: Callable[[], None] = lambda: Non
         tuple(found),
         why_not,
         lines,
+        kernel.untiled,
     )
     (folder / "report.json").write_text(report.as_json(), "utf-8")
     if kernel.functions:
