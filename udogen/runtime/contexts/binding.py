@@ -244,7 +244,7 @@ class TensorBinding:
         except (BufferError, TypeError, ValueError) as problem:
             raise RunFailed(
                 f"tensor `{self.info.name}` cannot lie in this {type(data).__name__}: {problem}",
-                hint="give a contiguous array, a writable buffer, or memory of udogen (`udogen.runtime.allocate`)",
+                hint="give a contiguous array, a writable buffer, or memory of udogen (`udogen.runtime.Buffer`)",
             ) from problem
         if len(held) < self.nbytes:
             raise RunFailed(
