@@ -65,7 +65,7 @@ def without_noise(lines: Iterable[str]) -> list[str]:
 # Lines that report a refused node without the reason.
 _REFUSED = re.compile(
     r"(?i)\bvalidation failed\b|failed to validate op |\w*validate\w+ .*failed \d+$"
-    r"|please refer to |(requested|supported) i/o "
+    r"|please refer to |(requested|supported) i/o |failed to (add node with err|construct common node)"
 )
 
 

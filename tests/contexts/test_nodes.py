@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 
 from tests.contexts.conftest import need_runtime
-from tests.making import ONE_KERNEL, ONE_OP, cpu_package
+from tests.making import ONE_KERNEL, ONE_OP, ROOT, cpu_package, htp_package
 from udogen import GraphBuilder, UdogenError, UsageError, resources
 from udogen.qnn.tensors import QnnTensor, byte_size
 from udogen.runtime import Constants, Scalar
 from udogen.runtime.ops import ParamArg
-from udogen.runtime.quantization import grid_of, quantize
+from udogen.runtime.quantization import AxisScaleOffset, ScaleOffset, grid_of, quantize
 
 F, I32, U32, U8 = "FLOAT_32", "INT_32", "UINT_32", "UFIXED_POINT_8"
 Tensor = tuple[Any, ...]  # data type, shape; a third entry makes it a constant
@@ -257,3 +257,18 @@ def test_a_type_of_numpy_with_a_quantization_is_fixed_point() -> None:
     for wrong in (5, object(), None):
         with pytest.raises(UsageError, match="data type"):
             QnnTensor("x", wrong, (1,))
+
+
+def test_weights_per_channel_for_a_custom_op_of_htp(tmp_path: Path) -> None:
+    need_runtime("htp")
+    example = ROOT / "examples" / "add_sat_u8"
+    built = htp_package(example / "AddSatU8.xml", tmp_path, example / "kernels")
+    scales = AxisScaleOffset(3, tuple(ScaleOffset(0.1 * (channel + 1), 0) for channel in range(4)))
+    with (
+        pytest.raises(UdogenError, match="AddSatU8 does not support per-channel quant tensor"),
+        GraphBuilder("htp", packages=[built.library]) as builder,
+        builder.graph("g", outputs=["y"]) as graph,
+    ):
+        x = graph.input("x", U8, (1, 2, 3, 4), quant=ScaleOffset(0.1, 0))
+        weight = graph.weight("w", np.ones((1, 2, 3, 4), np.uint8), U8, quant=scales)
+        graph.op("AddSatU8", [x, weight], "y", like=x)
