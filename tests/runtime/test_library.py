@@ -29,6 +29,7 @@ def test_an_explicit_path_then_the_sdk_then_the_wheel(tmp_path: Path, monkeypatc
     (folder / "libQnnCpu.so").touch()
     (tmp_path / "libQnnCpu.so").touch()
     sdk = find_runtime("cpu", environment=Environment(qnn_sdk_root=str(tmp_path)))
+    assert not sdk.emulator and not find_runtime("cpu", qnn_lib=tmp_path).emulator
     assert (sdk.origin, sdk.path) == ("QNN_SDK_ROOT", folder / "libQnnCpu.so")
     assert find_runtime("cpu", qnn_lib=tmp_path).path == tmp_path / "libQnnCpu.so"
     assert find_runtime("cpu", qnn_lib=tmp_path / "libQnnCpu.so").origin == "given"

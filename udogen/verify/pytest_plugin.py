@@ -6,8 +6,8 @@ Without the option no module of udogen is imported, because pytest loads this fi
 from __future__ import annotations
 
 import sys
-from collections.abc import Generator, Iterator
-from contextlib import nullcontext
+from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -98,16 +98,17 @@ def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Col
     return OpTestFile.from_parent(parent, path=file_path) if is_test_file(file_path) else None
 
 
-@pytest.hookimpl(wrapper=True)
-def pytest_make_collect_report(collector: pytest.Collector) -> Generator[None, Any, Any]:
+@pytest.hookimpl(hookwrapper=True)
+def pytest_make_collect_report(collector: pytest.Collector) -> Iterator[None]:
     """Pytest imports Python files that use op_test, too."""
-    if not isinstance(collector, pytest.Module) or not collector.config.getoption("--udogen"):
-        return (yield)
-    from udogen.python_files import user_code
-    from udogen.verify.test_files.read import is_test_file
+    with ExitStack() as stack:
+        if isinstance(collector, pytest.Module) and collector.config.getoption("--udogen"):
+            from udogen.python_files import user_code
+            from udogen.verify.test_files.read import is_test_file
 
-    with user_code(collector.path) if is_test_file(collector.path) else nullcontext():
-        return (yield)
+            if is_test_file(collector.path):
+                stack.enter_context(user_code(collector.path))
+        yield
 
 
 class OpTestFile(pytest.File):
