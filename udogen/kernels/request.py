@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from udogen import backends
+from udogen.backends import architectures
 
 TWINS = "twins"  # the folder of scalar twins, and of the file that lists the functions and their arguments
 FUNCTIONS = "functions.json"
@@ -162,7 +163,7 @@ _OLD = {
     version: replace(_NEW, target=_HEXAGON.format(version), integers=_HEXAGON.format(version), float_vectors=False)
     for version in ("v65", "v66")
 }
-_VERSIONS = ("v68", "v69", "v73", "v75", "v79", "v81", "v85")
+_VERSIONS = architectures.of_backend("htp")
 _EMULATED = replace(_NEW, float_vectors=False)
 _UDO_X86 = "x86-64_linux_clang"  # the folder's name in the layout of the UDO documentation
 _SANITIZERS = {"": "", "-address": "-asan", "-thread": "-tsan"}  # suffixes of builds that check kernels on this machine
