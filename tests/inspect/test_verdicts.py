@@ -179,7 +179,7 @@ def test_a_runtime_of_another_machine(make: Make, make_for: Make, look: Look, ht
 
 def test_what_cannot_be_compared_with(make: Make, look: Look, tmp_path: Path) -> None:
     (tmp_path / "libQnnHtp.so").write_text("nothing")
-    with pytest.raises(UsageError, match=r"--against: .* is not a shared library"):
+    with pytest.raises(UsageError, match=r"no runtime to compare with: .* is not a shared library"):
         look(make("-DQHPI"), tmp_path / "libQnnHtp.so")
     (tmp_path / "libQnnHtp.so").unlink()
     with pytest.raises(UsageError, match=r"it has no libQnnHtp\.so"):

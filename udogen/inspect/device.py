@@ -22,6 +22,7 @@ from udogen.tables import many
 _SOURCES = ("loader", "system")
 _SECONDS = 60.0
 _NAME = re.compile(r"[\w$.]+")
+_NUMBERS = re.compile(r"(\d+) (\d+) ", re.ASCII)
 _STEPS = {
     "relocate skel": "relocating it",
     "initialize skel": "its initializers",
@@ -155,9 +156,8 @@ def _read(done: process.Completed, skel: Elf) -> DeviceRegistration:
             step = rest
         elif word == "log" and step.endswith(" package"):
             log.append(rest.partition(" ")[2].strip())
-        elif word == "ops":
-            code, count, _ = rest.split(" ", 2)
-            codes.append((int(code), int(count)))
+        elif word == "ops" and (numbers := _NUMBERS.match(rest)):  # a package may print lines of its own
+            codes.append((int(numbers[1]), int(numbers[2])))
         elif word == "package":
             package = rest
         elif word in ("done", "called", "thrown", "unsupported", "unreadable"):

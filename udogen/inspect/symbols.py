@@ -117,7 +117,7 @@ def _read(path: Path) -> Elf:
         return elf.read(path)
     except elf.NotElf as fault:
         raise UsageError(
-            f"--against: {fault.message}", hint="give a runtime library, for example libQnnHtp.so"
+            f"no runtime to compare with: {fault.message}", hint="give a runtime library, for example libQnnHtp.so"
         ) from fault
 
 
