@@ -124,17 +124,7 @@ def make(folder: Path, contents: ProjectFiles, *, kernel: str, model: Path | Non
     packages, folders, generated = _generated(contents.configs)
     ops = [op for package in packages for op in package.ops]
     kernels = _kernels(packages, generated, kernel, is_starter=contents.is_starter)
-    has_own = contents.is_starter and kernel == "python"  # the file of the kernel has the reference, too
-    known = {
-        op.name: op_tests.KnownTests(
-            config=Path(package.sources[0]).name,
-            reference=contents.references.get(op.name, f"kernels/{op.name}.py:reference" if has_own else ""),
-            cases=case_lines(op, [each for each in contents.cases if each.op == op.name]),
-            body="return factor * x" if contents.is_starter else "",
-        )
-        for package in packages
-        for op in package.ops
-    }
+    known = _known_tests(packages, contents, kernel)
     unreferenced = [op for op in ops if not known[op.name].reference]
     files = {
         **contents.configs,
@@ -153,6 +143,20 @@ def make(folder: Path, contents: ProjectFiles, *, kernel: str, model: Path | Non
         warnings=contents.warnings,
         unwritten=() if contents.is_starter else unwritten,
     )
+
+
+def _known_tests(packages: Sequence[OpPackage], contents: ProjectFiles, kernel: str) -> dict[str, op_tests.KnownTests]:
+    has_own = contents.is_starter and kernel == "python"  # the file of the kernel has the reference, too
+    return {
+        op.name: op_tests.KnownTests(
+            config=Path(package.sources[0]).name,
+            reference=contents.references.get(op.name, f"kernels/{op.name}.py:reference" if has_own else ""),
+            cases=case_lines(op, [each for each in contents.cases if each.op == op.name]),
+            body="return factor * x" if contents.is_starter else "",
+        )
+        for package in packages
+        for op in package.ops
+    }
 
 
 def _generated(configs: Mapping[str, bytes]) -> tuple[Sequence[OpPackage], list[Generated], list[Generated]]:

@@ -162,14 +162,7 @@ class KernelFunction:
         if len(arrays) > len(inputs):
             raise UsageError(f"{op.name}() takes {len(inputs)} arrays, not {len(arrays)}", hint=", ".join(inputs))
         given = {**dict(zip(inputs, arrays, strict=False)), **named}
-        known = [each.name for each in op.tensors]
-        for name in given:
-            if name not in known:
-                close = nearest(name, known)
-                raise UsageError(
-                    f"{where}: {op.name}() has no `{name}`",
-                    hint=f"did you mean {close}?" if close else f"it has {', '.join(known)}",
-                )
+        self._check_names(given)
         there = {name: np.asarray(given[name]) for name in inputs if given.get(name) is not None}
         params = {
             **self.signature.defaults,
@@ -188,6 +181,17 @@ class KernelFunction:
             for each in op.outputs
         }
         return KernelCall(there, params, shapes)
+
+    def _check_names(self, given: Mapping[str, Any]) -> None:
+        op, where = self.signature.op, self.signature.where
+        known = [each.name for each in op.tensors]
+        for name in given:
+            if name not in known:
+                close = nearest(name, known)
+                raise UsageError(
+                    f"{where}: {op.name}() has no `{name}`",
+                    hint=f"did you mean {close}?" if close else f"it has {', '.join(known)}",
+                )
 
     def _shape_given(self, name: str, shape: Any) -> Shape:
         try:

@@ -145,13 +145,7 @@ class GraphDraft:
         package: str = "",
     ) -> list[QnnTensor]:
         """Add an op with any number of outputs: `a, b = graph.ops("Split", [x], [Tensor(…), Tensor(…)])`."""
-        for each in inputs:
-            arguments.expect(each, QnnTensor, f"an input of op `{op}`", "a tensor of this graph")
-            if self._names.get(each.name) is not each:
-                raise UsageError(
-                    f"the input `{each.name}` of op `{op}` is not a tensor of graph `{self.name}`",
-                    hint="give what input(), weight() or op() of this graph has returned",
-                )
+        self._check_own(op, inputs)
         package, described = self._builder.find(op, package)
         given = dict(params or {})
         rows = self._described(op, described, given) if described else [self._param(*row) for row in given.items()]
@@ -173,6 +167,15 @@ class GraphDraft:
                 raise self._refused(f"of op `{op}`", [*inputs, *made], fault) from fault
             raise self._builder.refusal(what, node, fault) from fault
         return made
+
+    def _check_own(self, op: str, inputs: Sequence[QnnTensor]) -> None:
+        for each in inputs:
+            arguments.expect(each, QnnTensor, f"an input of op `{op}`", "a tensor of this graph")
+            if self._names.get(each.name) is not each:
+                raise UsageError(
+                    f"the input `{each.name}` of op `{op}` is not a tensor of graph `{self.name}`",
+                    hint="give what input(), weight() or op() of this graph has returned",
+                )
 
     def _described(self, name: str, described: tuple[Built, Op], given: Mapping[str, Any]) -> list[Param]:
         """Parameters with the types that the config of their op defines."""
