@@ -154,9 +154,9 @@ def _run(command: click.Command, name: str) -> int:
             raise
         return output.print_internal_error(stop)
     except BaseException as fault:
-        if limit := of_limit(fault) or of_length(fault):
-            output.print_error(limit)
-            return limit.exit_code
+        if known := of_limit(fault) or of_length(fault):
+            output.print_error(known)
+            return known.exit_code
         if isinstance(fault, OSError) and fault.filename is None:
             return output.stdout_failed(fault)
         return output.print_internal_error(fault)  # a bug of udogen: never print a bare traceback
