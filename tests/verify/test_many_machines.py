@@ -84,6 +84,7 @@ def test_parts_are_the_whole(right: Path, tmp_path: Path) -> None:
     assert (merged["counts"], merged["ok"]) == (whole["counts"], True)
     assert [row["cases"] for row in merged["backends"] if row["state"] == "ran"] == [3]
     assert etree.parse(tmp_path / "junit.xml").getroot().get("tests") == "3"
+    assert "\n  <testsuite name=" in (tmp_path / "junit.xml").read_text()  # a line for each element
     shown = udogen("test", "--merge", *parts).stdout
     assert re.search(r"^cpu +ran +3 ", shown, re.M), shown
 
