@@ -145,10 +145,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         for pattern in patterns:
             # A file, a test, or one of its parameters; `*` matches anything.
             named = re.compile("tests/" + re.escape(pattern).replace(r"\*", ".*") + r"($|::|\[)")
-            found = [item for item in items if named.match(item.nodeid)]
-            for item in found:
+            modifyitems = [item for item in items if named.match(item.nodeid)]
+            for item in modifyitems:
                 item.add_marker(pytest.mark.slow(reason=reason))
-            if not found:
+            if not modifyitems:
                 unknown.append(pattern)
     ranks = {f"tests/{name}": rank for rank, name in enumerate(SLOWEST)}
     items.sort(key=lambda item: ranks.get(item.nodeid.partition("::")[0], len(ranks)))
@@ -213,7 +213,7 @@ def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def unknown_rows(pytestconfig: pytest.Config) -> list[str]:
     """Return the rows of slow.toml that match no test, in a run of the whole suite."""
-    if [Path(each).resolve() for each in pytestconfig.args] != [HERE]:
+    if [Path(arg).resolve() for arg in pytestconfig.args] != [HERE]:
         pytest.skip("only some tests were collected")
     return pytestconfig.stash[UNKNOWN_ROWS]
 

@@ -32,10 +32,10 @@ def imported(name: str, node: ast.AST, known: Iterable[str]) -> Iterator[str]:
         candidates = [alias.name for alias in node.names]
     elif isinstance(node, ast.ImportFrom) and not node.level and node.module:
         candidates = [f"{node.module}.{alias.name}" for alias in node.names]
-        candidates = [each if each in known else node.module for each in candidates]
+        candidates = [candidate if candidate in known else node.module for candidate in candidates]
     else:
         return
-    yield from (each for each in candidates if each in known and each != name)
+    yield from (candidate for candidate in candidates if candidate in known and candidate != name)
 
 
 def for_types(tree: ast.Module) -> set[ast.AST]:

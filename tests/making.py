@@ -232,7 +232,7 @@ def rewrite(folder: Path, goldens: Callable[[Path], Mapping[str, str]]) -> None:
 
 def on_terminal(*arguments: object, **env: str) -> tuple[int, str]:
     """Run the command line with a terminal as stdout and stderr."""
-    named = (each if isinstance(each, bytes) else str(each) for each in arguments)
+    named = (argument if isinstance(argument, bytes) else str(argument) for argument in arguments)
     return at_terminal([sys.executable, "-m", "udogen", *named], **env)
 
 

@@ -26,7 +26,7 @@ def model(
     ]
     arrays = [numpy_helper.from_array(np.asarray(array), name) for name, array in (constants or {}).items()]
     inside = [inner for each in nodes for attribute in each.attribute for inner in attribute.g.node]
-    domains = dict.fromkeys(each.domain for each in (*nodes, *inside, *functions) if each.domain)
+    domains = dict.fromkeys(function.domain for function in (*nodes, *inside, *functions) if function.domain)
     imports = [helper.make_opsetid("", opset), *(helper.make_opsetid(domain, 1) for domain in domains)]
     graph = helper.make_graph(nodes, "graph", *ends, arrays)
     made = helper.make_model(graph, opset_imports=imports, ir_version=ir_version, functions=functions)

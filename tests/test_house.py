@@ -159,7 +159,7 @@ def layer(name: str) -> int:
 def test_imports_run_downward() -> None:
     upward = []
     # Not `udogen` itself, the public API: a module is imported when one of its names is first used.
-    for path in (each for each in MODULES if short(each) != "__init__.py"):
+    for path in (module for module in MODULES if short(module) != "__init__.py"):
         own = path.relative_to(PACKAGE).parts[0].removesuffix(".py")
         upward += [
             f"{short(path)}:{line}: {own} imports {name}"
@@ -241,7 +241,7 @@ def dotted_names(path: Path) -> Iterator[tuple[int, str]]:
 
 def test_programs_are_started_in_one_place() -> None:
     found = []
-    for path in (each for each in MODULES if short(each) not in STARTS_PROGRAMS):
+    for path in (module for module in MODULES if short(module) not in STARTS_PROGRAMS):
         found += [
             f"{short(path)}:{line}: {name}"
             for line, name in imports(path)
@@ -253,7 +253,7 @@ def test_programs_are_started_in_one_place() -> None:
 
 def test_environment_is_read_in_one_place() -> None:
     found = []
-    for path in (each for each in MODULES if short(each) not in READS_ENVIRONMENT):
+    for path in (module for module in MODULES if short(module) not in READS_ENVIRONMENT):
         found += [f"{short(path)}:{line}: {name}" for line, name in dotted_names(path) if ENVIRONMENT.fullmatch(name)]
         found += [  # click reads the variable
             f"{short(path)}:{node.value.lineno}: envvar="
@@ -298,9 +298,9 @@ def logic(parsed: list[parsetree.Node]) -> Iterator[str]:
 def test_templates_hold_no_logic() -> None:
     assert TEMPLATES
     found = [
-        f"{short(path, ROOT)}:{each}"
+        f"{short(path, ROOT)}:{node}"
         for path in TEMPLATES
-        for each in logic(lexer.Lexer(path.read_text(encoding="utf-8"), filename=str(path)).parse().nodes)
+        for node in logic(lexer.Lexer(path.read_text(encoding="utf-8"), filename=str(path)).parse().nodes)
     ]
     assert not found, "\n".join(found)
 
@@ -352,7 +352,7 @@ def test_what_is_imported_is_a_dependency() -> None:
     """A module that only happens to be installed here is missing on a new machine."""
     project = read_toml((ROOT / "pyproject.toml").read_bytes())["project"]
     lists = (project["dependencies"], *project["optional-dependencies"].values())
-    declared = {re.split(r"[^\w-]", line)[0].lower().replace("-", "_") for each in lists for line in each}
+    declared = {re.split(r"[^\w-]", line)[0].lower().replace("-", "_") for entry in lists for line in entry}
     distributions = packages_distributions()
     missing = []
     for path in MODULES:
@@ -418,7 +418,7 @@ def delayed(path: Path) -> list[tuple[int, list[str]]]:
         if isinstance(inner, ast.Import | ast.ImportFrom)
     }
     return [
-        (node.lineno, [each.name for each in node.names] if isinstance(node, ast.Import) else imported_from(node))
+        (node.lineno, [name.name for name in node.names] if isinstance(node, ast.Import) else imported_from(node))
         for node in inside
     ]
 

@@ -91,7 +91,9 @@ def test_the_core_works_without_the_onnx_folder(core: Path) -> None:
         refused = run("-m", "udogen", *words, root=core)
         assert refused.returncode == 2 and text in refused.stderr, (words, refused.stderr)
     code = "import sys, pytest; sys.exit(pytest.main(sys.argv[1:]))"
-    done = run("-c", code, "-q", "-p", "no:cacheprovider", *(f"tests/{each}" for each in CORE_TESTS), root=core)
+    done = run(
+        "-c", code, "-q", "-p", "no:cacheprovider", *(f"tests/{core_test}" for core_test in CORE_TESTS), root=core
+    )
     assert done.returncode == 0, done.stdout[-3000:]
 
 

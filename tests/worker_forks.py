@@ -33,7 +33,7 @@ _LARGEST = 1 << 20  # bytes of a request
 
 def _taken_at_start(environment: dict[str, str]) -> tuple[object, object]:
     read = {name: value for name, value in environment.items() if _READ_AT_START.match(name)}
-    return read, [resource.getrlimit(each) for each in _LIMITS]
+    return read, [resource.getrlimit(limit) for limit in _LIMITS]
 
 
 class _Forks:
@@ -96,8 +96,8 @@ def _serve(requests: socket.socket) -> str:
         pid = libc.syscall(_CLONE, _CLONE_PARENT | signal.SIGCHLD, 0, 0, 0, 0)
         if pid:
             requests.send(str(max(pid, 0)).encode())
-            for each in files:
-                os.close(each)
+            for file in files:
+                os.close(file)
             continue
         module, cwd, environment = pickle.loads(data)
         requests.close()

@@ -12,8 +12,8 @@ __version__ = "0.1.0"
 def __getattr__(name: str) -> object:
     from udogen.public_names import load  # here, to keep `import udogen` cheap
 
-    found = globals()[name] = load(__name__, __file__, name)
-    return found
+    value = globals()[name] = load(__name__, __file__, name)
+    return value
 
 
 def __dir__() -> list[str]:

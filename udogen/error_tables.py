@@ -202,16 +202,16 @@ def printed_numbers() -> tuple[PrintedNumber, ...]:
 @cache
 def number_causes() -> Mapping[str, NumberCause]:
     """The rows of number_causes.toml by name: `race`, or `saturation.wraps` for a variant."""
-    found: dict[str, NumberCause] = {}
+    causes: dict[str, NumberCause] = {}
     for name, row in resources.facts("number_causes").items():
         variants = {f"{name}.{key}": value for key, value in row.items() if isinstance(value, dict)}
-        for key, each in {name: row, **variants}.items():
-            if "text" in each:
-                found[key] = NumberCause(name, each["text"], each.get("remedy") or row["remedy"])
-    return found
+        for key, variant in {name: row, **variants}.items():
+            if "text" in variant:
+                causes[key] = NumberCause(name, variant["text"], variant.get("remedy") or row["remedy"])
+    return causes
 
 
 def _causes(row: Mapping[str, Any]) -> tuple[ErrorCause, ...]:
     rows: Iterable[Mapping[str, str]] = row.get("cause", ())
     found = (resources.facts("causes")[each["use"]] if "use" in each else each for each in rows)
-    return tuple(ErrorCause(each["text"], each["remedy"], each["source"]) for each in found)
+    return tuple(ErrorCause(cause["text"], cause["remedy"], cause["source"]) for cause in found)

@@ -103,10 +103,10 @@ class VerificationFailed(UdogenError):
 
 def of_json(row: Mapping[str, Any]) -> UdogenError:
     """The error that `as_json` described, as the class with its kind, or at least with its `exit_code`."""
-    plain = next((each for each in UdogenError.__subclasses__() if each.exit_code == row.get("exit_code")), UdogenError)
-    found = _rebuilt(_kinds(UdogenError).get(row["kind"], plain), row["message"])
-    found.__dict__.update(message=row["message"], hint=row["hint"], details=tuple(row["details"]))
-    return found
+    plain = next((kind for kind in UdogenError.__subclasses__() if kind.exit_code == row.get("exit_code")), UdogenError)
+    error = _rebuilt(_kinds(UdogenError).get(row["kind"], plain), row["message"])
+    error.__dict__.update(message=row["message"], hint=row["hint"], details=tuple(row["details"]))
+    return error
 
 
 def _rebuilt(cls: type[UdogenError], *args: Any) -> UdogenError:
@@ -114,10 +114,10 @@ def _rebuilt(cls: type[UdogenError], *args: Any) -> UdogenError:
 
 
 def _kinds(root: type[UdogenError]) -> dict[str, type[UdogenError]]:
-    found = {root.kind: root}
-    for each in root.__subclasses__():
-        found = {**_kinds(each), **found}
-    return found
+    kinds = {root.kind: root}
+    for subclass in root.__subclasses__():
+        kinds = {**_kinds(subclass), **kinds}
+    return kinds
 
 
 _LIMITS = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN)
@@ -265,7 +265,7 @@ def write_file(file: Path | str, content: str | bytes, *, hint: str = "choose an
 
 def replace_file(file: Path, content: Any) -> None:
     """Write bytes under another name, then rename; devices, pipes and what is read-only are written directly."""
-    streams = any(file.is_relative_to(each) for each in ("/dev", "/proc"))
+    streams = any(file.is_relative_to(root) for root in ("/dev", "/proc"))
     place = file if streams else Path(os.path.realpath(file))  # a link stays a link
     mode = place.stat().st_mode if place.exists() else None
     if streams or (mode is not None and not (stat.S_ISREG(mode) and _replaceable(place))):

@@ -34,14 +34,14 @@ _Object = TypeVar("_Object")
 @cache
 def _of_folders(group: str) -> Mapping[str, str]:
     """Name -> MODULE:OBJECT of the folders of udogen; a folder that is missing is not installed."""
-    found: dict[str, str] = {}
+    rows: dict[str, str] = {}
     for name in _FOLDERS:
         try:
-            found |= importlib.import_module(name).ENTRY_POINTS.get(group, {})
+            rows |= importlib.import_module(name).ENTRY_POINTS.get(group, {})
         except ModuleNotFoundError as error:
             if error.name != name:
                 raise
-    return found
+    return rows
 
 
 @cache
@@ -97,12 +97,12 @@ class Registry(Mapping[str, _Object]):
         self._group, self._own = group, own
 
     def __getitem__(self, name: str) -> _Object:
-        found = self._own.get(name)
-        if found is None:
-            found = load(self._group, name)
-        if found is None:
+        value = self._own.get(name)
+        if value is None:
+            value = load(self._group, name)
+        if value is None:
             raise KeyError(name)
-        return found
+        return value
 
     def __iter__(self) -> Iterator[str]:
         return iter(dict.fromkeys((*self._own, *names(self._group))))

@@ -180,7 +180,7 @@ def _checked(hint: Any, fit: Callable[[Any], Any], name: str, what: str, value: 
 def _shown(value: Any) -> str:
     """A value for a message: with the first of its elements, if it has some."""
     if isinstance(value, Mapping) and value:
-        return f"{kind_of(value)} with {', '.join(kind_of(each) for each in next(iter(value.items())))}"
+        return f"{kind_of(value)} with {', '.join(kind_of(key) for key in next(iter(value.items())))}"
     if isinstance(value, (list, tuple)) and value:
         return f"{kind_of(value)} with {kind_of(value[0])}"
     return kind_of(value)
@@ -237,7 +237,7 @@ def _fit_one_of(parts: Sequence[Any]) -> Callable[[Any], Any]:
             return value if _path(value) is not _REFUSED else _REFUSED
         if has_number and isinstance(value, float):
             return value  # a parameter of an op: nan is one of its values
-        return next((found for each in fits if (found := each(value)) is not _REFUSED), _REFUSED)
+        return next((found for fit in fits if (found := fit(value)) is not _REFUSED), _REFUSED)
 
     return fit
 
@@ -246,8 +246,8 @@ def _fit_mapping(of_key: Callable[[Any], Any], of_value: Callable[[Any], Any]) -
     def fit(value: Any) -> Any:
         if not isinstance(value, Mapping):
             return _REFUSED
-        found = {of_key(key): of_value(each) for key, each in value.items()}
-        return _REFUSED if _has_refused([*found, *found.values()]) else found
+        fitted = {of_key(key): of_value(element) for key, element in value.items()}
+        return _REFUSED if _has_refused([*fitted, *fitted.values()]) else fitted
 
     return fit
 
@@ -268,14 +268,14 @@ def _fit_elements(kind: type, fits: Sequence[Callable[[Any], Any]], fixed: bool,
     fixed = fixed and issubclass(kind, tuple)
     if fixed and len(value) != len(fits):
         return _REFUSED
-    found = [fits[place if fixed else 0](each) for place, each in enumerate(value)]
-    if _has_refused(found):
+    fitted = [fits[place if fixed else 0](element) for place, element in enumerate(value)]
+    if _has_refused(fitted):
         return _REFUSED
-    return found if isinstance(value, list) and not issubclass(kind, tuple) else tuple(found)
+    return fitted if isinstance(value, list) and not issubclass(kind, tuple) else tuple(fitted)
 
 
 def _has_refused(found: Iterable[Any]) -> bool:
-    return any(each is _REFUSED for each in found)
+    return any(element is _REFUSED for element in found)
 
 
 def _text(value: Any) -> Any:

@@ -274,7 +274,7 @@ def _load(file: Path, _changed: int) -> ModuleType:
     return module
 
 
-_LIBRARIES = tuple(sysconfig.get_path(each) for each in ("stdlib", "purelib", "platlib"))
+_LIBRARIES = tuple(sysconfig.get_path(path) for path in ("stdlib", "purelib", "platlib"))
 _OWN = str(Path(__file__).parent)
 _NOT_USERS = (_OWN, "<", *_LIBRARIES)
 
@@ -298,7 +298,7 @@ def last_line(fault: BaseException) -> str:
 
 
 def _last_of(stack: traceback.StackSummary, *, libraries: bool = True) -> str:
-    frames = [each for each in stack if not each.filename.startswith((_OWN, "<"))]
-    users = [each for each in frames if not each.filename.startswith(_LIBRARIES)]
+    frames = [frame for frame in stack if not frame.filename.startswith((_OWN, "<"))]
+    users = [frame for frame in frames if not frame.filename.startswith(_LIBRARIES)]
     frames = frames if libraries else []
-    return next((f"{each.filename}:{each.lineno}: {each.line}" for each in reversed(users or frames)), "")
+    return next((f"{frame.filename}:{frame.lineno}: {frame.line}" for frame in reversed(users or frames)), "")

@@ -49,8 +49,8 @@ def read_toml(content: bytes) -> dict[str, Any]:
     """The content of a TOML file as plain data; ValueError or RecursionError if it is not TOML; see `syntax_fault`."""
     # `tomllib` is part of Python since 3.11; the package tomli is the same for earlier versions
     toml = import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
-    found: dict[str, Any] = toml.loads(content.decode("utf-8"))
-    return found
+    document: dict[str, Any] = toml.loads(content.decode("utf-8"))
+    return document
 
 
 def syntax_fault(fault: Exception) -> str:
@@ -113,8 +113,8 @@ def choose_cache() -> Path | None:
 
 def home() -> str:
     """The user's folder: HOME if it is set, else that of the user's entry in passwd; empty if there is none."""
-    found = os.environ.get("HOME", os.path.expanduser("~"))
-    return found if os.path.isabs(found) else ""
+    folder = os.environ.get("HOME", os.path.expanduser("~"))
+    return folder if os.path.isabs(folder) else ""
 
 
 def cache_dir(name: str) -> Path:

@@ -41,8 +41,8 @@ def many(count: int, thing: str) -> str:
 
 def shape_text(shape: Sequence[object]) -> str:
     """`1x3x8`, or `[batch, 3, ?]` if not all are numbers; empty for a scalar."""
-    texts = ["?" if each is None else str(each) for each in shape]
-    plain = all(isinstance(each, int) for each in shape)
+    texts = ["?" if size is None else str(size) for size in shape]
+    plain = all(isinstance(size, int) for size in shape)
     return "x".join(texts) if plain else f"[{', '.join(texts)}]"
 
 

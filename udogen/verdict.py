@@ -91,7 +91,7 @@ class Verdict:
     @property
     def reasons(self) -> tuple[str, ...]:
         """Why it is red, as far as no single row shows that."""
-        found = [each.message for each in self.findings]
+        found = [finding.message for finding in self.findings]
         if self.build_failed and not self.unbuilt:
             found.append("a package does not compile")
         if self.unaccounted:
@@ -106,8 +106,8 @@ class Verdict:
     def sentence(self) -> str:
         """The counts in one line: `3 passed, 1 wrong, 2 not run`."""
         counts = {status: getattr(self, status) for status in LABELS}
-        found = [counted(status, count) for status, count in counts.items() if count or status == "passed"]
-        return ", ".join([*found, *([f"{self.absent} not run"] if self.absent else [])])
+        parts = [counted(status, count) for status, count in counts.items() if count or status == "passed"]
+        return ", ".join([*parts, *([f"{self.absent} not run"] if self.absent else [])])
 
     def as_json(self) -> dict[str, object]:
         """The verdict as `--json` prints it."""

@@ -209,7 +209,7 @@ def one_op(op: str, chosen: tuple[str, ...], kernels: Path, folder: Path, more: 
 
 
 @pytest.mark.parametrize("name", AUTOSCHEDULERS)
-@pytest.mark.parametrize("op", [each for each in OPS if each.shape != (4096, 1024)], ids=lambda op: op.ours)
+@pytest.mark.parametrize("op", [op for op in OPS if op.shape != (4096, 1024)], ids=lambda op: op.ours)
 def test_autoschedulers_of_halide(op: BuiltIn, name: str, cpu: Built, tmp_path: Path) -> None:
     """Compare with the usual schedule; if an autoscheduler cannot be used, print why."""
     sizes = {"x": op.shape, "y": op.out, **op.constants, **({"size": 2, "stride": 2} if op.ours == "MaxPool" else {})}
@@ -251,7 +251,7 @@ def test_time_of_a_build(op: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         for again in ("first", "unchanged"):
             begun = processor_seconds()
             for package in map(open_package, folders):
-                names = [each for each in TARGETS if each.startswith(package.backend)]
+                names = [target for target in TARGETS if target.startswith(package.backend)]
                 build(package, plan(package, names, toolchain="open", env=tools.environment()))
             times[name, again] = processor_seconds() - begun
     for again, aim in (("first", "2"), ("unchanged", "1")):
@@ -363,7 +363,7 @@ def test_packets_of_sums(
     for name, shape in shapes.items():
         given += argument(tmp_path, name, bits, shape)
     if kind != "UINT_8":
-        given += [each for name in (*shapes, "y") for each in quantized(name, bits)]
+        given += [bit for name in (*shapes, "y") for bit in quantized(name, bits)]
     found = packets(made.folder, op, given, f"_{op}_")
     is_product = limit >= 40 and op != "DepthwiseConv"
     terms = int(np.prod([*shapes["weights"][:-1]] if op == "Conv" else shapes["a"][-1:])) if is_product else 1

@@ -283,7 +283,7 @@ def options() -> Iterator[tuple[tuple[str, ...], click.Parameter]]:
                 below = command.get_command(click.Context(command), name)
                 assert below is not None
                 yield from walk(below, (*words, name))
-        yield from ((words, each) for each in command.params)
+        yield from ((words, param) for param in command.params)
 
     from udogen.cli.main import cli
 
@@ -554,8 +554,8 @@ def test_problems_fit_into_a_narrow_terminal(tmp_path: Path) -> None:
     (tmp_path / "wide.xml").write_text(text, "utf-8")
     _, shown = on_terminal("check", tmp_path / "wide.xml", COLUMNS="40")
     lines = re.sub(r"\x1b\[\d*m", "", shown).splitlines()
-    assert any("FLOAT_33" in each for each in lines) and any("^^^^" in each for each in lines)
-    assert [each for each in lines if len(each) > 40 and "wide.xml" not in each] == []
+    assert any("FLOAT_33" in line for line in lines) and any("^^^^" in line for line in lines)
+    assert [line for line in lines if len(line) > 40 and "wide.xml" not in line] == []
 
 
 def test_an_interrupt_while_the_command_is_imported(tmp_path: Path) -> None:

@@ -58,7 +58,9 @@ def text(client: str, folder: Path, options: PackageOptions, *, base: Path) -> s
         setup = register(programs.ALL[client], find_packages([folder], options))
         found = "\n".join([setup.as_text(), "", *(f"note: {note}" for note in setup.notes)])
     except UdogenError as fault:
-        found = "\n".join([f"error: {fault.message}", *(f"  {each}" for each in fault.details), f"  = {fault.hint}"])
+        found = "\n".join(
+            [f"error: {fault.message}", *(f"  {detail}" for detail in fault.details), f"  = {fault.hint}"]
+        )
     return found.replace(str(base.resolve()), "/BASE").replace(str(base), "/BASE").rstrip() + "\n"
 
 

@@ -340,7 +340,7 @@ def test_a_schema_lets_the_model_load_and_never_computes_anything(tmp_path: Path
     sentence = run_without_qnn(tmp_path / "out.onnx")
     assert "Name:'LeakyRelu_was_not_taken_by_QNN" in sentence or "LeakyRelu_was_not_taken_by_QNN" in sentence
     (tmp_path / "x.log").write_text(sentence)
-    assert "ort-not-taken" in [each.what.title for each in explain.explain_log(tmp_path / "x.log").entries]
+    assert "ort-not-taken" in [entry.what.title for entry in explain.explain_log(tmp_path / "x.log").entries]
 
 
 def test_outputs_of_another_shape_or_type(tmp_path: Path) -> None:
@@ -361,7 +361,7 @@ def test_inferred_types_are_declared(tmp_path: Path) -> None:
     model = write(tmp_path / "m.onnx", nodes, outputs=("z",))
     schema.add_schemas(model, tmp_path / "out.onnx")
     made = onnx.shape_inference.infer_shapes(onnx.load(tmp_path / "out.onnx"))
-    shapes = {row.name: [each.dim_value for each in row.type.tensor_type.shape.dim] for row in made.graph.value_info}
+    shapes = {row.name: [dim.dim_value for dim in row.type.tensor_type.shape.dim] for row in made.graph.value_info}
     assert shapes["y"] == [2, 3, 4]
 
 

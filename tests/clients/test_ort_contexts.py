@@ -217,7 +217,7 @@ def test_the_command(folder: Path, tmp_path: Path) -> None:
     made = onnx.load(tmp_path / "m.onnx")
     assert made.graph.input[0].doc_string == "UFIXED_POINT_8: real = (stored -128) * 0.0500000007"
     [node] = made.graph.node
-    attributes = {each.name: onnx.helper.get_attribute_value(each) for each in node.attribute}
+    attributes = {attribute.name: onnx.helper.get_attribute_value(attribute) for attribute in node.attribute}
     assert attributes == {
         "embed_mode": 0, "ep_cache_context": b"b.bin", "ep_sdk_version": b"v2.47.0.260601114230", "main_context": 1,
         "max_size": 0, "partition_name": b"udogen", "source": b"QNN",

@@ -55,10 +55,10 @@ udo::Status execute(const Args& args) {
 
 def params(backend: str) -> dict[str, tuple[Kind, bool]]:
     """Return each parameter of the op: its kind, and whether it is a list."""
-    kinds = [each for each in KINDS if backend == "cpu" or each.dtype != "INT_64"]
-    found = {f"one_{each.dtype.lower()}": (each, False) for each in kinds}
-    lists = [each for each in kinds if backend == "htp" or each.dtype in CPU_LISTS]
-    found |= {f"list_{each.dtype.lower()}": (each, True) for each in lists}
+    kinds = [kind for kind in KINDS if backend == "cpu" or kind.dtype != "INT_64"]
+    found = {f"one_{kind.dtype.lower()}": (kind, False) for kind in kinds}
+    lists = [kind for kind in kinds if backend == "htp" or kind.dtype in CPU_LISTS]
+    found |= {f"list_{entry.dtype.lower()}": (entry, True) for entry in lists}
     return {**found, "enumerator": (ENUM, False)}
 
 
@@ -130,7 +130,7 @@ def model(path: Path, attributes: list[tuple[str, Any]]) -> Path:
         onnx_models.node("Ints", "x", f"y{n}", f"n{n}", domain="tests", **{name: value})
         for n, (name, value) in enumerate(attributes)
     ]
-    outputs = {each.output[0]: [3] for each in nodes}
+    outputs = {node.output[0]: [3] for node in nodes}
     return onnx_models.save(path, nodes, {"x": [3]}, outputs, opset=21)
 
 

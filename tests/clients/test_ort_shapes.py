@@ -121,13 +121,13 @@ def with_attributes(path: Path) -> Path:
 
 
 def names_of(graph: Any) -> list[list[str]]:
-    found = []
+    names = []
     for node in graph.node:
-        found.append([each.name for each in node.attribute])
-        for each in node.attribute:
-            if each.HasField("g"):
-                found += names_of(each.g)
-    return found
+        names.append([attribute.name for attribute in node.attribute])
+        for attribute in node.attribute:
+            if attribute.HasField("g"):
+                names += names_of(attribute.g)
+    return names
 
 
 def test_attributes_are_written_so_that_the_order_of_the_config_arrives(tmp_path: Path) -> None:
@@ -138,7 +138,7 @@ def test_attributes_are_written_so_that_the_order_of_the_config_arrives(tmp_path
     own = ["beta", "alpha", "gamma"]
     assert names_of(after.graph) == [own, ["alpha"], ["else_branch", "then_branch"], own, own]
     for graph in (before.graph, after.graph):
-        for node in (graph.node[0], *(each.g.node[0] for each in graph.node[2].attribute)):
+        for node in (graph.node[0], *(attribute.g.node[0] for attribute in graph.node[2].attribute)):
             rows = sorted(node.attribute, key=lambda row: row.name)
             del node.attribute[:]
             node.attribute.extend(rows)

@@ -172,7 +172,7 @@ def test_what_is_not_built_for_a_device_is_named_with_its_target(tmp_path: Path)
 
 def test_a_pair_of_libraries_given_one_by_one_is_one_package(awkward: Path) -> None:
     [pair] = find_packages([awkward], PackageOptions("v75", "android"))
-    given = [each.file for each in pair.libraries]
+    given = [library.file for library in pair.libraries]
     [merged] = find_packages(given, PackageOptions("v75", "android"))
     assert merged.libraries == pair.libraries
     with pytest.raises(UsageError, match=r"(?m)is the Hexagon half of package x_0X1fPackage; the ARM half is missing$"):

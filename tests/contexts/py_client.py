@@ -44,7 +44,7 @@ def main() -> None:
         with runtime.restore(Path(binary)) as context:
             graph = context.graph(name)
             restored = time.monotonic()
-            arrays = {each.name: graph.binding(each.name).empty() for each in graph.inputs}
+            arrays = {tensor.name: graph.binding(tensor.name).empty() for tensor in graph.inputs}
             for array in arrays.values():
                 array.fill(0)
             results = graph(arrays)

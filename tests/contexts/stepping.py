@@ -32,6 +32,6 @@ def binary(backend: str, kind: str, shape: tuple[int, ...] = SHAPE) -> bytes:
     with open_runtime(backend, kind) as runtime, GraphBuilder(backend, runtime=runtime) as builder:
         for name, (inputs, output) in GRAPHS.items():
             with builder.graph(name, outputs=[output]) as graph:
-                given = [graph.input(each, "FLOAT_32", shape) for each in inputs]
+                given = [graph.input(tensor, "FLOAT_32", shape) for tensor in inputs]
                 graph.op("ElementWiseAdd", given, output, like=given[0])
         return builder.context.binary()

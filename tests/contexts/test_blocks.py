@@ -79,12 +79,12 @@ def numbers_of(kind: str, block: bytes) -> list[float]:
     if kind == "MXFP4":
         scale = math.nan if block[0] == 255 else 2.0 ** (block[0] - 127)
         quants = [each & 15 for each in block[1:]] + [each >> 4 for each in block[1:]]
-        return [f32((-1 if each & 8 else 1) * E2M1[each & 7] * scale) for each in quants]
+        return [f32((-1 if quant & 8 else 1) * E2M1[quant & 7] * scale) for quant in quants]
     [scale] = struct.unpack("<e", block[:2])
     if kind == "Q8_0":
         return [f32(each * scale) for each in struct.unpack("32b", block[2:])]
     quants = [each & 15 for each in block[2:]] + [each >> 4 for each in block[2:]]
-    return [f32((each - 8) * scale) for each in quants]
+    return [f32((quant - 8) * scale) for quant in quants]
 
 
 # --- numpy compared with them -----------------------------------------------------------------------------------------

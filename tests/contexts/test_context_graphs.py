@@ -56,7 +56,7 @@ def test_graphs_by_name(context: Context) -> None:
     assert tuple(context.graphs) == context.names
     assert context.graph("look") is context.graph("look")
     step = context.graph("step")
-    assert [(each.name, each.dtype, each.shape) for each in (*step.inputs, *step.outputs)] == [
+    assert [(tensor.name, tensor.dtype, tensor.shape) for tensor in (*step.inputs, *step.outputs)] == [
         ("state", "FLOAT_32", SHAPE),
         ("x", "FLOAT_32", SHAPE),
         ("next", "FLOAT_32", SHAPE),

@@ -173,7 +173,7 @@ def test_quantized_tensors_take_real_numbers(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("steps", "backend", "kind"), [(10_000, "cpu", "emulator"), *((100_000, *each) for each in BACKENDS)]
+    ("steps", "backend", "kind"), [(10_000, "cpu", "emulator"), *((100_000, *backend) for backend in BACKENDS)]
 )
 def test_steps_leave_memory_and_descriptors_as_they_were(
     model_of: Callable[[str, str], Path], steps: int, backend: str, kind: str
@@ -501,7 +501,7 @@ def test_mistakes_on_the_command_line(folder: Path, tmp_path: Path, options: tup
     files = {"right": tmp_path / "x.npy", "wrong": tmp_path / "wrong.npy"}
     np.save(files["right"], np.stack([ramp(0), ramp(1)]))
     np.save(files["wrong"], np.zeros((2, 7), np.float32))
-    done = udogen("run", "steps", folder, "--graph", "step", *(each.format(**files) for each in options))
+    done = udogen("run", "steps", folder, "--graph", "step", *(option.format(**files) for option in options))
     assert done.returncode == 2 and text in done.stderr and "Traceback" not in done.stderr
 
 
@@ -637,17 +637,17 @@ def test_a_profile_has_the_ops_and_is_a_trace(
     assert done.returncode == 0, done.stderr
     assert not [line for line in done.stdout.splitlines() if line.endswith((" 0 µs", " 0 cycles"))]
     events = json.loads(trace.read_text())["traceEvents"]
-    assert {each["args"]["name"] for each in events if each["ph"] == "M"} == {"udogen", "graphs", "parts of graphs"}
-    events = [each for each in events if each["ph"] != "M"]
-    assert [each["name"] for each in events if each["tid"] == 1] == ["forward_0: step", "forward_1: step"]
-    assert all(each["ph"] == "X" and each["dur"] > 0 for each in events)
+    assert {event["args"]["name"] for event in events if event["ph"] == "M"} == {"udogen", "graphs", "parts of graphs"}
+    events = [event for event in events if event["ph"] != "M"]
+    assert [event["name"] for event in events if event["tid"] == 1] == ["forward_0: step", "forward_1: step"]
+    assert all(event["ph"] == "X" and event["dur"] > 0 for event in events)
     if (backend, kind) == ("htp", "real"):
-        parts = [each for each in events if each["tid"] == 2]
-        assert {name for each in parts for name in ("total", "x_out") if each["name"].startswith(name)} == {
+        parts = [event for event in events if event["tid"] == 2]
+        assert {name for part in parts for name in ("total", "x_out") if part["name"].startswith(name)} == {
             "total",
             "x_out",
         }
-        assert all(each["args"]["cycles"] > 0 for each in parts)
+        assert all(part["args"]["cycles"] > 0 for part in parts)
         assert "total:" in done.stdout and " cycles  " in done.stdout
     with Model.open(model_of(backend, kind), profile=True) as model:
         model.step(x=ramp(0), graph="step")

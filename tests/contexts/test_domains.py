@@ -500,16 +500,16 @@ def test_threads_that_read_and_write_are_refused_and_never_hang(everywhere: Runt
     wrong: list[object] = []
     refusals: set[str] = set()
     with MemoryDomain(everywhere) as domain, ExitStack() as undo:
-        uses = [Role(each, "next", OUTPUT) for each in steps]
-        uses += [Role(each, tensor, INPUT) for each in looks for tensor in ("a", "b")]
+        uses = [Role(step, "next", OUTPUT) for step in steps]
+        uses += [Role(look, tensor, INPUT) for look in looks for tensor in ("a", "b")]
         made = domain.allocate(uses, name="kept")
         made.copy_from(array(2))
-        for each in steps:
-            each.bind({"next": made})
-            undo.callback(each.bind, {"next": array(0)})
-        for each in looks:
-            each.bind({"a": made, "b": made})
-            undo.callback(each.bind, {"a": array(0), "b": array(0)})
+        for step in steps:
+            step.bind({"next": made})
+            undo.callback(step.bind, {"next": array(0)})
+        for look in looks:
+            look.bind({"a": made, "b": made})
+            undo.callback(look.bind, {"a": array(0), "b": array(0)})
 
         def work(run: Callable[[], dict[str, np.ndarray]]) -> None:
             for _ in range(400):
@@ -522,8 +522,8 @@ def test_threads_that_read_and_write_are_refused_and_never_hang(everywhere: Runt
                 except Exception as problem:
                     wrong.append(problem)
 
-        calls = [lambda each=each: each(state=array(1), x=array(1)) for each in steps]
-        calls += [lambda each=each: each() for each in looks]
+        calls = [lambda each=step: each(state=array(1), x=array(1)) for step in steps]
+        calls += [lambda each=look: each() for look in looks]
         threads = [threading.Thread(target=work, args=(call,)) for call in calls]
         for thread in threads:
             thread.start()

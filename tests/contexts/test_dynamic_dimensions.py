@@ -135,7 +135,7 @@ def test_a_model_is_stepped_with_inputs_of_any_size(kind: str, tmp_path: Path) -
 
 def test_a_call_has_the_size_of_its_arrays(context: Context) -> None:
     graph = context.graph("g")
-    assert [each.dynamic for each in (*graph.inputs, *graph.outputs)] == [(True, True)] * 2
+    assert [tensor.dynamic for tensor in (*graph.inputs, *graph.outputs)] == [(True, True)] * 2
     for shape in ((2, 8), (1, 3), (2, 5), (1, 8), (2, 8)):
         x = numbers(*shape)
         found = graph(x=x)["y"]

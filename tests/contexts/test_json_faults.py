@@ -200,7 +200,7 @@ def test_a_fault_is_named_with_its_line(edit: Edit, sentence: str, whole: Data, 
     path = tmp_path / "forward_0_json.json"
     path.write_text(json.dumps(data, indent=1))
     messages = refused(path)
-    found = [each for each in messages if each.endswith(f": {sentence}")]
+    found = [message for message in messages if message.endswith(f": {sentence}")]
     assert found, messages
     line = int(re.fullmatch(rf"{path}:(\d+): .*", found[0])[1])  # type: ignore[index]
     assert 0 < line <= len(path.read_text().splitlines())
@@ -296,7 +296,7 @@ def flat(value: Any) -> Any:
         inner = value.get("info")
         joined = {**{k: v for k, v in value.items() if k != "info"}, **inner} if isinstance(inner, dict) else value
         return {key: flat(each) for key, each in joined.items()}
-    return [flat(each) for each in value] if isinstance(value, list) else value
+    return [flat(item) for item in value] if isinstance(value, list) else value
 
 
 def short(data: Data) -> Data:
@@ -328,7 +328,7 @@ def spaced(value: Any) -> Any:
     """Return the JSON with keys of several words, as one release wrote them."""
     if isinstance(value, dict):
         return {re.sub("([A-Z])", lambda m: f" {m[1].lower()}", key): spaced(each) for key, each in value.items()}
-    return [spaced(each) for each in value] if isinstance(value, list) else value
+    return [spaced(item) for item in value] if isinstance(value, list) else value
 
 
 @pytest.mark.parametrize("shape", [flat, short, spaced], ids=lambda f: f.__name__)
@@ -347,7 +347,7 @@ def test_one_graph_alone(whole: Data, tmp_path: Path) -> None:
 def test_comments_and_commas_are_warned_of(whole: Data, tmp_path: Path) -> None:
     path = tmp_path / "one.json"
     path.write_text("// by hand\n" + json.dumps(whole, indent=1)[:-1] + ",}")
-    assert [each.message for each in context_json.read(path).warnings] == [
+    assert [warning.message for warning in context_json.read(path).warnings] == [
         "JSON does not allow comments",
         "trailing comma before `}`",
     ]
@@ -357,7 +357,7 @@ def test_a_key_twice_is_warned_of(tmp_path: Path) -> None:
     path = store(tmp_path)
     made = describe(path)
     made.write_text(made.read_text().replace('"socVersion"', '"buildId": "x", "socVersion"', 1))
-    assert [each.message for each in context_json.read(made).warnings] == ["the key `buildId` occurs twice"]
+    assert [warning.message for warning in context_json.read(made).warnings] == ["the key `buildId` occurs twice"]
 
 
 # --- at random --------------------------------------------------------------------------------------------------------

@@ -61,7 +61,9 @@ def put(folder: Path, toy: bytes) -> Put:
 def test_on_a_pc_there_is_one(folder: Path, put: Put) -> None:
     file = put("x86_64-linux-clang", "x86_64")
     found = op_libraries(folder, machine="x86_64", arch="v75")
-    assert [(each.library, each.provider, each.target) for each in found.registrations] == [(str(file), PROVIDER, None)]
+    assert [
+        (registration.library, registration.provider, registration.target) for registration in found.registrations
+    ] == [(str(file), PROVIDER, None)]
     assert (found.package, found.arch, found.search) == ("LeakyReluPackage", "", ())
 
 
@@ -69,7 +71,7 @@ def test_on_a_pc_a_version_of_hexagon_names_those_of_a_device(folder: Path, put:
     put("x86_64-linux-clang", "x86_64")
     arm, hexagon = put("aarch64-android", "aarch64"), put("hexagon-v75", "hexagon", 0x75)
     found = op_libraries(folder, arch="v75")
-    assert [each.file for each in found.registrations] == [arm, hexagon] and found.arch == "v75"
+    assert [registration.file for registration in found.registrations] == [arm, hexagon] and found.arch == "v75"
 
 
 @pytest.mark.parametrize("arch", [73, "73", "v73", "V73"])
@@ -78,7 +80,10 @@ def test_on_a_device_there_are_two(folder: Path, put: Put, arch: int | str) -> N
     hexagon = put("hexagon-v73", "hexagon", 0x73)
     put("hexagon-v75", "hexagon", 0x75)
     found = op_libraries(folder, machine="aarch64", arch=arch, android=True)
-    assert [(each.library, each.provider, each.target, each.file) for each in found.registrations] == [
+    assert [
+        (registration.library, registration.provider, registration.target, registration.file)
+        for registration in found.registrations
+    ] == [
         (str(arm), PROVIDER, "CPU", arm),
         (NAME, PROVIDER, "HTP", hexagon),
     ]
@@ -134,8 +139,8 @@ REFUSED = [
 def test_what_there_is_not_is_reported_with_the_remedy(
     folder: Path, put: Put, libraries: Sequence[tuple[Any, ...]], wanted: dict[str, Any], message: str, hint: str
 ) -> None:
-    for each in libraries:
-        put(*each)
+    for library in libraries:
+        put(*library)
     with pytest.raises(UdogenError) as caught:
         op_libraries(folder, **wanted)
     assert caught.value.exit_code == (5 if libraries or "built" in message else 2)

@@ -221,7 +221,7 @@ def test_a_json_of_another_shape(shards: Path) -> None:
     ],
 )
 def test_mistakes(shards: Path, arguments: tuple[str, ...], message: str) -> None:
-    assert message in run(*(each.format(shards) for each in arguments), *CPU, code=2)
+    assert message in run(*(argument.format(shards) for argument in arguments), *CPU, code=2)
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ def fill(folder: Path, *names: str) -> Path:
 
 def names(*paths: Path) -> list[tuple[str, str | None, int | None]]:
     found = find_shards(paths)
-    return [(each.binary.name, each.json.name if each.json else None, each.index) for each in found.shards]
+    return [(shard.binary.name, shard.json.name if shard.json else None, shard.index) for shard in found.shards]
 
 
 ORDERS = {  # files of a folder -> in which order they are taken: binary, JSON, number
@@ -47,7 +47,7 @@ def test_the_order_of_shards(what: str, tmp_path: Path, tidy: None) -> None:
 def test_gaps_orphans_and_others_are_named(tmp_path: Path) -> None:
     fill(tmp_path, "forward_1.bin", "forward_4.bin", "forward_6_json.json", "model.bin", "notes.txt")
     found = find_shards([tmp_path])
-    assert [(each.name, each.index) for each in found.shards] == [("forward_1", 1), ("forward_4", 4)]
+    assert [(shard.name, shard.index) for shard in found.shards] == [("forward_1", 1), ("forward_4", 4)]
     assert found.notes == (
         f"{tmp_path}: forward_0.bin, forward_2.bin and forward_3.bin are missing before forward_4.bin",
         f"{tmp_path}/forward_6_json.json describes forward_6.bin, which is not there",

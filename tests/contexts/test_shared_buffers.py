@@ -155,9 +155,9 @@ def test_the_last_registration_is_the_first_to_end(
     buffers = PlannedBuffers(plan_of(context, packed=packed))
     for graph in context.graphs.values():
         buffers.bind(graph)
-    for each in (buffers, context) if first == "buffers" else (context, buffers):
-        each.close()
-        each.close()
+    for buffer in (buffers, context) if first == "buffers" else (context, buffers):
+        buffer.close()
+        buffer.close()
     assert calls == ["+1", "+2", "+3", "+4", "-4", "-3", "-2", "-1"]
 
 

@@ -169,7 +169,7 @@ def test_a_context_of_a_custom_op_saved_by_run_op(tmp_path: Path) -> None:
     with StoredContext(saved) as stored:
         assert stored.verdict.good and stored.info.build_id.startswith("v2.")
         [graph] = stored.info.graphs
-        assert [each.name for each in graph.inputs] == ["input"]
+        assert [tensor.name for tensor in graph.inputs] == ["input"]
     done = udogen(*run, "--context", saved)
     assert done.returncode == 0 and done.stderr.startswith("next: "), done.stderr
     bare = shutil.copy(saved, tmp_path / "bare.bin")

@@ -41,7 +41,10 @@ CONNECTED = {
 def test_connections(what: str) -> None:
     graphs, links, state, expected = CONNECTED[what]
     [chain] = wired(graphs, links, state).chains
-    rows = [(each.name, ",".join(f"{stage}.{info.name}" for stage, info in each.targets)) for each in chain.connections]
+    rows = [
+        (connection.name, ",".join(f"{stage}.{info.name}" for stage, info in connection.targets))
+        for connection in chain.connections
+    ]
     assert " ".join(f"{source}={targets}" for source, targets in rows) == expected
 
 

@@ -64,7 +64,7 @@ class World:
         found["Graph.__call__"] = self.graph.__call__
         makers = (Runtime, Buffer, MemoryDomain, StoredContext)
         functions = (find_runtime, interface_providers, executions, read_registration, add_op_package)
-        found |= {each.__name__: each for each in (*makers, *functions)}
+        found |= {function.__name__: function for function in (*makers, *functions)}
         return found
 
     def right(self, name: str) -> dict[str, Any]:
@@ -135,9 +135,9 @@ def test_every_call_on_closed_objects(tmp_path: Path) -> None:
             for name, call in closed.calls().items():
                 known = {**closed.right(name), "dimensions": None}
                 given = {
-                    each.name: known[each.name]
-                    for each in inspect.signature(call).parameters.values()
-                    if each.default is each.empty and each.name in known
+                    parameter.name: known[parameter.name]
+                    for parameter in inspect.signature(call).parameters.values()
+                    if parameter.default is parameter.empty and parameter.name in known
                 }
                 if problem := escapes(call, given):
                     found.append(f"{name}: {problem}")

@@ -17,7 +17,7 @@ from udogen.cli.main import VERBS
 _CODE = re.compile(r"^```.*?^```|`[^`\n]*`(?!\.)", re.MULTILINE | re.DOTALL)
 _MEASURED = re.compile(r"\d (?:µs|ms|s|packets)\b|CPU seconds")
 _PRINTED = re.compile(r"[Pp]rinted\s+by\s+`([^`]+)`")
-PAGES = [each for each in DOCUMENTS if each.name != "CONTRIBUTING.md"]
+PAGES = [document for document in DOCUMENTS if document.name != "CONTRIBUTING.md"]
 
 
 def sections(path: Path) -> Iterator[str]:
@@ -42,4 +42,4 @@ def test_measured_numbers_name_what_prints_them(page: Path) -> None:
     for section in sections(page):
         measured, sources = _MEASURED.findall(_CODE.sub("", section)), _PRINTED.findall(section)
         assert sources or not measured, f"{section.splitlines()[0]}: nothing is named that prints {measured}"
-        assert [each for each in sources if not exists(each)] == []
+        assert [source for source in sources if not exists(source)] == []

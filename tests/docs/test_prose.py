@@ -55,7 +55,7 @@ def strings(path: Path) -> Iterator[Text]:
     nodes = list(ast.walk(ast.parse(path.read_text("utf-8"))))
     parts = {id(part) for node in nodes if isinstance(node, ast.JoinedStr) for part in node.values}
     commands = [node for node in nodes if isinstance(node, ast.FunctionDef) and node.decorator_list]
-    helps = {id(each.body[0]) for each in commands if "cli" in path.parts}
+    helps = {id(command.body[0]) for command in commands if "cli" in path.parts}
     docstrings = {id(node.value) for node in nodes if isinstance(node, ast.Expr) and id(node) not in helps}
     for node in nodes:
         if isinstance(node, ast.JoinedStr):
@@ -79,8 +79,8 @@ def table(path: Path) -> Iterator[Text]:
             for name, each in value.items():
                 yield from walk(each, name)
         elif isinstance(value, list):
-            for each in value:
-                yield from walk(each, key)
+            for item in value:
+                yield from walk(item, key)
 
     for words in walk(tomllib.loads(text)):
         yield Text(text[: max(text.find(words), 0)].count("\n") + 1, re.sub(r"`[^`]*`", CODE, words))
@@ -94,7 +94,7 @@ def comments(path: Path) -> Iterator[Text]:
             if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and (words := ast.get_docstring(node)):
                 found.append((node.body[0].lineno, words))
         tokens = tokenize.generate_tokens(io.StringIO(text).readline)
-        found += [(each.start[0], each.string.lstrip("# ")) for each in tokens if each.type == tokenize.COMMENT]
+        found += [(token.start[0], token.string.lstrip("# ")) for token in tokens if token.type == tokenize.COMMENT]
     else:
         c = re.search(r"\.(c|h|cpp|hpp|cl)(\.mako)?$", path.name)
         hits = re.finditer(C_COMMENT if c else r"(?:^|\s)#+ (.*)", text, re.S if c else re.M)

@@ -45,7 +45,7 @@ def test_the_document_has_every_name_once_and_no_other_with_a_line_of_use() -> N
         whole = ast.parse(f"try: pass\n{line}" if line.startswith("except") else line)
         for call in (node for node in ast.walk(whole) if isinstance(node, ast.Call)):
             if isinstance(call.func, ast.Name) and call.func.id in public:
-                arguments = {each.arg: None for each in call.keywords}
+                arguments = {keyword.arg: None for keyword in call.keywords}
                 inspect.signature(public[call.func.id]).bind(*call.args, **arguments)  # type: ignore[arg-type]
 
 
@@ -99,12 +99,12 @@ def test_examples_import_public_names_only(path: object) -> None:
     found = []
     for node in ast.walk(ast.parse(path.read_text("utf-8"))):  # type: ignore[attr-defined]
         if isinstance(node, ast.Import):
-            found += [each.name for each in node.names if each.name.startswith("udogen.")]
+            found += [name.name for name in node.names if name.name.startswith("udogen.")]
         elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "udogen":
             found += [node.attr] if node.attr not in udogen.__all__ else []
         elif isinstance(node, ast.ImportFrom) and node.module and node.module.split(".")[0] == "udogen":
             public = {**OTHERS, **{module.__name__: module.__all__ for module in PUBLIC}}.get(node.module, [])
-            found += [f"{node.module}.{each.name}" for each in node.names if each.name not in public]
+            found += [f"{node.module}.{name.name}" for name in node.names if name.name not in public]
     assert not found
 
 

@@ -38,7 +38,9 @@ def test_the_reference_is_complete(site: Path) -> None:
         names = [name for name in getattr(imported, "__all__", ()) if callable(getattr(imported, name))]
         assert [name for name in names if f'id="{module}.{name}"' not in found] == []
     codes = text(site, "reference/errors")
-    assert all(code.name in codes for each in error_tables.INTERFACES for code in error_tables.interface(each).codes)
+    assert all(
+        code.name in codes for interface in error_tables.INTERFACES for code in error_tables.interface(interface).codes
+    )
     assert "dsp_arch_types" in text(site, "reference/fields") and "OpDefCollection" in text(site, "reference/fields")
 
 

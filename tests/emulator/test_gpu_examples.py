@@ -19,8 +19,8 @@ def test_the_examples_agree_with_numpy(name: str, tmp_path: Path) -> None:
         cases = [case for case in example.cases if case.backend == "gpu" and case.runs_on("gpu")]
         built = gpu_package(example.config, tmp_path, example.kernels)
         outcomes = run_cases(built, cases, backend="gpu", options=TestOptions(loops=2))
-        assert [(each.case.name, each.max_error) for each in outcomes if not each.passed] == []
-        assert {each.runtime.name for each in outcomes} == {"GPU_UDOGEN_EMULATOR"}
-        assert all(each.runtime.emulator for each in outcomes)
+        assert [(outcome.case.name, outcome.max_error) for outcome in outcomes if not outcome.passed] == []
+        assert {outcome.runtime.name for outcome in outcomes} == {"GPU_UDOGEN_EMULATOR"}
+        assert all(outcome.runtime.emulator for outcome in outcomes)
         types |= {str(array.dtype) for case in cases for array in case.inputs.values()}
     assert types >= {"float32", "float16"}

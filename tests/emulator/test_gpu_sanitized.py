@@ -23,7 +23,7 @@ def test_misuse_is_clean_under_the_sanitizers(tmp_path: Path) -> None:
         subprocess.run(["g++", f"-print-file-name={name}"], capture_output=True, text=True).stdout.strip()
         for name in ("libasan.so", "libubsan.so")
     ]
-    if not all(Path(each).is_absolute() for each in libraries):
+    if not all(Path(library).is_absolute() for library in libraries):
         pytest.skip("g++ has no sanitizers")
     env = {
         **os.environ,

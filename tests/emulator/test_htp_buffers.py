@@ -303,10 +303,10 @@ def test_graphs_that_share_a_spill_fill_buffer_do_not_run_in_parallel(world: Wor
                     codes.append(error.code)
 
         threads = [threading.Thread(target=work, args=(context,)) for context in (first, second)]
-        for each in threads:
-            each.start()
-        for each in threads:
-            each.join()
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
         assert not faults
         assert set(codes) <= {NOT_PERMITTED}
         assert not codes or any("cannot be executed in parallel" in line for line in world.log_lines)

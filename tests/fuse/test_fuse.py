@@ -136,7 +136,7 @@ def test_constants_that_nodes_make_become_initializers(tmp_path: Path) -> None:
     model = save(tmp_path / "m.onnx", nodes, {"x": [3, 5]}, ["y"])
     assert [each["name"] for each in fuse(model, "add..exp")["inputs"]] == ["x", "w"]
     made = onnx.load(str(tmp_path / "Fused" / "m.Fused.onnx"))
-    assert [each.name for each in made.graph.initializer] == ["w"]
+    assert [tensor.name for tensor in made.graph.initializer] == ["w"]
     assert [each.op_type for each in made.graph.node] == ["Fused", "Mul"]
 
 

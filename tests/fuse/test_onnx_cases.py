@@ -29,13 +29,13 @@ def node_of(case: Any) -> Node | None:
     [node, *others] = case.model.graph.node
     if others or node.op_type not in TABLE or node.domain or not all(node.output):
         return None
-    arrays = dict(zip((each.name for each in case.model.graph.input), case.data_sets[0][0], strict=True))
-    if not all(isinstance(each, np.ndarray | np.generic) for each in arrays.values()):
+    arrays = dict(zip((tensor.name for tensor in case.model.graph.input), case.data_sets[0][0], strict=True))
+    if not all(isinstance(array, np.ndarray | np.generic) for array in arrays.values()):
         return None
     settings = TABLE[node.op_type].settings
     constants = [at for at, name in enumerate(node.input) if name and at < len(settings) and settings[at]]
     inputs = [np.asarray(arrays[name]) if name else None for name in node.input]
-    attributes = {each.name: helper.get_attribute_value(each) for each in node.attribute}
+    attributes = {attribute.name: helper.get_attribute_value(attribute) for attribute in node.attribute}
     opset = min(_NEWEST, *(each.version for each in case.model.opset_import if not each.domain), _NEWEST)
     return Node(node.op_type, inputs, attributes, constants, opset, len(node.output))
 

@@ -80,7 +80,7 @@ def element(dice: random.Random, tag: str, name: str, types: list[str], rank: st
     text = escape(dice.choice(TEXTS))
     return (
         f"<{tag}><Name>{name}</Name><Description><Content>{text}</Content></Description>"
-        f"<Mandatory>{str(mandatory).lower()}</Mandatory>{''.join(f'<Datatype>{each}</Datatype>' for each in types)}"
+        f"<Mandatory>{str(mandatory).lower()}</Mandatory>{''.join(f'<Datatype>{kind}</Datatype>' for kind in types)}"
         f"<Shape><Rank>{rank}</Rank></Shape>{more}</{tag}>\n"
     )
 

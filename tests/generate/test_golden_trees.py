@@ -72,7 +72,11 @@ def each_op_reports_that_it_is_not_written(folder: Path, backend: str) -> None:
             arrays = {tensor.name: an_array(tensor) for tensor in op.inputs if tensor.mandatory}
             quants = {tensor.name: (0.5, 0) for tensor in (*op.inputs, *op.outputs) if tensor.datatypes[0].quantized}
             params = {tensor.name: a_value(tensor) for tensor in op.params if tensor.mandatory}
-            shapes = {each.name: (1,) * each.rank.ranks[0] for each in op.outputs if each.mandatory and each.rank.ranks}
+            shapes = {
+                tensor.name: (1,) * tensor.rank.ranks[0]
+                for tensor in op.outputs
+                if tensor.mandatory and tensor.rank.ranks
+            }
             options = CallOptions(inputs=arrays, params=params, quants=quants, shapes=shapes)
             with pytest.raises(RunFailed) as caught:
                 session.run(make_call(op, built, name, options))

@@ -63,5 +63,5 @@ def test_many_graphs_with_nodes_of_the_same_names(builder: GraphBuilder) -> None
     alphas = [None if number % 3 == 0 else number / 8 for number in range(40)]
     for number, alpha in enumerate(alphas):
         chain(builder, f"graph{number}", alpha)
-    found = [negative(builder.context, f"graph{number}") for number in range(40)]
-    assert found == pytest.approx([-(alpha or 0.01) for alpha in alphas])
+    nodes = [negative(builder.context, f"graph{number}") for number in range(40)]
+    assert nodes == pytest.approx([-(alpha or 0.01) for alpha in alphas])

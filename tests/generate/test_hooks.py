@@ -135,8 +135,8 @@ def test_what_is_counted(built: Built) -> None:
     prepared = run(built, "Prepared", Q, loops=5, power=2)
     tiled, twice, late = run(built, "Tiled", large, row=row), run(built, "Twice", X), run(built, "Late", X, loops=3)
     proofs = [each.proof for each in (prepared, tiled, twice, late)]
-    assert [each and each.executed for each in proofs] == [True] * 4
-    assert [each and each.of_op for each in proofs[::2]] == [(0, 0, 5), (0, 1, 1)]
+    assert [proof and proof.executed for proof in proofs] == [True] * 4
+    assert [proof and proof.of_op for proof in proofs[::2]] == [(0, 0, 5), (0, 1, 1)]
     tiles = proofs[1]
     assert tiles is not None and tiles.of_op.ready == 0
     assert tiles.of_op.after > 1

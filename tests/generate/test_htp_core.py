@@ -310,7 +310,9 @@ def test_a_backend_that_is_not_generated_beside_one_that_is_is_warned_of(tmp_pat
     config.write_text(text.replace(backend, backend + backend.replace("CPU", "LPAI")))
     packages, problems = load([config])
     generate(packages, GenerateOptions(tmp_path / "out"), problems)
-    assert any("is also for LPAI, which udogen does not generate yet" in each.message for each in problems.warnings)
+    assert any(
+        "is also for LPAI, which udogen does not generate yet" in warning.message for warning in problems.warnings
+    )
 
 
 def test_a_config_that_asks_for_qhpi_is_warned_of(tmp_path: Path) -> None:

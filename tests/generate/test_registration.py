@@ -127,7 +127,7 @@ def test_what_it_contains(built: Path) -> None:
     )
     assert everything.calculates["CPU"] == ("FLOAT_16", "FLOAT_32")
     assert {"INT_8", "INT_16", "FIXED_8"} <= set(everything.calculates["DSP"])
-    assert (join.cores, [each.repeated for each in join.inputs]) == (("CPU",), [False, True, False])
+    assert (join.cores, [tensor.repeated for tensor in join.inputs]) == (("CPU",), [False, True, False])
     assert (join.params[0].kind, join.params[0].value) == ("string", 'say "hi"?\\n')
     assert (quantized.cores, quantized.outputs[0].types) == (("DSP",), {"DSP": "FIXED_8"})
 

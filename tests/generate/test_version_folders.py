@@ -77,4 +77,4 @@ def test_each_file_is_where_the_vendors_tool_has_it(config: Path, tmp_path: Path
     assert made.accepted, made.message
     assert not udogen("generate", config, "-o", tmp_path / "out", "--dsp-folders").returncode
     ours = {str(each.relative_to(tmp_path)) for each in (tmp_path / "out").rglob("*") if each.is_file()}
-    assert {each for each in made.files if "/config/" not in each} <= ours
+    assert {file for file in made.files if "/config/" not in file} <= ours

@@ -98,7 +98,7 @@ def same_at_every_length(built: Built, lengths: Sequence[int]) -> None:
     assert built.folder is not None
     op = built.op("AddSatU8", "htp")
     kernels = ("hvx", "main")
-    sessions = {each: HexagonSession(built.folder, kernel=KernelChoice(each), timeout=60) for each in kernels}
+    sessions = {kernel: HexagonSession(built.folder, kernel=KernelChoice(kernel), timeout=60) for kernel in kernels}
 
     def check(kernel: str) -> None:
         for size in lengths:

@@ -128,7 +128,7 @@ class Verdict:
 
 def configs() -> list[Path]:
     """Return the configs that are changed."""
-    folders = [ROOT / each for each in _FOLDERS] + ([CORPUS] if CORPUS.is_dir() else [])
+    folders = [ROOT / folder for folder in _FOLDERS] + ([CORPUS] if CORPUS.is_dir() else [])
     found = [path for folder in folders for ending in ("*.xml", "*.json") for path in sorted(folder.rglob(ending))]
     found = [path for path in found if path.is_file()]
     return [path for path in found if b"OpDef" in path.read_bytes() or b"Operators" in path.read_bytes()]

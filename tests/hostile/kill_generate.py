@@ -96,7 +96,7 @@ def kill(scratch: Path, *, kills: int, chance: random.Random) -> Counter[str]:
 def snapshot(folder: Path) -> dict[str, bytes]:
     """Return every file of a package."""
     files = (each for each in sorted(folder.rglob("*")) if each.is_file())
-    return {str(each.relative_to(folder)): each.read_bytes() for each in files}
+    return {str(file.relative_to(folder)): file.read_bytes() for file in files}
 
 
 def _config(more: int) -> str:

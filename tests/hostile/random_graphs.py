@@ -322,7 +322,7 @@ class _Quantized:
         function = BUILT_IN[op][1] if not custom else EXAMPLES[op][2] if op in EXAMPLES else _BY_NAME[op].numpy
         arrays, slacks = [self.values[each] for each in taken], [self.slack[each] for each in taken]
         if op == "Mul":
-            largest = [float(np.abs(each).max()) for each in arrays]
+            largest = [float(np.abs(array).max()) for array in arrays]
             slack = largest[0] * slacks[1] + largest[1] * slacks[0] + slacks[0] * slacks[1]
         else:
             slack = sum(slacks)
@@ -395,7 +395,7 @@ def plain_session(model: Path, packages: Sequence[Path | str], *, backend: str, 
     from udogen.onnx import client as ort_client
     from udogen.onnx.ort import schema
 
-    found = find_packages([Path(each) for each in packages], PackageOptions(backend))
+    found = find_packages([Path(package) for package in packages], PackageOptions(backend))
     made = model.with_suffix(".schema.onnx")
     made.write_bytes(schema.for_packages(model, found, rules).of(model))
     if not any(each.ep_name == "QNN" for each in onnxruntime.get_ep_devices()):
@@ -413,7 +413,7 @@ def _faults(graph: Graph, model: Path, packages: Sequence[Path], backend: str, r
     """Run a graph both ways; return the errors."""
     from udogen.onnx.ort import session
 
-    found = []
+    faults = []
     for way in (session, plain_session):
         made = way(model, packages, backend=backend, rules=rules)
         outputs = made.run(list(graph.expected), dict(graph.feeds))
@@ -421,8 +421,8 @@ def _faults(graph: Graph, model: Path, packages: Sequence[Path], backend: str, r
             slack = graph.slack.get(name, TOLERANCE["atol"])
             far = array.shape != expected.shape
             if far or not np.allclose(array, expected, rtol=TOLERANCE["rtol"], atol=slack + TOLERANCE["atol"]):
-                found.append(f"{way.__name__}: {name} is {array.ravel()[:6]}, not {expected.ravel()[:6]}")
-    return found
+                faults.append(f"{way.__name__}: {name} is {array.ravel()[:6]}, not {expected.ravel()[:6]}")
+    return faults
 
 
 def _forked(function: Callable[[], list[str]]) -> list[str]:

@@ -27,13 +27,15 @@ def test_flags(tmp_path: Path) -> None:
     [package], problems = load([config])
     assert problems.all() == () and package.name == "MyOps"
     [op] = package.ops
-    assert [(each.name, each.rank, each.mandatory, each.static) for each in op.inputs] == [
+    assert [(tensor.name, tensor.rank, tensor.mandatory, tensor.static) for tensor in op.inputs] == [
         ("x", Rank((4,)), True, False),
         ("limits", Rank((1,)), True, True),
         ("mask", Rank(), False, False),
     ]
-    assert [each.name for each in op.inputs[0].datatypes] == ["FLOAT_32", "UFIXED_POINT_8"]
-    assert [(each.name, each.datatypes[0].name, each.default, each.mandatory, each.enum) for each in op.params] == [
+    assert [datatype.name for datatype in op.inputs[0].datatypes] == ["FLOAT_32", "UFIXED_POINT_8"]
+    assert [
+        (param.name, param.datatypes[0].name, param.default, param.mandatory, param.enum) for param in op.params
+    ] == [
         ("axis", "INT_32", -1, False, ()),
         ("mode", "UINT_32", 1, False, ("FLOOR", "ROUND")),
         ("scale", "FLOAT_32", None, True, ()),
@@ -47,7 +49,7 @@ def test_what_is_usual(tmp_path: Path) -> None:
     [package], _ = load([tmp_path / "copy" / "Copy.xml"])
     assert package.name == "CopyOpPackage"
     [op] = package.ops
-    assert [each.name for each in op.outputs] == ["output"] and backends.of_op(op, package) == ("cpu", "htp")
+    assert [tensor.name for tensor in op.outputs] == ["output"] and backends.of_op(op, package) == ("cpu", "htp")
 
 
 def test_all_mistakes_are_reported_at_once(tmp_path: Path) -> None:

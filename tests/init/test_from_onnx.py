@@ -46,7 +46,7 @@ def tensor(draft: Draft, name: str, op: int = 0) -> Tensor:
 
 def words(draft: Draft, *about: str, decide: bool | None = None) -> list[str]:
     wanted = {None: ("note", "warning"), True: ("warning",), False: ("note",)}[decide]
-    return [each.message for each in draft.remarks if each.about == about and each.severity in wanted]
+    return [remark.message for remark in draft.remarks if remark.about == about and remark.severity in wanted]
 
 
 # --- shapes and types -------------------------------------------------------------------------------------------------
@@ -85,7 +85,7 @@ def test_every_type_of_onnx_becomes_one_that_the_backend_hands_to_an_op(
     for backend, expected in (("cpu", cpu), ("htp", htp)):
         findings = Findings()
         package = resolve.for_backend(draft.package, backend, findings)
-        assert [each.name for each in package.ops[0].inputs[0].datatypes] == [expected]
+        assert [datatype.name for datatype in package.ops[0].inputs[0].datatypes] == [expected]
         assert findings.all() == ()
 
 
@@ -103,7 +103,7 @@ def test_quantized_around(tmp_path: Path) -> None:
     assert quantized.name == "gained, quantized" and quantized.backends == ("htp",)
     assert quantized.inputs["input_0"].quant == (0.05, -128) and quantized.outputs["output"].quant == (0.1, -3)
     assert quantized.inputs["gain"].dtype == "SFIXED_POINT_8"
-    assert [each.name for each in tensor(draft, "input_0").datatypes] == ["FLOAT_32", "UFIXED_POINT_8"]
+    assert [datatype.name for datatype in tensor(draft, "input_0").datatypes] == ["FLOAT_32", "UFIXED_POINT_8"]
     assert tensor(draft, "gain").static
 
 
@@ -219,7 +219,7 @@ def test_an_input_that_is_constant_only_sometimes(tmp_path: Path) -> None:
 def test_attributes_of_every_kind(tmp_path: Path) -> None:
     draft = from_onnx.draft(models.save("attributes", tmp_path))
     [op] = draft.package.ops
-    assert {each.name: (each.datatypes[0].name, str(each.rank), each.default) for each in op.params} == {
+    assert {param.name: (param.datatypes[0].name, str(param.rank), param.default) for param in op.params} == {
         "class": ("INT_32", "SCALAR", 1),
         "large": ("INT_64", "SCALAR", 1 << 40),
         "mode": ("UINT_32", "SCALAR", 0),

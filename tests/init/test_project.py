@@ -111,7 +111,7 @@ def test_each_op_of_a_model_has_a_package_and_all_have_one_test_file(tmp_path: P
     reply = json.loads(udogen("new", folder, "--from-onnx", model, "--json").stdout)
     assert reply["packages"] == [f"{op}OpPackage" for op in reply["ops"]] and len(reply["ops"]) == 2
     files, _ = configs.sources(load_test_files(folder))
-    assert [(each.op, each.subject.config) for each in files.ops] == [(op, folder / f"{op}.xml") for op in reply["ops"]]
+    assert [(op.op, op.subject.config) for op in files.ops] == [(op, folder / f"{op}.xml") for op in reply["ops"]]
     readme = (folder / "README.md").read_text()
     assert all(f"out/{name}Htp" in readme for name in reply["packages"])
     assert "\nudogen run model ../m.onnx --package out --tests .\n" in readme

@@ -52,8 +52,8 @@ def test_the_keys_of_the_result_are_documented(out: Path) -> None:
 
     def keys(value: object) -> set[str]:
         if isinstance(value, dict):
-            return set(value) | {key for each in value.values() for key in keys(each)}
-        return {key for each in value for key in keys(each)} if isinstance(value, list) else set()
+            return set(value) | {key for item in value.values() for key in keys(item)}
+        return {key for item in value for key in keys(item)} if isinstance(value, list) else set()
 
     assert [key for key in sorted(keys(library)) if f"`{key}`" not in document] == []
 

@@ -13,4 +13,4 @@ Look = Callable[..., InspectedLibrary]
 
 def shown(found: InspectedLibrary) -> str:
     """Return all findings, as one text."""
-    return "\n".join(f"{each.severity}: {each.message} = {each.hint}" for each in found.findings)
+    return "\n".join(f"{finding.severity}: {finding.message} = {finding.hint}" for finding in found.findings)

@@ -185,7 +185,7 @@ class Kernels:
 
     def source(self) -> str:
         """The kernels."""
-        given = ", ".join(f"{each}: {self.view}" for each in (*self.inputs, *self.outputs))
+        given = ", ".join(f"{tensor}: {self.view}" for tensor in (*self.inputs, *self.outputs))
         names = VIEWS[self.view]
         lines = [
             "import halide as hl",
@@ -193,15 +193,15 @@ class Kernels:
             "",
             f"def {self.name}({given}):",
         ]
-        lines += [f"    {each} = hl.Var('{each}')" for each in names]
+        lines += [f"    {name} = hl.Var('{name}')" for name in names]
         lines += [f"    {name}[{', '.join(names)}] = {value.halide}" for name, value in self.outputs.items()]
         return "\n".join(lines) + "\n"
 
     def reference(self) -> str:
         """The same in numpy."""
         lines = [f"def {self.name}({', '.join(self.inputs)}):", "    shape = a.shape"]
-        lines += [f"    {each} = {each}.astype(np.int64)" for each in self.inputs]
-        values = (f"np.broadcast_to(wrap({each.numpy}, '{each.type}'), shape)" for each in self.outputs.values())
+        lines += [f"    {tensor} = {tensor}.astype(np.int64)" for tensor in self.inputs]
+        values = (f"np.broadcast_to(wrap({tensor.numpy}, '{tensor.type}'), shape)" for tensor in self.outputs.values())
         return "\n".join([*lines, f"    return {', '.join(values)}"])
 
     def definition(self) -> str:
@@ -212,7 +212,7 @@ class Kernels:
 
     def cases(self) -> str:
         """The cases of the op."""
-        shapes = [each for each in SHAPES if "x" in each or self.view != "Rows(-2)"]
+        shapes = [shape for shape in SHAPES if "x" in shape or self.view != "Rows(-2)"]
         values = ", ".join(f'{name} = "{VALUES.get(kind, "integers")}"' for name, kind in self.inputs.items())
         return (
             f'[[op]]\nname = "{self.name}"\nreference = "reference.py:{self.name}"\n'
@@ -302,12 +302,12 @@ def write(folder: Path, seed: int, count: int, made: Making = Kernels) -> None:
     (folder / "kernels").mkdir(parents=True)
     places = [each for _, each in zip(range(count), cycle(PLACES), strict=False)]
     ops = [made(f"K{n}", random.Random(f"{seed} {n}"), place) for n, place in enumerate(places)]
-    for each in ops:
-        (folder / "kernels" / f"{each.name}.py").write_text(each.source())
-    (folder / "Random.xml").write_text(config("Random", [each.definition() for each in ops]))
-    (folder / "reference.py").write_text(NUMPY + "\n\n\n".join(each.reference() for each in ops) + "\n")
+    for op in ops:
+        (folder / "kernels" / f"{op.name}.py").write_text(op.source())
+    (folder / "Random.xml").write_text(config("Random", [op.definition() for op in ops]))
+    (folder / "reference.py").write_text(NUMPY + "\n\n\n".join(op.reference() for op in ops) + "\n")
     head = 'config = "Random.xml"\nkernels = "kernels"\n'
-    (folder / "op_tests.toml").write_text(head + "\n".join(each.cases() for each in ops))
+    (folder / "op_tests.toml").write_text(head + "\n".join(op.cases() for op in ops))
 
 
 def main(made: Making = Kernels, each: int = OUTPUTS) -> None:
@@ -315,7 +315,7 @@ def main(made: Making = Kernels, each: int = OUTPUTS) -> None:
     count, seed = ([*map(int, sys.argv[1:]), 0])[:2]
     folder = Path(tempfile.mkdtemp())
     write(folder, seed, -(-count // each), made)
-    done = udogen("test", folder, *(part for each in PLACES for part in ("--backend", each)))
+    done = udogen("test", folder, *(part for place in PLACES for part in ("--backend", place)))
     print(folder, done.stdout, done.stderr)
     sys.exit(done.returncode)
 

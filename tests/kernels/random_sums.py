@@ -84,7 +84,7 @@ class Sums:
     def __init__(self, name: str, dice: random.Random, place: str) -> None:
         self.name, self.dice, self.place = name, dice, place
         self.kind = dice.choice(("integers", "integers", "fixed", "fixed", "fixed", "floats"))
-        self.form = dice.choice([each for each in FORMS if each != "rows" or self.kind != "integers"])
+        self.form = dice.choice([form for form in FORMS if form != "rows" or self.kind != "integers"])
         a, b = (self.draw_type() for _ in "ab")
         self.types = {"a": a, "b": b if dice.random() < 0.5 else a}
         if dice.random() < 0.3 and self.form != "rows":
@@ -103,8 +103,8 @@ class Sums:
     def source(self) -> str:
         """The kernel."""
         form, tensors = FORMS[self.form], [*self.types, *(f"y{n}" for n in range(len(self.results)))]
-        ranks = dict(zip("aby", (len(each) for each in form.shapes), strict=True), c=1)
-        views = {each: "Rows" if self.form == "rows" else f"Whole({ranks[each[0]]})" for each in tensors}
+        ranks = dict(zip("aby", (len(shape) for shape in form.shapes), strict=True), c=1)
+        views = {tensor: "Rows" if self.form == "rows" else f"Whole({ranks[tensor[0]]})" for tensor in tensors}
         lines = [
             "import halide as hl",
             "from udogen.kernels import Rows, Whole",
@@ -212,7 +212,7 @@ class Sums:
         """A case: its shapes, values, scales and zero points."""
         size = self.draw_size(is_long=n == 0 and self.kind == "fixed" and self.dice.random() < 0.2, fills=n < 2)
         form = FORMS[self.form]
-        a, b, y = ("x".join(str(size[axis]) for axis in each) for each in form.shapes)
+        a, b, y = ("x".join(str(size[axis]) for axis in shape) for shape in form.shapes)
         shapes = {"a": a, "b": b, "c": y.split("x")[-1]}
         shapes = {name: shapes[name] for name in self.types} | {f"y{n}": y for n in range(len(self.results))}
         count = (size["W"] ** 2 if "WW" in form.shapes[1] else 1) * (1 if form.shapes[1] == "WWN" else size["K"])

@@ -99,7 +99,7 @@ def test_what_a_gpu_gets(kernel: str, reason: str, tmp_path: Path) -> None:
     steps: list[str] = []
     folder = package(tmp_path, kernel, "gpu")
     build_package(open_package(folder), on_step=steps.append)
-    assert [reason in each for each in steps if each.startswith("NO GPU")] == [True] * bool(reason)
+    assert [reason in step for step in steps if step.startswith("NO GPU")] == [True] * bool(reason)
     np.save(tmp_path / "x.npy", np.arange(-7, 7, dtype=np.float32))
     arguments = ("--input", f"input={tmp_path / 'x.npy'}", "--output", f"output={tmp_path / 'y.npy'}")
     done = udogen("run", "op", folder, "LeakyRelu", *arguments, "--param", "alpha=0.5")
@@ -112,7 +112,7 @@ def test_what_a_gpu_gets(kernel: str, reason: str, tmp_path: Path) -> None:
 
 def test_a_kernel_has_at_most_15_lines() -> None:
     kernels = sorted((EXAMPLE / "kernels").glob("*.py"))
-    functions = {each.stem: each.read_text().partition("@udogen.kernel\n")[2] for each in kernels}
+    functions = {kernel.stem: kernel.read_text().partition("@udogen.kernel\n")[2] for kernel in kernels}
     lengths = {name: sum(1 for line in text.splitlines() if line.strip()) for name, text in functions.items()}
     assert len(lengths) == 20 and max(lengths.values()) <= 15, lengths
     page = (ROOT / "docs" / "kernels-gallery.md").read_text()
@@ -205,7 +205,7 @@ def test_a_schedule_of_halides_own(tmp_path: Path) -> None:
     folder = package(tmp_path, AUTO)
     steps: list[str] = []
     build_package(open_package(folder), on_step=steps.append)
-    assert not [each for each in steps if each.startswith("SCALAR")]
+    assert not [step for step in steps if step.startswith("SCALAR")]
     for size in (3, 100, 1000):  # 3 are less than a tile of the autoscheduler
         np.save(tmp_path / "x.npy", np.arange(-1, size - 1, dtype=np.float32))
         arguments = ("--input", f"input={tmp_path / 'x.npy'}", "--output", f"output={tmp_path / 'y.npy'}")

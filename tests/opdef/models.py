@@ -90,7 +90,7 @@ def common_ops(draw: st.DrawFn, name: str) -> Op:
 def common_packages(draw: st.DrawFn) -> OpPackage:
     """Draw a package that both languages can express."""
     name, *ops = draw(st.lists(SYMBOLS.filter(_fine), min_size=2, max_size=4, unique_by=str.lower))
-    found = tuple(draw(common_ops(each)) for each in ops)
+    found = tuple(draw(common_ops(op)) for op in ops)
     cores = draw(st.lists(CORES, unique=True, min_size=1, max_size=2))
     open_op, chosen = found[0], found[0].inputs[0]
     if draw(st.booleans()) and chosen.default is None:
@@ -185,7 +185,7 @@ def rich_ops(draw: st.DrawFn, name: str) -> Op:
 def rich_packages(draw: st.DrawFn) -> OpPackage:
     """Draw a package with anything that XML can express; supplements too, also for ops that are not defined."""
     name, *ops = draw(st.lists(SYMBOLS.filter(_fine), min_size=2, max_size=3, unique_by=str.lower))
-    found = tuple(draw(rich_ops(each)) for each in ops)
+    found = tuple(draw(rich_ops(op)) for op in ops)
     entries = st.builds(
         TensorSupplement,
         name=st.sampled_from([tensor.name for tensor in found[0].tensors] + ["nowhere"]),

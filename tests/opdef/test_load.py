@@ -116,7 +116,7 @@ def test_a_dtd_is_refused_in_every_encoding(encoding: str, tmp_path: Path) -> No
         before, dtd = b"\xff\xfe" + before, dtd[2:]
     with pytest.raises(ConfigError) as raised:
         load([_written(tmp_path, before + dtd + after)])
-    assert any("a config may not have a DTD or entities" in each.message for each in raised.value.findings)
+    assert any("a config may not have a DTD or entities" in finding.message for finding in raised.value.findings)
 
 
 def test_json_in_its_encodings(tmp_path: Path) -> None:
@@ -230,12 +230,12 @@ def test_everything_of_a_tensor(tmp_path: Path) -> None:
         ("Some prose.", False),
         ("y = x", True),
     ]
-    assert [(each.id, each.type, each.text, each.code) for each in found.constraints] == [
+    assert [(constraint.id, constraint.type, constraint.text, constraint.code) for constraint in found.constraints] == [
         (3, "Shape", "Rank >= 1", "r")
     ]
     assert found.quant[0].settings == (("Symmetric", "true"),)
     assert (found.dynamic_shape, found.static, found.repeated) == ("all of it", True, False)
-    assert [each.name for each in found.datatypes] == ["UFIXED_POINT_8", "FLOAT_32"]
+    assert [datatype.name for datatype in found.datatypes] == ["UFIXED_POINT_8", "FLOAT_32"]
 
 
 def test_everything_of_an_op(tmp_path: Path) -> None:
@@ -244,7 +244,7 @@ def test_everything_of_an_op(tmp_path: Path) -> None:
         "<UseDefaultTranslation>false</UseDefaultTranslation>"
     )
     found = only_op(tmp_path, collection(op(body + X + Y, backends="DSP_V68 CPU dsp_v73")))
-    assert [(each.source, each.text) for each in found.references] == [("ONNX", "Mul"), ("", "")]
+    assert [(reference.source, reference.text) for reference in found.references] == [("ONNX", "Mul"), ("", "")]
     assert (found.use_default_translation, found.backends, found.dsp_archs) == (False, ("DSP", "CPU"), ("v68", "v73"))
 
 

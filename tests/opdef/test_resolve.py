@@ -43,7 +43,7 @@ def test_the_type_of_the_backends_own_supplement_counts(tmp_path: Path) -> None:
 
 def test_scalars_that_no_client_can_pass(tmp_path: Path) -> None:
     _, findings = resolved(tmp_path, collection(op(X + Y + param("k", "FLOAT_16") + param("n", "FLOAT_32"))))
-    [found] = [each.message for each in findings]
+    [found] = [finding.message for finding in findings]
     assert found == "`k` of `Scale` is a scalar of FLOAT_16, which QNN's API cannot pass"
 
 
@@ -54,7 +54,7 @@ def test_layout_text_and_constraints_by_id(tmp_path: Path) -> None:
     shape = "<Shape><Layout>NHWC</Layout><Text>theirs</Text></Shape>"
     text = collection(op(tensor("Input", "x", more=own) + Y), supplement(entry(theirs + shape)))
     found, _ = resolved(tmp_path, text)
-    assert [each.text for each in found.inputs[0].constraints] == ["ours 0", "theirs 1", "theirs 2"]
+    assert [constraint.text for constraint in found.inputs[0].constraints] == ["ours 0", "theirs 1", "theirs 2"]
     assert (found.inputs[0].layout, found.inputs[0].shape_text) == ("NHWC", "theirs")
 
 
@@ -200,7 +200,7 @@ def test_a_limit_of_one_backend_stops_that_backend_alone(chosen: tuple[str, ...]
     [(_, found)] = resolve_all([package], findings, GenerateOptions(backends=chosen))
     assert list(found) == (["cpu"] if not chosen else ["htp"])
     assert bool(findings.errors) == bool(chosen)
-    assert any("is not generated for HTP" in each.message for each in findings.warnings) != bool(chosen)
+    assert any("is not generated for HTP" in warning.message for warning in findings.warnings) != bool(chosen)
 
 
 def test_an_empty_enumerator_is_none(tmp_path: Path) -> None:
@@ -211,7 +211,7 @@ def test_an_empty_enumerator_is_none(tmp_path: Path) -> None:
 def test_unresolved_is_a_doubt(tmp_path: Path) -> None:
     findings = Findings()
     resolve.unresolved(packages(tmp_path, collection(op(OPEN, backends="CPU GPU")))[0], findings)
-    assert [each.message.split(",")[-1] for each in findings.warnings] == [
+    assert [warning.message.split(",")[-1] for warning in findings.warnings] == [
         " which no supplement defines for CPU",
         " which no supplement defines for GPU",
     ]

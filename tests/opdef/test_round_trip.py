@@ -77,7 +77,7 @@ def differences(old: OpPackage, new: OpPackage) -> Iterator[tuple[str, ...]]:
     """Yield the names that a warning must contain: (package), (op) or (tensor, op)."""
     if (old.domain, old.version, old.use_qhpi) != (new.domain, new.version, new.use_qhpi):
         yield (old.name,)
-    assert [each.name for each in old.ops] == [each.name for each in new.ops]
+    assert [op.name for op in old.ops] == [op.name for op in new.ops]
     for own, theirs in zip(old.ops, new.ops, strict=True):
         if any(getattr(own, name) != getattr(theirs, name) for name in scalars(Op)):
             yield (own.name,)

@@ -26,7 +26,7 @@ class Description:
             QnnTensor("x", dtype="INT_8", shape=(3, 2), role=APP_WRITE, id=5, quant=quant, dynamic=(True, False)),
             QnnTensor("y", dtype="FLOAT_16", shape=(), role=APP_READ, id=6),
         ]
-        arrays = [tensor_array([each]) for each in tensors]
+        arrays = [tensor_array([tensor]) for tensor in tensors]
         self.kept += [tensors, arrays]
         self.info = FFI.new("QnnSystemContext_BinaryInfo_t *")
         self.info.version = version

@@ -73,7 +73,7 @@ def threads() -> object:
     with Runtime("cpu") as runtime:
         runtime.register(CPU)
         contexts = [runtime.new_context() for _ in range(THREADS)]
-        graphs = [leaky(each, "LeakyReluPackage") for each in contexts]
+        graphs = [leaky(context, "LeakyReluPackage") for context in contexts]
         started = threading.Barrier(THREADS)
 
         def work(graph: GraphHandle, inputs: list[QnnTensor], outputs: list[QnnTensor]) -> None:
@@ -83,13 +83,13 @@ def threads() -> object:
                 execute()
 
         workers = [threading.Thread(target=work, args=graph) for graph in graphs]
-        for each in workers:
-            each.start()
-        for each in workers:
-            each.join()
+        for worker in workers:
+            worker.start()
+        for worker in workers:
+            worker.join()
         found = runtime.executions()
-        for each in contexts:
-            each.close()
+        for context in contexts:
+            context.close()
     return [found, THREADS * TIMES]
 
 

@@ -99,7 +99,7 @@ def test_shared_memory_is_not_copied_and_needs_no_descriptor_afterwards() -> Non
     one.send(Blocks((*mine, memoryview(b"other"), np.empty(0, np.uint8))))
     theirs = other.receive([Blocks]).blocks
     mine[2].data[:] = b"new"
-    assert [bytes(each.data) for each in theirs] == [bytes(10_000), b"", b"new", b"other", b""]
+    assert [bytes(their.data) for their in theirs] == [bytes(10_000), b"", b"new", b"other", b""]
     assert len(theirs[1].before) == len(theirs[1].behind) == len(mine[2].before) == len(mine[0].behind) == GUARD
     theirs[0].data[0] = 1
     theirs[0].before[:] = b"g" * len(theirs[0].before)

@@ -45,7 +45,7 @@ def test_small_numbers_are_not_those_of_the_channel(session: OpSession) -> None:
     session.run(call("AddOne"))
     links = Path(f"/proc/{session.pid}/fd")
     ways = [int(each.name) for each in links.iterdir() if os.readlink(each).startswith(("pipe:", "socket:", "/memfd"))]
-    assert not [each for each in ways if 2 < each < 128]
+    assert not [way for way in ways if 2 < way < 128]
 
 
 def test_an_op_that_pretends_to_be_the_watching_library(session: OpSession) -> None:

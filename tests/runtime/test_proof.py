@@ -90,7 +90,7 @@ def test_a_session_counts_from_call_to_call(cpu: Built) -> None:
     one = replace(call("LeakyRelu", (tensor("input"),), (result("output"),)), package="LeakyReluPackage")
     with OpSession(cpu.library, cpu.provider, timeout=20) as session:
         proofs = [session.run(replace(one, loops=loops)).proof for loops in (2, 3)]
-    assert [each and each.of_op for each in proofs] == [Rise(0, 0, 2), Rise(2, 2, 5)]
+    assert [proof and proof.of_op for proof in proofs] == [Rise(0, 0, 2), Rise(2, 2, 5)]
 
 
 def test_an_op_of_qnn_itself_does_not_count(cpu: Built) -> None:

@@ -89,7 +89,7 @@ def test_the_softmax_of_the_documentation_runs_on_both_cores(
     shutil.copy(cpu, place / CPU)
     shutil.copy(htp, place / DSP)
     package = add_op_package(registration)
-    assert [(each.core, each.state) for each in package.cores] == [
+    assert [(core.core, core.state) for core in package.cores] == [
         ("CPU", "registered"),
         ("GPU", "not tried"),
         ("DSP", "registered"),
@@ -145,7 +145,7 @@ def test_run_op_takes_the_registration_library(registration: Path, cpu: Path, pl
 
 def test_one_core_alone(registration: Path, cpu: Path, place: Path) -> None:
     shutil.copy(cpu, place / CPU)
-    assert [each.core for each in add_op_package(registration, cores=["CPU"]).cores] == ["CPU"]
+    assert [core.core for core in add_op_package(registration, cores=["CPU"]).cores] == ["CPU"]
     with pytest.raises(UsageError, match="package SoftmaxUdoPackage has no library for NPU"):
         add_op_package(registration, cores=["NPU"])
 
@@ -187,7 +187,7 @@ def test_one_core_is_enough_where_the_others_were_not_asked_for(registration: Pa
     """The documentation builds only `cpu_x86` for the quantizer, for packages of any cores."""
     shutil.copy(cpu, place / CPU)
     package = add_op_package(registration)
-    assert {each.core: each.state for each in package.cores} == {
+    assert {core.core: core.state for core in package.cores} == {
         "CPU": "registered",
         "GPU": "not tried",
         "DSP": "missing",

@@ -111,7 +111,7 @@ def emulator64() -> Path:
     def build(into: Path) -> None:
         for each in folders:
             (into / f"{each.name}.cpp").write_text(emulator.unit(each), "utf-8")
-        sources = [f"{each.name}.cpp" for each in folders]
+        sources = [f"{folder.name}.cpp" for folder in folders]
         argv = [*cxx, *flags, *sources, "-shared", "-ldl", "-lpthread", "-o", "libQnnCpu.so"]
         subprocess.run(argv, cwd=into, check=True, timeout=LONG)
 

@@ -72,7 +72,9 @@ def text(options: ScriptOptions, *, base: Path) -> str:
         ):
             plan, kept = make_plan(options)
     except UdogenError as fault:
-        found = "\n".join([f"error: {fault.message}", *(f"  {each}" for each in fault.details), f"  = {fault.hint}"])
+        found = "\n".join(
+            [f"error: {fault.message}", *(f"  {detail}" for detail in fault.details), f"  = {fault.hint}"]
+        )
         return found.replace(str(base.resolve()), "/BASE").replace(str(base), "/BASE").rstrip() + "\n"
     rendered = script_files(plan, kept)
     write_script(base / "written", rendered)

@@ -152,10 +152,10 @@ def _program(path: Path, text: str) -> None:
 
 def command_lines() -> list[str]:
     """Return the command lines of all processes."""
-    found = []
+    lines = []
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         try:
-            found.append(path.read_bytes().replace(b"\0", b" ").decode("utf-8", "replace"))
+            lines.append(path.read_bytes().replace(b"\0", b" ").decode("utf-8", "replace"))
         except OSError:  # it has just ended
             continue
-    return found
+    return lines

@@ -117,7 +117,7 @@ def test_two_machines_run_the_cases_in_the_real_runtime(
     suites = etree.parse(tmp_path / "junit.xml").findall("testsuite")
     assert [suite.get("name") for suite in suites] == places
     page = (tmp_path / "report.html").read_text()
-    assert all(f"CPU on {each.device}" in page for each in servers)
+    assert all(f"CPU on {server.device}" in page for server in servers)
     assert list(remote.iterdir()) == [], "something is left on the device"
 
 

@@ -235,9 +235,9 @@ def test_runs_on_one_device_at_once_do_not_meet(net_run: Path, sdk: Path, tmp_pa
         )
         for number in range(3)
     ]  # fmt: skip
-    for each in runs:
-        out, message = each.communicate(timeout=120)
-        assert each.returncode == 0, out + message
+    for run in runs:
+        out, message = run.communicate(timeout=120)
+        assert run.returncode == 0, out + message
         assert "output: right, 24 values" in out
 
 

@@ -176,7 +176,7 @@ REFUSED: list[tuple[dict[str, Any], str, str]] = [
 def below(base: Path, value: Any) -> Any:
     """Return an option with the folder of the fixture."""
     if isinstance(value, tuple):
-        return tuple(below(base, each) for each in value)
+        return tuple(below(base, item) for item in value)
     return value.format(base=base) if isinstance(value, str) else value
 
 
@@ -215,7 +215,7 @@ def test_qnn_net_run_takes_floats_for_quantized_tensors(base: Path) -> None:
     """It converts them; udogen's client does not."""
     rows = {"inputs": (("in[0]", str(base / "x.npy")),), "references": (("out[0]", str(base / "x.npy")),)}
     made, _ = plan(options(base, model=base / "model.bin", **rows), GRAPH)
-    assert [each.dtype for each in made.checks] == ["float32"]
+    assert [check.dtype for check in made.checks] == ["float32"]
     assert "--use_native_output_files" not in made.command.words
     with pytest.raises(UsageError, match=r"x\.npy has 16 bytes of float32; output out\[0\] is UFIXED_POINT_8"):
         plan(options(base, client="cpp", model=base / "model.bin", **rows), GRAPH)

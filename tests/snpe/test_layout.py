@@ -111,7 +111,7 @@ def test_a_config_that_leads_outside_the_current_folder_is_announced(tmp_path: P
     assert udogen("generate", file, "--strict", cwd=here).returncode == 2
     assert not (tmp_path / "there").exists()
     output = json.loads(udogen("generate", file, "--json", cwd=here).stdout)
-    [warning] = [each for each in output["warnings"] if leads in each["message"]]
+    [warning] = [tensor for tensor in output["warnings"] if leads in tensor["message"]]
     assert str(tmp_path / "there") in warning["message"] and "-o" in warning["hint"]
     assert leads not in udogen("generate", file, "-o", tmp_path / "reported", cwd=here).stderr
     for path in ("a\0b", "x" * 5000, "\ud800"):

@@ -187,8 +187,8 @@ def test_a_type_that_a_core_does_not_know_is_ignored(tmp_path: Path) -> None:
         assert [" ".join(row.name for row in each.accepted) for each in found.tensors] == [taken] * 2
         assert not findings.errors
         message = f"`x` of `A` is {written}, which {core} does not support: it is ignored"
-        assert message in [each.message for each in findings.warnings]
-        assert {each.location.line > 0 for each in findings.warnings} == {True}
+        assert message in [warning.message for warning in findings.warnings]
+        assert {warning.location.line > 0 for warning in findings.warnings} == {True}
 
 
 def test_where_no_type_is_left_it_is_an_error(tmp_path: Path) -> None:

@@ -86,7 +86,7 @@ def test_every_library_is_reachable_on_this_machine(
     monkeypatch.setenv("LD_LIBRARY_PATH", str(made.folder / X86))
     reg = made.folder / X86 / "libUdoPReg.so"
     registered = add_op_package(reg)
-    assert [(each.library, each.state) for each in registered.cores] == [
+    assert [(core.library, core.state) for core in registered.cores] == [
         ("libUdoPImplCpu.so", "registered"),
         ("libUdoPImplGpu.so", "not tried"),
         ("libUdoPImplDsp.so", "registered"),

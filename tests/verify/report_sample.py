@@ -105,7 +105,7 @@ def outcome(
         tolerance=allowed,
         dtypes={"output": dtype},
     )
-    judged: Status = status or ("failed" if any(each.wrong for each in tensors) else "passed")
+    judged: Status = status or ("failed" if any(tensor.wrong for tensor in tensors) else "passed")
     runtime = {"cpu": CPU, "htp": HTP, "gpu": GPU}.get(backend)
     return Outcome(
         case,

@@ -48,7 +48,9 @@ def run(work: Path) -> TestRun:
 
 
 def of(run: TestRun, place: str, op: str) -> Mapping[str, Outcome]:
-    return {each.case.name: each for each in run.outcomes if each.backend == place and each.case.op == op}
+    return {
+        outcome.case.name: outcome for outcome in run.outcomes if outcome.backend == place and outcome.case.op == op
+    }
 
 
 def test_the_runtime_is_named_as_qualcomms(run: TestRun) -> None:
@@ -72,7 +74,9 @@ def test_parameters_and_chains(run: TestRun, place: str) -> None:
     found = of(run, place, "Mix")
     assert {name: found[name].status for name in CASES_OF_OURS} == dict.fromkeys(CASES_OF_OURS, "passed")
     assert all(each.tensors for each in found.values())
-    assert not [each for each in run.outcomes if each.backend == place and each.error and "NotExec" in str(each)]
+    assert not [
+        outcome for outcome in run.outcomes if outcome.backend == place and outcome.error and "NotExec" in str(outcome)
+    ]
 
 
 def test_what_happens_in_the_client_is_a_verdict_and_the_others_run(run: TestRun) -> None:

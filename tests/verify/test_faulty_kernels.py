@@ -74,7 +74,7 @@ def check(fault: Fault, evidence: FailedCase) -> None:
     assert judge(evidence.found["y"], evidence.case.expected["y"], fault.tolerance).wrong, "the fault does not show"
     findings = diagnose(evidence)
     print(*findings, sep="\n")
-    assert [each.kind for each in findings][:1] == ([fault.cause] if fault.cause else [])
+    assert [finding.kind for finding in findings][:1] == ([fault.cause] if fault.cause else [])
     assert len(findings) <= 3
 
 

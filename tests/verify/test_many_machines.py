@@ -195,9 +195,9 @@ def broken(value: Any) -> Iterator[Any]:
     if isinstance(value, dict):
         for key in value:
             yield {name: each for name, each in value.items() if name != key}
-            yield from ({**value, key: each} for each in (*WRONG, *broken(value[key])))
+            yield from ({**value, key: item} for item in (*WRONG, *broken(value[key])))
     elif isinstance(value, list) and value:
-        yield from ([each, *value[1:]] for each in (*WRONG, *broken(value[0])))
+        yield from ([item, *value[1:]] for item in (*WRONG, *broken(value[0])))
 
 
 def test_malformed_parts_never_pass_and_never_end_in_an_internal_error(parts: dict[str, Json], tmp_path: Path) -> None:
@@ -253,13 +253,13 @@ def recipes() -> dict[str, dict]:
 
 def commands_of(recipe: dict) -> list[str]:
     """Return the udogen commands of the jobs of both CIs, in their order, as part 1 of 1."""
-    found = []
+    commands = []
     for job in (recipe.get("jobs") or recipe).values():
         steps = [step.get("run", "") for step in job.get("steps", [])] if isinstance(job, dict) else []
         for text in [*steps, *(job.get("script", []) if isinstance(job, dict) else [])]:
             lines = re.sub(r"\$\{\{ (matrix\.part|strategy\.job-total) \}\}|\$CI_NODE_(INDEX|TOTAL)", "1", text)
-            found += [line for line in lines.splitlines() if line.startswith("udogen ")]
-    return found
+            commands += [line for line in lines.splitlines() if line.startswith("udogen ")]
+    return commands
 
 
 @pytest.mark.parametrize("name", [".github/workflows/ops.yml", ".gitlab-ci.yml"])

@@ -103,7 +103,7 @@ def all_wrong_for_many_causes() -> list[Outcome]:
 
 def all_crash() -> list[Outcome]:
     troubles = [CaseError(f"kind-{n}", "crashed " * 200, "do " * 400, ("at " * 300,) * 40) for n in range(2000)]
-    return [replace(CRASH, error=each) for each in troubles]
+    return [replace(CRASH, error=trouble) for trouble in troubles]
 
 
 @pytest.mark.parametrize("make", [all_right, all_wrong_for_one_cause, all_wrong_for_many_causes, all_crash])
@@ -164,7 +164,7 @@ def test_it_can_be_read_without_eyes_and_mouse(report: html.HtmlElement) -> None
     assert all(after <= before + 1 for before, after in pairwise(levels)), "headings are in order"
     for table in report.xpath("//table"):
         heads = table.xpath("./thead/tr/th")
-        assert heads and all(each.get("scope") == "col" for each in heads)
+        assert heads and all(head.get("scope") == "col" for head in heads)
         for row in table.xpath("./tbody/tr"):
             assert row[0].tag == "th" and row[0].get("scope") == "row" and len(row) == len(heads), text_of(row)
     assert report.xpath("//table") and set(report.xpath("//svg/@aria-hidden")) == {"true"}
@@ -193,7 +193,7 @@ def test_names_of_any_letters() -> None:
     name = NASTY.replace("\0", "")  # a public call with a NUL is refused
     named_so = {"name": name, "op": name, "params": {name: name}, "dtypes": {name: name}}
     case = replace(bad.case, inputs={name: waves((2,))}, quants={name: (1.0, 0)}, **named_so)  # type: ignore[arg-type]
-    tensors = tuple(replace(each, name="output", tolerance=NASTY, unit=NASTY) for each in bad.tensors)
+    tensors = tuple(replace(tensor, name="output", tolerance=NASTY, unit=NASTY) for tensor in bad.tensors)
     bad = replace(bad, case=case, tensors=tensors, smallest=replace(bad.case, inputs={name: waves((1,))}))
     crash = replace(bad, status="error", tensors=(), findings=(), error=error)
     not_run = replace(crash, status="skipped")
@@ -307,7 +307,7 @@ def test_folded_problems_show_their_sentence() -> None:
     """From the fourth cause on no case is open, so the cause is shown above."""
     causes = [replace(layout_swap(), findings=(LAYOUT._replace(kind=f"cause-{n}"),)) for n in range(5)]
     articles = read(run_of(*causes)).xpath("//article")
-    assert [bool(each.xpath("./details[@open]")) for each in articles] == [True, True, True, False, False]
+    assert [bool(article.xpath("./details[@open]")) for article in articles] == [True, True, True, False, False]
     sentences = [[text_of(each) for each in article.xpath("./p[@class='sentence']")] for article in articles]
     assert sentences == [[], [], [], [LAYOUT.message], [LAYOUT.message]]
 
@@ -388,7 +388,7 @@ def test_numbers_of_every_kind_can_be_shown(found: np.ndarray) -> None:
 def test_networks_have_their_layers_and_the_first_wrong_one(report: html.HtmlElement) -> None:
     [section] = report.xpath("//section[@aria-labelledby='networks']")
     cards = section.xpath("details")
-    assert [(text_of(each.xpath("summary")[0]), "open" in each.attrib) for each in cards] == [
+    assert [(text_of(card.xpath("summary")[0]), "open" in card.attrib) for card in cards] == [
         ("small on CPU (ONNX Runtime), float wrong", True),
         ("small on HTP (ONNX Runtime), 8 bits error", True),
         ("small on CPU (ONNX Runtime), 8 bits passed", False),

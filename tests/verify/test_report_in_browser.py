@@ -56,7 +56,7 @@ def shown(tab: Page, tmp_path_factory: pytest.TempPathFactory) -> Page:
     """Show the sample, with names of extreme length."""
     run = sample()
     long = [replace(each, case=replace(each.case, name=LONG, op=LONG)) for each in failures()]
-    states = tuple(replace(each, title=LONG, reason=LONG, hint=LONG) for each in run.states)
+    states = tuple(replace(state, title=LONG, reason=LONG, hint=LONG) for state in run.states)
     environment = ((LONG, LONG),)
     run = replace(run, outcomes=(*run.outcomes, *long), states=states, environment=environment, folder=Path(LONG))
     file = tmp_path_factory.mktemp("long") / "report.html"

@@ -162,9 +162,9 @@ def test_udogen_test_on_hexagon(htp: Built) -> None:
         case = Case(
             name=how,
             op="Stray",
-            inputs={each.name: each.array for each in call.inputs if each.array is not None},
+            inputs={tensor.name: tensor.array for tensor in call.inputs if tensor.array is not None},
             expected={},
-            params={each.name: each.value for each in call.params},
+            params={param.name: param.value for param in call.params},
             quants=dict.fromkeys(("x", "z", "y", "w"), (1.0, 0)),
             shapes={"y": (SIZE,), "w": (SIZE,)},
             backend="htp",

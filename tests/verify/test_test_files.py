@@ -24,8 +24,8 @@ def problems_of(folder: Path, text: str) -> list[str]:
     toy.write(folder, text)
     with pytest.raises(ConfigError) as caught:
         configs.sources(load_test_files(folder))
-    assert all(each.location.file == str(folder / "op_tests.toml") for each in caught.value.findings)
-    return [f"{each.location.line}: {each.message} ({each.hint})" for each in caught.value.findings]
+    assert all(finding.location.file == str(folder / "op_tests.toml") for finding in caught.value.findings)
+    return [f"{finding.location.line}: {finding.message} ({finding.hint})" for finding in caught.value.findings]
 
 
 def cases(folder: Path, text: str, backend: str = "cpu") -> list[Case]:
@@ -468,12 +468,12 @@ def test_a_test_file_in_python(tmp_path: Path) -> None:
     path = tmp_path / "tests" / "test_scale.py"
     path.write_text(PYTHON.replace(", name_of_case=1", ', case=[{"name": "a", "shape": "2"}, {"name": "b"}]'))
     suite, _ = configs.sources(load_test_files(tmp_path))
-    assert [each.subject.config for each in suite.ops] == [tmp_path / "Toy.xml"] * 2
+    assert [op.subject.config for op in suite.ops] == [tmp_path / "Toy.xml"] * 2
     assert {"3", "a: 2", "b: 7"} <= {case.name for case in cases_in(tmp_path)}
     path.write_text(PYTHON)
     with pytest.raises(ConfigError) as caught:
         load_test_files(tmp_path)
-    assert [(each.location.line, each.message) for each in caught.value.findings] == [
+    assert [(finding.location.line, finding.message) for finding in caught.value.findings] == [
         (5, "`name_of_case` is not a known key")
     ]
 

@@ -47,7 +47,7 @@ def run(toys: Path) -> Run:
 
 
 def of(found: TestRun, part: str) -> list[Outcome]:
-    return [each for each in found.outcomes if part in each.case.name]
+    return [outcome for outcome in found.outcomes if part in outcome.case.name]
 
 
 def test_right_numbers(run: Run) -> None:
@@ -55,10 +55,10 @@ def test_right_numbers(run: Run) -> None:
     assert found.verdict.ok and found.verdict.passed == len(found.outcomes) == 10
     [state] = found.states
     assert state.state == "ran" and state.real and state.cases == 10
-    assert {each.dtype for each in found.outcomes} == {"FLOAT_32", "UFIXED_POINT_8"}
-    for each in found.outcomes:
-        assert each.cost.execute is not None and each.cost.execute.loops == 5
-        assert each.cost.execute.low <= each.cost.execute.median <= each.cost.execute.high
+    assert {outcome.dtype for outcome in found.outcomes} == {"FLOAT_32", "UFIXED_POINT_8"}
+    for outcome in found.outcomes:
+        assert outcome.cost.execute is not None and outcome.cost.execute.loops == 5
+        assert outcome.cost.execute.low <= outcome.cost.execute.median <= outcome.cost.execute.high
 
 
 def test_right_numbers_of_another_kernel_are_no_pass(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -71,8 +71,8 @@ def test_right_numbers_of_another_kernel_are_no_pass(run: Run, monkeypatch: pyte
     )
     found = run(RIGHT)
     assert not found.verdict.ok and found.verdict.error == len(found.outcomes) == 10
-    for each in found.outcomes:
-        assert each.error is not None and (each.error.kind, each.error.message) == (
+    for outcome in found.outcomes:
+        assert outcome.error is not None and (outcome.error.kind, outcome.error.message) == (
             "not-executed",
             "op `Scale` was not executed by package ToyPackage: the graph ran 2 times, and the package counted no "
             "execution",
@@ -81,7 +81,7 @@ def test_right_numbers_of_another_kernel_are_no_pass(run: Run, monkeypatch: pyte
 
 def test_a_crash_takes_one_case_down_and_what_is_wrong_is_explained(run: Run) -> None:
     found = run(WRONG)
-    by_name = {each.case.name: each for each in found.outcomes}
+    by_name = {outcome.case.name: outcome for outcome in found.outcomes}
     assert {name: each.status for name, each in by_name.items()} == {
         "4, factor=7": "passed",
         "4x4, factor=7": "failed",
@@ -99,7 +99,7 @@ def test_a_crash_takes_one_case_down_and_what_is_wrong_is_explained(run: Run) ->
     assert crash.error is not None and crash.error.kind == "op-crashed"
     assert crash.error.message.startswith("op `Scale` crashed with SIGILL")
     assert crash.smallest is not None and 9 < crash.smallest.inputs["x"].size <= 12
-    assert [each.kind for each in by_name["refused: 4, factor=98"].findings] == ["not-refused"]
+    assert [finding.kind for finding in by_name["refused: 4, factor=98"].findings] == ["not-refused"]
 
 
 def test_an_op_that_does_not_come_back_is_stopped(run: Run) -> None:
@@ -113,7 +113,7 @@ def test_a_reference_that_fails_and_none_at_all(run: Run) -> None:
     [broken] = run(toy.HEAD.replace(":scale", ":broken") + 'dtype = "FLOAT_32"\nshape = "3"\n').outcomes
     assert broken.status == "error" and broken.error is not None and broken.error.kind == "reference"
     found = run('[[op]]\nname = "Scale"\ndtype = "FLOAT_32"\nshape = "3"\n')
-    assert [each.status for each in found.outcomes] == ["ran"]
+    assert [outcome.status for outcome in found.outcomes] == ["ran"]
     assert not found.verdict.ok and found.verdict.reasons == ("nothing was compared: 1 case without a reference",)
 
 
@@ -124,7 +124,7 @@ def test_missing_places_are_reported_and_never_pass(run: Run, toys: Path) -> Non
     if by_name["gpu"].state == "unbuilt":
         folders = f"{toys / 'kernels' / 'gpu'} or {toys / 'kernels' / 'GPU'}"
         assert by_name["gpu"].reason == f"there is no kernel Scale.cpp in {folders}"
-    assert [each.backend for each in found.outcomes] == ["cpu"]
+    assert [outcome.backend for outcome in found.outcomes] == ["cpu"]
     assert terminal.summary(found).startswith("1 passed, 1 not run in ")
 
 
@@ -233,7 +233,7 @@ def test_nothing_is_left_open(run: Run) -> None:
 
 
 def test_only_cases_of_a_pattern(run: Run) -> None:
-    assert {each.case.name for each in run(RIGHT, patterns=("3x5",)).outcomes} == {
+    assert {outcome.case.name for outcome in run(RIGHT, patterns=("3x5",)).outcomes} == {
         "3x5, factor=default",
         "3x5, factor=3",
     }
@@ -252,11 +252,11 @@ def test_an_example_on_every_available_backend(tmp_path: Path) -> None:
     assert not found.bad
     ran = {state.backend: state for state in found.states if state.state == "ran"}
     assert {"cpu", "htp"} <= ran.keys() and all(ran[each].real for each in ("cpu", "htp"))
-    for each in found.outcomes:
-        assert each.passed and (each.cost.numpy is None) == bool(each.case.before)
-        shown = (each.cost.packets is not None, each.cost.execute is not None)
+    for outcome in found.outcomes:
+        assert outcome.passed and (outcome.cost.numpy is None) == bool(outcome.case.before)
+        shown = (outcome.cost.packets is not None, outcome.cost.execute is not None)
         assert shown == (
-            (True, False) if each.backend in ("hexagon", "dsp") else (False, not each.backend.endswith("-ort"))
+            (True, False) if outcome.backend in ("hexagon", "dsp") else (False, not outcome.backend.endswith("-ort"))
         )
     absent = {state.backend: state.state for state in found.states if state.state != "ran"}
     assert absent["gpu"] == absent["cpu-emulator"] == absent["htp-emulator"] == "skipped"

@@ -53,25 +53,25 @@ class AdoptReport:
 
 def adopt(folder: Path, out: Path, *, log: Say = no_say) -> AdoptReport:
     """Write the project; the adopted folder is only read."""
-    found = _read(folder, out)
-    configs, undecided = _configs(found)
-    report = AdoptReport(out / configs[0].name, _recognized(found), [*_undecided(found), *undecided])
-    generating = _generate_options(out, found)
+    adopted = _read(folder, out)
+    configs, undecided = _configs(adopted)
+    report = AdoptReport(out / configs[0].name, _recognized(adopted), [*_undecided(adopted), *undecided])
+    generating = _generate_options(out, adopted)
     with TemporaryDirectory() as scratch:  # report errors in the config before any file is written
-        for each in configs:
-            Path(scratch, each.name).write_bytes(each.content)
-        checked, findings = load([Path(scratch, each.name) for each in configs])
+        for config in configs:
+            Path(scratch, config.name).write_bytes(config.content)
+        checked, findings = load([Path(scratch, config.name) for config in configs])
         generate(checked, generating._replace(dry_run=True), findings)
     with _whole(out):
-        for each in configs:
-            report.save(out / each.name, each.content)
-        for path, content in _kernel_files(found, report.decide).items():
+        for config in configs:
+            report.save(out / config.name, config.content)
+        for path, content in _kernel_files(adopted, report.decide).items():
             report.save(out / KERNELS / path, content)
-        for other in found.others:
-            report.save(out / EXTRA / other.relative_to(found.folder), other.read_bytes())
-        loaded, findings = load([out / each.name for each in configs])
-        report.decide += [*_unmatched(found, loaded), *_lost_types(found)]
-        report.members += lacking_members(kernel for kernel in found.kernels if kernel.is_core)
+        for other in adopted.others:
+            report.save(out / EXTRA / other.relative_to(adopted.folder), other.read_bytes())
+        loaded, findings = load([out / config.name for config in configs])
+        report.decide += [*_unmatched(adopted, loaded), *_lost_types(adopted)]
+        report.members += lacking_members(kernel for kernel in adopted.kernels if kernel.is_core)
         report.packages += generate(loaded, generating._replace(kernels=out / KERNELS), findings, log=log)
         report.decide += [finding.message for finding in findings.warnings]
         known = {
@@ -79,8 +79,8 @@ def adopt(folder: Path, out: Path, *, log: Say = no_say) -> AdoptReport:
         }
         report.written += op_tests.write(loaded, out, known, log=log)
         _write_commands(out, generating, loaded, report)
-        if found.flags or found.others:
-            _write_flags(found, report)
+        if adopted.flags or adopted.others:
+            _write_flags(adopted, report)
     return report
 
 
@@ -92,8 +92,8 @@ def _whole(out: Path) -> Iterator[None]:
         yield
     except BaseException:
         with suppress(OSError):
-            for each in out.iterdir():
-                shutil.rmtree(each) if each.is_dir() else each.unlink()
+            for entry in out.iterdir():
+                shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
             if not was_there:
                 out.rmdir()
         raise
@@ -101,7 +101,7 @@ def _whole(out: Path) -> Iterator[None]:
 
 def _write_commands(out: Path, generating: GenerateOptions, packages: Sequence[OpPackage], report: AdoptReport) -> None:
     """Write Makefile and README as in other projects; the packages are directly in the project's folder."""
-    flags = [f"--backend {each}" for each in generating.backends]
+    flags = [f"--backend {backend}" for backend in generating.backends]
     flags += [f"--htp-api {generating.htp_api}"] if generating.htp_api else []
     flags += [f"--layout {generating.layout}"] if generating.layout else []
     files = sorted(path.relative_to(out).as_posix() for path in report.written)
@@ -114,32 +114,32 @@ def _read(folder: Path, out: Path) -> AdoptedFolder:
     """Read the folder; raises if it cannot be adopted."""
     if (folder / ".udogen" / "manifest.json").is_file():
         raise UsageError(f"{folder} is a package of udogen already", hint="`udogen generate` updates it")
-    found = read_folder(folder)
-    if not found.kernels and found.interfaces:
+    adopted = read_folder(folder)
+    if not adopted.kernels and adopted.interfaces:
         raise UsageError(
-            f"{found.interfaces[0].relative_to(folder)} implements the interface of QNN by hand, "
+            f"{adopted.interfaces[0].relative_to(folder)} implements the interface of QNN by hand, "
             "and udogen recognizes no kernel beside it",
             hint="build it with its own Makefile, then `udogen inspect LIBRARY`; "
             "or `udogen new NAME --input … --output …` and move its computation into the kernel",
         )
-    if not found.kernels and found.snpe_1:
+    if not adopted.kernels and adopted.snpe_1:
         raise UsageError(
             f"{folder} is for the UDO interface of SNPE 1.x (SnpeUdo_…), which SNPE 2 and QNN do not have: "
-            + ", ".join(str(each.relative_to(folder)) for each in found.snpe_1),
+            + ", ".join(str(path.relative_to(folder)) for path in adopted.snpe_1),
             hint="`udogen new NAME --from-config` with its config, and move the computation into the kernels",
         )
-    if not found.kernels:
-        more = f"; {len(found.qhpi)} sources use QHPI directly" if found.qhpi else ""
+    if not adopted.kernels:
+        more = f"; {len(adopted.qhpi)} sources use QHPI directly" if adopted.qhpi else ""
         raise UsageError(
             f"{folder} contains no kernel that udogen recognizes{more}",
             hint="give a folder with sources that use REGISTER_OP (CPU), <Op>Operation (GPU), UdoDspShared (DSP V65, "
             "V66), BEGIN_PKG_OP_DEFINITION (HTP)",
         )
-    if out.resolve().is_relative_to(found.folder.resolve()):
+    if out.resolve().is_relative_to(adopted.folder.resolve()):
         raise UsageError(f"{out} is inside the adopted folder, which is only read", hint="choose another name")
     if out.exists() and any(out.iterdir() if out.is_dir() else [out]):
         raise UsageError(f"{out} exists already", hint="choose another name")
-    return found
+    return adopted
 
 
 def _generate_options(out: Path, adopted: AdoptedFolder) -> GenerateOptions:
@@ -167,7 +167,7 @@ def _configs(adopted: AdoptedFolder) -> tuple[list[_Config], list[str]]:
         doubts += [f"{path.name} has no op, and is not used" for path in empty]
         return [_Config(f"{package.name}.xml", xml_write.write(package, Findings(), comments).encode())], doubts
     best = _best(adopted)
-    others = ", ".join(str(each.relative_to(adopted.folder)) for each in adopted.configs if each != best)
+    others = ", ".join(str(config.relative_to(adopted.folder)) for config in adopted.configs if config != best)
     doubts = [f"{best.name} is used, as it names most ops of the kernels; not used: {others}"] if others else []
     configs = [_Config(best.name, best.read_bytes())]
     packages, _ = load([best])
@@ -200,11 +200,11 @@ def _lost_types(adopted: AdoptedFolder) -> list[str]:
     lines = []
     for path in (each for each in adopted.support if each.suffix in (".h", ".hpp")):
         types = re.findall(r"\}\s*(\w+)\s*;", path.read_text("utf-8", "replace"))
-        used = [each for each in types if any(re.search(rf"\b{each}\b", text) for text in code.values())]
+        used = [kind for kind in types if any(re.search(rf"\b{kind}\b", text) for text in code.values())]
         if missing := [each for each in used if not re.search(rf"\}}\s*{each}\s*;", own)]:
             name = path.relative_to(adopted.folder)
             lines.append(f"{name} is replaced and declared {', '.join(missing)}: copy that into the kernel")
-    for path in (each for each in adopted.others if each.suffix in (".h", ".hpp")):
+    for path in (other for other in adopted.others if other.suffix in (".h", ".hpp")):
         text = path.read_text("utf-8", "replace")
         classes = [f"{op}Operation" for op in code if re.search(rf"\bclass\s+{op}Operation\b[^;]*\{{", text)]
         if classes:
@@ -224,12 +224,13 @@ def _recognized(adopted: AdoptedFolder) -> list[str]:
     }
     lines = []
     for style, title in styles.items():
-        kernels = [each for each in adopted.kernels if ("core" if each.is_core else each.backend) == style]
+        kernels = [kernel for kernel in adopted.kernels if ("core" if kernel.is_core else kernel.backend) == style]
         if kernels:
-            empty = {each for each in kernels if vendor.has_no_code(style, each.text)}
+            empty = {kernel for kernel in kernels if vendor.has_no_code(style, kernel.text)}
             named = ", ".join(
-                f"{each.op} ({each.path.relative_to(adopted.folder)}{': no code in execute' if each in empty else ''})"
-                for each in kernels
+                f"{kernel.op} ({kernel.path.relative_to(adopted.folder)}"
+                f"{': no code in execute' if kernel in empty else ''})"
+                for kernel in kernels
             )
             lines.append(f"{title}: {named}")
     for rows, text in (
@@ -291,15 +292,15 @@ def _write_flags(found: AdoptedFolder, report: AdoptReport) -> None:
     """Write user.mk next to each Makefile: flags of the old Makefiles, and paths of sources that kernels need."""
     programs = _of_programs(found)
     if programs:
-        named = ", ".join(str(each.relative_to(found.folder)) for each in programs)
+        named = ", ".join(str(program.relative_to(found.folder)) for program in programs)
         report.decide.append(f"sources of programs are not compiled (EXTRA_SOURCES in user.mk adds them): {named}")
-    sources = [each for each in found.others if each.suffix in (".cpp", ".cc", ".cxx") and each not in programs]
-    folders = sorted({(Path(EXTRA) / each.parent.relative_to(found.folder)).as_posix() for each in found.others})
-    for each in report.packages:
-        for part in each.plan.parts:
+    sources = [other for other in found.others if other.suffix in (".cpp", ".cc", ".cxx") and other not in programs]
+    folders = sorted({(Path(EXTRA) / other.parent.relative_to(found.folder)).as_posix() for other in found.others})
+    for package in report.packages:
+        for part in package.plan.parts:
             if part.backend == "reg":
                 continue
-            makefile = each.folder / part.makefile
+            makefile = package.folder / part.makefile
             flags = [*found.flags, *(f"-I{folder}" for folder in folders)]
             lines = [
                 "# User-owned: flags of the adopted Makefiles.",
@@ -312,17 +313,17 @@ def _write_flags(found: AdoptedFolder, report: AdoptReport) -> None:
             lines += [f"EXTRA_SOURCES += {' '.join(extra)}"] if extra else []
             report.save(makefile.with_name("user.mk"), ("\n".join(lines) + "\n").encode())
         for source in found.others:
-            target = each.folder / EXTRA / source.relative_to(found.folder)
+            target = package.folder / EXTRA / source.relative_to(found.folder)
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(source, target)
 
 
 def _of_programs(found: AdoptedFolder) -> list[Path]:
     """Sources that have a main function, or lie beside one in a folder without kernels."""
-    sources = [each for each in found.others if each.suffix in (".cpp", ".cc", ".cxx")]
-    main = {each for each in sources if re.search(r"\bint\s+main\s*\(", each.read_text("utf-8", "replace"))}
-    folders = {each.parent for each in main} - {kernel.path.parent for kernel in found.kernels}
-    return [each for each in sources if each in main or each.parent in folders]
+    sources = [other for other in found.others if other.suffix in (".cpp", ".cc", ".cxx")]
+    main = {source for source in sources if re.search(r"\bint\s+main\s*\(", source.read_text("utf-8", "replace"))}
+    folders = {path.parent for path in main} - {kernel.path.parent for kernel in found.kernels}
+    return [source for source in sources if source in main or source.parent in folders]
 
 
 def _core_of(path: Path) -> str:
@@ -380,14 +381,14 @@ def _tensor(name: str, role: str, datatype: DataType) -> Tensor:
 
 def _datatype(kernels: Sequence[AdoptedKernel]) -> DataType:
     """The type of tensors: quantized if the kernels (for the DSP) use stored numbers with a range."""
-    quantized = all("UDO_QUANTIZATION_TF" in _code(each) for each in kernels)
+    quantized = all("UDO_QUANTIZATION_TF" in _code(kernel) for kernel in kernels)
     return BY_NAME["UFIXED_POINT_8" if quantized else "FLOAT_32"]
 
 
 def _counts(kernels: Sequence[AdoptedKernel]) -> tuple[int, int]:
     """The numbers of inputs and outputs that sources check, read or declare as arguments; at least 1."""
-    found = []
-    declared = [_declared_counts(each) for each in kernels if each.backend == "htp"]
+    counts = []
+    declared = [_declared_counts(kernel) for kernel in kernels if kernel.backend == "htp"]
     for index, word in enumerate(("Input", "Output")):
         patterns = (
             rf"numOf{word}s\s*(?:,|!=|==)\s*(\d+)",
@@ -395,10 +396,10 @@ def _counts(kernels: Sequence[AdoptedKernel]) -> tuple[int, int]:
             rf"\bg_\w*{word}sNum\s*=\s*(\d+)",
             rf"\.min_{word.lower()}s\s*=\s*(\d+)",
         )
-        numbers = [int(n) for each in kernels for pattern in patterns for n in re.findall(pattern, _code(each))]
-        read = [int(n) + 1 for each in kernels for n in re.findall(rf"->get{word}\(\s*(\d+)\s*\)", _code(each))]
-        found.append(max([1, *(numbers or read or [each[index] for each in declared])]))
-    return found[0], found[1]
+        numbers = [int(n) for kernel in kernels for pattern in patterns for n in re.findall(pattern, _code(kernel))]
+        read = [int(n) + 1 for kernel in kernels for n in re.findall(rf"->get{word}\(\s*(\d+)\s*\)", _code(kernel))]
+        counts.append(max([1, *(numbers or read or [row[index] for row in declared])]))
+    return counts[0], counts[1]
 
 
 def _declared_counts(kernel: AdoptedKernel) -> tuple[int, int]:
@@ -407,8 +408,8 @@ def _declared_counts(kernel: AdoptedKernel) -> tuple[int, int]:
     function = re.search(rf'\bDEF_PACKAGE_OP\w*\s*\([\s(]*(\w+)[^"]*"{kernel.op}"', text)
     head = re.search(rf"\b{function[1]}\s*\(([^;{{)]*)\)\s*[;{{]", text) if function else None
     arguments = re.sub(r"<[^<>]*>", "", head[1]).split(",") if head else []
-    tensors = [each for each in arguments if "&" in each]
-    outputs = sum("const" not in each for each in tensors)
+    tensors = [argument for argument in arguments if "&" in argument]
+    outputs = sum("const" not in tensor for tensor in tensors)
     order = re.search(rf'\bDEF_PACKAGE_PARAM_ORDER\s*\(\s*"{kernel.op}"([^;]*?)\)\s*(?:;|\n)', text, re.DOTALL)
     return len(tensors) - outputs - (order[1].count('"') // 2 if order else 0), outputs
 
@@ -419,12 +420,12 @@ def _code(kernel: AdoptedKernel) -> str:
 
 def _params(kernels: Sequence[AdoptedKernel]) -> list[Tensor]:
     """Parameters from getParam (CPU) and DEF_PACKAGE_PARAM_ORDER (HTP)."""
-    found: dict[str, Tensor] = {}
+    params: dict[str, Tensor] = {}
     for kernel in kernels:
         text = _code(kernel)
         for order in re.findall(r"\bDEF_PACKAGE_PARAM_ORDER\s*\(([^;]*?)\)\s*(?:;|\n)", text, re.DOTALL):
             for name in re.findall(r'"([^"]*)"', order)[1:]:
-                found.setdefault(
+                params.setdefault(
                     name, Tensor(name, "param", (BY_NAME["FLOAT_32"],), Rank(scalar=True), mandatory=False)
                 )
         for name in re.findall(r'\bgetParam\s*\([^")]*"([^"]+)"\s*\)', text):
@@ -432,8 +433,8 @@ def _params(kernels: Sequence[AdoptedKernel]) -> list[Tensor]:
                 rf'getTensorParam\s*\([^;]*"{re.escape(name)}"', text
             )
             rank = Rank((1,)) if tensor else Rank(scalar=True)
-            found.setdefault(name, Tensor(name, "param", (BY_NAME["FLOAT_32"],), rank))
-    return list(found.values())
+            params.setdefault(name, Tensor(name, "param", (BY_NAME["FLOAT_32"],), rank))
+    return list(params.values())
 
 
 # --- members of HTP's C++ interface --------------------------------------------------------------------------------

@@ -109,14 +109,14 @@ def read_folder(folder: Path) -> AdoptedFolder:
     """Read a folder of sources; symbolic links are not followed."""
     if not folder.is_dir():
         raise UsageError(f"{folder} is not a folder", hint="name the folder of the package to adopt")
-    found = AdoptedFolder(folder)
-    for path in _files(folder, found.libraries):
+    adopted = AdoptedFolder(folder)
+    for path in _files(folder, adopted.libraries):
         try:
-            found.add(path, read_plain(path) if path.stat().st_size <= _MOST_BYTES else b"")
+            adopted.add(path, read_plain(path) if path.stat().st_size <= _MOST_BYTES else b"")
         except OSError as fault:
-            found.unreadable[path] = fault.strerror or "it cannot be read"
-    found.packages |= dict.fromkeys(name for library in found.libraries for name in _provided(library))
-    return found
+            adopted.unreadable[path] = fault.strerror or "it cannot be read"
+    adopted.packages |= dict.fromkeys(name for library in adopted.libraries for name in _provided(library))
+    return adopted
 
 
 def _files(folder: Path, libraries: list[Path]) -> Iterator[Path]:
@@ -152,10 +152,10 @@ def _kernels(path: Path, text: bytes) -> list[AdoptedKernel]:
     for backend in vendor.BACKENDS:
         if vendor.style(backend, text):
             return [AdoptedKernel(backend, op, path, text) for op in dict.fromkeys(_OPS[backend].findall(plain))]
-    found = dict.fromkeys(_OPS["htp"].findall(plain))
+    ops = dict.fromkeys(_OPS["htp"].findall(plain))
     if vendor.style("htp", text) == "qhpi":
-        found |= dict.fromkeys(vendor.qhpi_ops(text))
-    return [AdoptedKernel("htp", op, path, text) for op in found]
+        ops |= dict.fromkeys(vendor.qhpi_ops(text))
+    return [AdoptedKernel("htp", op, path, text) for op in ops]
 
 
 def _flags(makefile: bytes) -> Iterator[str]:

@@ -96,7 +96,9 @@ def registrations(sources: Iterable[bytes]) -> tuple[RegisterFunction, ...]:
 
     A source whose records another one registers (`extern QHPI_OpInfo_v1 …`) needs no function of its own.
     """
-    plain = [without_comments(each).decode("utf-8", "replace") for each in sources if style("htp", each) == "qhpi"]
+    plain = [
+        without_comments(source).decode("utf-8", "replace") for source in sources if style("htp", source) == "qhpi"
+    ]
     borrowed = {name for text in plain for name in _records(text, borrowed=True)}
     return tuple(
         RegisterFunction(match[2], bool(match[1]) or _in_c_block(text[: match.start()]))
@@ -119,10 +121,10 @@ def qhpi_ops(source: bytes) -> list[str]:
     """The ops in a source's records for QHPI: names in initializers, and names that are assigned."""
     text = without_comments(source).decode("utf-8", "replace")
     name = r'"\w*::(?:"\s*")?(\w+)"'
-    found = re.findall(rf"\.name\s*=[^;,]*?{name}", text)
+    names = re.findall(rf"\.name\s*=[^;,]*?{name}", text)
     for record in re.finditer(r"\bQHPI_OpInfo_v1\s+\w+\s*(?:\[[^\]]*\]\s*)?=?\s*\{", text):
-        found += re.findall(name, _block(text, record.end()))
-    return list(dict.fromkeys(found))
+        names += re.findall(name, _block(text, record.end()))
+    return list(dict.fromkeys(names))
 
 
 def _block(text: str, begin: int) -> str:

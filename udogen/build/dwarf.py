@@ -50,8 +50,8 @@ class Lines:
     def places(self, address: int) -> tuple[SourceLine, ...]:
         """The function at an address, and those that it is inlined into, innermost first; empty if unknown."""
         if address not in self._known:
-            found = tuple(self._of_unit(address)) if self._dwarf is not None else ()
-            self._known[address] = found or self._of_symbol(address)
+            lines = tuple(self._of_unit(address)) if self._dwarf is not None else ()
+            self._known[address] = lines or self._of_symbol(address)
         return self._known[address]
 
     # --- with -g ------------------------------------------------------------------------------------------------
@@ -61,13 +61,13 @@ class Lines:
         if unit is None:
             return []
         file, line = self._line(unit, address)
-        found = []
+        lines = []
         for die in reversed(self._functions(unit.get_top_DIE(), address)):  # the innermost first
-            found.append(SourceLine(_name(die), file, line))
+            lines.append(SourceLine(_name(die), file, line))
             if die.tag == "DW_TAG_inlined_subroutine":
                 number = _value(die, "DW_AT_call_file")
                 file, line = self._files(unit).get(number, ""), _value(die, "DW_AT_call_line")
-        return found
+        return lines
 
     def _functions(self, die: Any, address: int) -> list[Any]:
         """The functions around an address, outermost first."""
@@ -127,11 +127,11 @@ class Lines:
         folders = [_decoded(each) for each in program.header.get("include_directory", [])]
         if first:
             folders = [folder, *folders]
-        found = {}
+        files = {}
         for number, row in enumerate(program.header.get("file_entry", []), first):
             place = folders[row.dir_index] if row.dir_index < len(folders) else ""
-            found[number] = os.path.normpath(os.path.join(folder, place, _decoded(row.name)))
-        return found
+            files[number] = os.path.normpath(os.path.join(folder, place, _decoded(row.name)))
+        return files
 
     # --- without ------------------------------------------------------------------------------------------------
 
@@ -177,13 +177,13 @@ _SCOPES = {"DW_TAG_namespace", "DW_TAG_class_type", "DW_TAG_structure_type", "DW
 
 
 def _value(die: Any, name: str) -> int:
-    found = die.attributes.get(name)
-    return int(found.value) if found is not None else 0
+    attribute = die.attributes.get(name)
+    return int(attribute.value) if attribute is not None else 0
 
 
 def _text(die: Any, name: str) -> str:
-    found = die.attributes.get(name)
-    return _decoded(found.value) if found is not None else ""
+    attribute = die.attributes.get(name)
+    return _decoded(attribute.value) if attribute is not None else ""
 
 
 def _decoded(text: Any) -> str:

@@ -94,11 +94,11 @@ class Elf:
 
     def versions(self, prefix: str) -> dict[str, str]:
         """The highest version that is needed of each library, among versions that begin with `prefix_`."""
-        found: dict[str, str] = {}
+        newest: dict[str, str] = {}
         for symbol in self.imports:
             if symbol.version.startswith(f"{prefix}_"):
-                found[symbol.origin] = max(found.get(symbol.origin, ""), symbol.version, key=version_key)
-        return found
+                newest[symbol.origin] = max(newest.get(symbol.origin, ""), symbol.version, key=version_key)
+        return newest
 
 
 def version_key(text: str) -> tuple[int, ...]:
@@ -145,14 +145,14 @@ def text_of(elf: Elf, name: str) -> str:
 
 def sdk_releases(path: Path) -> list[str]:
     """The QNN SDK releases (v2.47.0.260601114230) that occur as text in a file."""
-    found: set[str] = set()
+    releases: set[str] = set()
     with path.open("rb") as stream, mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as image:
         at = image.find(_RELEASE_BEGINS)  # ten times faster than the expression without it, in files of 100 MB
         while at >= 0:
             if match := _RELEASE.match(image, at):
-                found.add(match[0].decode())
+                releases.add(match[0].decode())
             at = image.find(_RELEASE_BEGINS, at + 1)
-    return sorted(found, key=version_key)
+    return sorted(releases, key=version_key)
 
 
 def _not_elf(path: Path, head: bytes) -> NotElf:
@@ -198,7 +198,7 @@ class _ElfReader:
         self._path, self._image = path, image
         self._file = ELFFile(cast("IO[bytes]", image))
         self._bits, self._order = int(self._file.elfclass), "<" if self._file.little_endian else ">"
-        self._loads = [each.header for each in self._file.iter_segments(type="PT_LOAD")]
+        self._loads = [segment.header for segment in self._file.iter_segments(type="PT_LOAD")]
 
     def read(self) -> Elf:
         header = self._file.header
@@ -229,9 +229,9 @@ class _ElfReader:
 
     def offset(self, address: int) -> int | None:
         """The offset of an address in the file."""
-        for each in self._loads:
-            if each["p_vaddr"] <= address < each["p_vaddr"] + each["p_filesz"]:
-                return int(each["p_offset"] + address - each["p_vaddr"])
+        for load in self._loads:
+            if load["p_vaddr"] <= address < load["p_vaddr"] + load["p_filesz"]:
+                return int(load["p_offset"] + address - load["p_vaddr"])
         return None
 
     def _kind(self, elf_type: str, tags: list[Any]) -> str:

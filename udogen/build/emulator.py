@@ -129,11 +129,11 @@ def backend_build(backend: str, *, on_step: Callable[[str], None] = lambda _line
         _need_header(cxx, row, into, what)
         for name, text in tables.items():
             (into / name).write_text(text, "utf-8")
-        objects = process.at_once([partial(compile_one, each, into) for each in folders], os.cpu_count() or 1)
+        objects = process.at_once([partial(compile_one, folder, into) for folder in folders], os.cpu_count() or 1)
         compile_or_fail([*cxx, *objects, *_LINK, "-o", row.library], into, what)
         (into / SYSTEM).symlink_to(row.library)  # it also describes context binaries
-        for each in (*objects, *tables):
-            (into / each).unlink()
+        for file in (*objects, *tables):
+            (into / file).unlink()
 
     return KeptBuild(folder, what, _SECONDS, make)
 

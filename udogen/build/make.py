@@ -68,8 +68,8 @@ def plan(package: PackageLibrary, names: Sequence[str], *, toolchain: str, env: 
         raise UsageError(f"{package.name} has no target `{targets}`", hint="its targets: " + ", ".join(package.targets))
     steps: dict[Path, Step] = {}
     for target in targets:
-        found = toolchains.choose_for(target, env, toolchain, kind=package.kind, api=package.api)
-        choice = with_launcher(found, env)
+        compiler = toolchains.choose_for(target, env, toolchain, kind=package.kind, api=package.api)
+        choice = with_launcher(compiler, env)
         artifact = package.artifact(choice.folder or target.folder, target.ending)
         # With the NDK, htp_aarch64 and htp_android are the same library.
         steps.setdefault(artifact, Step(target, choice, artifact))
@@ -132,15 +132,17 @@ def _build_all(
         return _build(make, package, step, share, lambda line: on_step(label + line))
 
     built = process.at_once([partial(build_step, step) for step in steps], workers)
-    return [replace(each, vectors=executions.get(machine, ())) for each, machine in zip(built, machines, strict=True)]
+    return [
+        replace(result, vectors=executions.get(machine, ())) for result, machine in zip(built, machines, strict=True)
+    ]
 
 
 def _prepare_zig(steps: Sequence[Step]) -> None:
     """Compile zig's own libraries that these steps link, once for all."""
     commands = [value for step in steps for name, value in step.choice.variables if name.endswith("_CXX")]
-    if any("-target aarch64" in each for each in commands):
+    if any("-target aarch64" in command for command in commands):
         zig_libraries.AARCH64.ready()
-    if any("ziglang c++" in each and "-target" not in each for each in commands):
+    if any("ziglang c++" in command and "-target" not in command for command in commands):
         zig_libraries.X86_64.ready()
 
 
@@ -152,7 +154,7 @@ def compile_python_kernels(
     Returns the vector functions for Hexagon, by folder name.
     """
     call = f'{common.KERNEL_FOLDER}/{common.KERNEL_INCLUDE}"'.encode()
-    calling = [path for each in package.sources if (path := package.path / each).with_suffix(".py").is_file()]
+    calling = [path for source in package.sources if (path := package.path / source).with_suffix(".py").is_file()]
     files = sorted(path.with_suffix(".py") for path in calling if call in path.read_bytes())
     if not files:
         return {}

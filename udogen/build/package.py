@@ -72,7 +72,7 @@ class PackageLibrary(Part):
 
     def artifacts(self, row: Target) -> list[Path]:
         """The possible paths of the library of a target; the toolchain chooses the folder."""
-        return [self.artifact(each, row.ending) for each in row.folders]
+        return [self.artifact(folder, row.ending) for folder in row.folders]
 
     def changed_since(self, library: Path) -> list[str]:
         """The files that changed since a library of this package was built.
@@ -126,11 +126,11 @@ def open_packages(path: Path) -> list[PackageLibrary]:
     """
     if (path / MANIFEST).is_file():
         return list(_read(path))
-    listed = sorted(each for each in path.glob(f"*/{MANIFEST}") if BACKUP not in each.parts[-3])
-    found = [part for each in listed for part in _read(each.parent.parent)]
-    if not found:
+    listed = sorted(manifest for manifest in path.glob(f"*/{MANIFEST}") if BACKUP not in manifest.parts[-3])
+    packages = [part for manifest in listed for part in _read(manifest.parent.parent)]
+    if not packages:
         raise UsageError(f"{path} contains no package that udogen generated", hint="run `udogen generate` first")
-    return found
+    return packages
 
 
 def _read(path: Path) -> tuple[PackageLibrary, ...]:
@@ -152,7 +152,7 @@ def _parts_of(path: Path, _written: tuple[int, ...]) -> tuple[PackageLibrary, ..
             name=str(manifest.get("package", "")),
             layout=str(manifest.get("layout", "")),
             libraries=str(manifest.get("libraries", "libs")),
-            configs=tuple(path / each for each in _texts(manifest.get("configs"))),
+            configs=tuple(path / name for name in _texts(manifest.get("configs"))),
             user_owned=_texts(manifest.get("user_owned")),
         )
         for part in read_parts(manifest)
@@ -162,8 +162,8 @@ def _parts_of(path: Path, _written: tuple[int, ...]) -> tuple[PackageLibrary, ..
 def read_parts(manifest: Mapping[str, object]) -> list[Part]:
     """The libraries of a manifest."""
     listed = manifest.get("parts")
-    rows = [each for each in listed if isinstance(each, dict)] if isinstance(listed, list) else []
-    return [Part(**{each.name: _read_field(each, row.get(each.name)) for each in fields(Part)}) for row in rows]
+    rows = [row for row in listed if isinstance(row, dict)] if isinstance(listed, list) else []
+    return [Part(**{field.name: _read_field(field, row.get(field.name)) for field in fields(Part)}) for row in rows]
 
 
 def _read_field(field: Field[Any], found: object) -> Any:
@@ -174,7 +174,7 @@ def _read_field(field: Field[Any], found: object) -> Any:
 
 
 def _texts(found: object) -> tuple[str, ...]:
-    return tuple(str(each) for each in found) if isinstance(found, list) else ()
+    return tuple(str(entry) for entry in found) if isinstance(found, list) else ()
 
 
 def package_of(library: Path) -> PackageLibrary | None:
@@ -202,10 +202,10 @@ def read_manifest(folder: Path) -> dict[str, object] | None:
 def parse_manifest(content: bytes | None, file: Path) -> dict[str, object] | None:
     """The content of a manifest, or None."""
     try:
-        found = None if content is None else json.loads(content)
+        manifest = None if content is None else json.loads(content)
     except (ValueError, RecursionError) as fault:
         raise _unreadable(file, fault) from fault
-    return found if isinstance(found, dict) else None
+    return manifest if isinstance(manifest, dict) else None
 
 
 def _unreadable(file: Path, fault: Exception) -> UsageError:

@@ -55,11 +55,11 @@ def find_qemu() -> Qemu:
 
 def harness_of(backend: str) -> Harness:
     """The harness of a backend for qemu-hexagon."""
-    found = backends.ALL[backend].harness if backend in backends.ALL else None
-    if found is None:
+    harness = backends.ALL[backend].harness if backend in backends.ALL else None
+    if harness is None:
         have = ", ".join(each.id for each in backends.ALL.values() if each.harness)
         raise UsageError(f"kernels for {backend} do not run on qemu-hexagon", hint=f"choose one for {have}")
-    return found
+    return harness
 
 
 def arch_of(package: PackageLibrary) -> str:

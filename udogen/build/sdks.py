@@ -37,7 +37,7 @@ class Sdk(NamedTuple):
 def udo_headers(root: Path) -> Path | None:
     """The folder of the SnpeUdo headers in SNPE_UDO_ROOT, which depends on the release."""
     below = ("", "SnpeUdo", "include/SnpeUdo", "include/SNPE/SnpeUdo", "../../../include/SNPE/SnpeUdo")
-    places = (root / each for each in below)  # the last is for share/SNPE/SnpeUdo, named in SNPE's tutorials
+    places = (root / folder for folder in below)  # the last is for share/SNPE/SnpeUdo, named in SNPE's tutorials
     return next((place for place in places if any((place / name).is_file() for name in _UDO_BASE)), None)
 
 
@@ -107,9 +107,9 @@ _TRIED = "2.47 to 2.51"
 
 def has_no_qhpi(root: str) -> str:
     """The release of a QNN SDK that is older than QHPI; empty if the release is not older, or unknown."""
-    found = QNN.version(Path(root)) if root else ""
-    numbers = re.match(r"v?(\d+)\.(\d+)", found)
-    return found if numbers and (int(numbers[1]), int(numbers[2])) < QHPI_SINCE else ""
+    version = QNN.version(Path(root)) if root else ""
+    numbers = re.match(r"v?(\d+)\.(\d+)", version)
+    return version if numbers and (int(numbers[1]), int(numbers[2])) < QHPI_SINCE else ""
 
 
 def usable_with(api: str, built: str = "") -> str:

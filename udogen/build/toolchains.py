@@ -51,10 +51,10 @@ def choose(target: Target, env: Environment, name: str = "auto") -> Choice:
         raise UsageError(f"no toolchain `{name}`", hint="choose auto, " + " or ".join(ALL))
     reasons: dict[str, Finding] = {}
     for toolchain in ALL.values() if name == "auto" else (ALL[name],):
-        found = toolchain.choose(target, env)
-        if isinstance(found, Choice):
-            return found
-        reasons[toolchain.name] = found
+        choice = toolchain.choose(target, env)
+        if isinstance(choice, Choice):
+            return choice
+        reasons[toolchain.name] = choice
     *_, last = reasons.values()
     raise ToolMissing(
         f"no toolchain can build {target.id} ({target.machine})",
@@ -65,10 +65,10 @@ def choose(target: Target, env: Environment, name: str = "auto") -> Choice:
 
 def choose_for(target: Target, env: Environment, name: str, *, kind: Kind, api: str) -> Choice:
     """The compiler for a target of a library of this kind and interface, which may need headers of an SDK."""
-    found = choose(target, env, name)
+    choice = choose(target, env, name)
     if kind.registration:
-        return _with_udo_headers(env, found, own_headers=name == "open")
-    return _with_core_headers(target, env, found) if api == "core" else found
+        return _with_udo_headers(env, choice, own_headers=name == "open")
+    return _with_core_headers(target, env, choice) if api == "core" else choice
 
 
 def _headers(root: Path | None) -> str:
@@ -144,8 +144,8 @@ def _first(*names: str) -> str:
 
 def _as_in_makefile(command: tuple[str, ...]) -> str:
     """The command of zig, with the Makefile's name for Python if that is the same Python."""
-    found = tools.program("python3")
-    same = found and Path(found).parent == Path(sys.executable).parent
+    python = tools.program("python3")
+    same = python and Path(python).parent == Path(sys.executable).parent
     return shlex.join(["python3", *command[1:]] if same else command)
 
 
@@ -235,16 +235,16 @@ def _hexagon_sdk(target: Target, env: Environment, qnn: Path | None) -> Choice |
         if not (root / sdks.TOOLS).is_dir() and not env.hexagon_tools_root:
             seen.append(f"{name} is {root}, which has no {sdks.TOOLS}")
             continue
-        found = _hexagon_tools(arch, env, root)
-        if isinstance(found, str):
-            seen.append(found)
+        hexagon_tools = _hexagon_tools(arch, env, root)
+        if isinstance(hexagon_tools, str):
+            seen.append(hexagon_tools)
             continue
         variables = (
             (variable, str(root)),
-            ("HEXAGON_CXX", shlex.quote(str(found / sdks.COMPILER))),
+            ("HEXAGON_CXX", shlex.quote(str(hexagon_tools / sdks.COMPILER))),
             ("QNN_SDK_ROOT", str(qnn) if qnn else ""),
         )
-        return Choice("sdk", f"hexagon-clang++ {found.name} of {root}, {_headers(qnn)}", variables)
+        return Choice("sdk", f"hexagon-clang++ {hexagon_tools.name} of {root}, {_headers(qnn)}", variables)
     return Finding("; ".join(dict.fromkeys(seen)), get)
 
 

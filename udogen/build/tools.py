@@ -121,10 +121,10 @@ def launcher(env: Environment) -> tuple[str, ...]:
 
 def need(name: str, *, why: str, how: str) -> str:
     """The path of a program; raises if it is missing."""
-    found = program(name)
-    if not found:
+    path = program(name)
+    if not path:
         raise ToolMissing(f"`{name}` is not on PATH; it is needed {why}", hint=how)
-    return found
+    return path
 
 
 def zig() -> tuple[str, ...]:
@@ -136,15 +136,15 @@ def zig() -> tuple[str, ...]:
 
 def zig_file() -> Path:
     """A file of zig's own library, as installed from PyPI; a missing file if zig is not installed."""
-    found = importlib.util.find_spec("ziglang")
-    return Path(found.origin if found and found.origin else "/nonexistent").parent / "lib" / "std" / "std.zig"
+    spec = importlib.util.find_spec("ziglang")
+    return Path(spec.origin if spec and spec.origin else "/nonexistent").parent / "lib" / "std" / "std.zig"
 
 
 def host_compiler(language: str, purpose: str) -> tuple[str, ...]:
     """A compiler for this machine and for `c++` or `cc`; raises with the purpose if none is installed."""
     names = ("clang++", "g++") if language == "c++" else ("cc", "gcc", "clang")
-    if found := next((path for name in names if (path := program(name))), ""):
-        return (found,)
+    if compiler := next((path for name in names if (path := program(name))), ""):
+        return (compiler,)
     if not zig():
         raise ToolMissing(
             f"no {'C++' if language == 'c++' else 'C'} compiler found; {purpose}",

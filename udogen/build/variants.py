@@ -139,10 +139,10 @@ def need_compiler(variant: Variant, env: tools.Environment, chosen: str = "") ->
     for command in dict.fromkeys([chosen or env.x86_cxx, *others]):
         if not command or tools.missing_program(command):
             continue
-        found = _capable(command, variant)
-        if isinstance(found, Compiler):
-            return found
-        reasons.append(f"{_shown(command)}: {found}")
+        reason = _capable(command, variant)
+        if isinstance(reason, Compiler):
+            return reason
+        reasons.append(f"{_shown(command)}: {reason}")
     apt = " ".join(["g++", *(SANITIZERS[name].package for name in variant.sanitizers)])
     raise ToolMissing(
         f"no installed compiler can build a library with the sanitizers {', '.join(variant.sanitizers)}",

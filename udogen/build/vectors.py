@@ -68,19 +68,19 @@ class Execution:
 def not_executed(executions: Iterable[Execution]) -> list[str]:
     """A sentence for the functions of each kernel that were built, but not executed, for each reason."""
     names: dict[tuple[str, str], dict[str, None]] = {}
-    for each in executions:
-        if not each.executed:
-            names.setdefault((each.kernel, each.why_not), {})[each.function] = None
+    for execution in executions:
+        if not execution.executed:
+            names.setdefault((execution.kernel, execution.why_not), {})[execution.function] = None
     return [f"{kernel}: built, not executed: {', '.join(found)} ({why})" for (kernel, why), found in names.items()]
 
 
 def of_folder(folder: Path, sources: Iterable[str]) -> list[Execution]:
     """The functions that were built in the folder of a package, by all builds."""
-    found: list[Execution] = []
-    for kernel in sorted({(folder / each).with_suffix(".py") for each in sources}):
+    executions: list[Execution] = []
+    for kernel in sorted({(folder / source).with_suffix(".py") for source in sources}):
         for machine in sorted(kernel.with_suffix(KERNEL_FOLDER).glob(f"*/{TWINS}/{FUNCTIONS}")):
-            found += _cached(_key(machine.parents[1]), kernel, machine.parents[1], None)
-    return found
+            executions += _cached(_key(machine.parents[1]), kernel, machine.parents[1], None)
+    return executions
 
 
 def check(
@@ -88,7 +88,7 @@ def check(
 ) -> Mapping[str, tuple[Execution, ...]]:
     """Execute what these machines' folders of kernels contain; raises if a function differs from its twin."""
     known: dict[str, tuple[Execution, ...]] = {}  # many machines have the same functions
-    found: dict[str, tuple[Execution, ...]] = {}
+    of_machine: dict[str, tuple[Execution, ...]] = {}
     for kernel, machine in product(kernels, dict.fromkeys(machines)):
         folder = kernel.with_suffix(KERNEL_FOLDER) / machine
         if not (folder / TWINS / FUNCTIONS).is_file():
@@ -96,8 +96,8 @@ def check(
         key = _key(folder)
         if key not in known:
             known[key] = _cached(key, kernel, folder, on_step)
-        found[machine] = (*found.get(machine, ()), *known[key])
-    return found
+        of_machine[machine] = (*of_machine.get(machine, ()), *known[key])
+    return of_machine
 
 
 def _key(folder: Path) -> str:
@@ -172,13 +172,13 @@ def _link(folder: Path, program: Path, names: Iterable[str]) -> Mapping[str, int
     from elftools.elf.elffile import ELFFile
 
     HEXAGON.ready()
-    objects = [_harness(), *(each for each in _objects(folder) if each.suffix == ".o")]
+    objects = [_harness(), *(file for file in _objects(folder) if file.suffix == ".o")]
     needed = [f"-Wl,-u,{name}" for name in names]
     argv = [*tools.zig(), "c++", *HEXAGON.flags, *needed, *map(str, objects), "-o", str(program)]
     compile_or_fail(argv, program.parent, f"the check of the functions in {folder}")
     with program.open("rb") as stream:
         table: Any = ELFFile(stream).get_section_by_name(".symtab")
-        return {each.name: each["st_value"] for each in table.iter_symbols()}
+        return {symbol.name: symbol["st_value"] for symbol in table.iter_symbols()}
 
 
 @dataclass(frozen=True)
@@ -257,7 +257,7 @@ def _words(function: Mapping[str, Any], call: _Call, number: int, addresses: Map
         else:
             arguments += [[2, _float(drawn.choice((0.0078125, 0.05, 0.1, 1.0)))], [2, _offset(row[0], drawn)]]
     head = [number, addresses[function["name"]], addresses[function["twin"]], _shift(function)]
-    words = [*head, call.bits, call.seed, len(arguments), *(word for each in arguments for word in each)]
+    words = [*head, call.bits, call.seed, len(arguments), *(word for argument in arguments for word in argument)]
     return struct.pack(f"<{len(words)}I", *(int(word) & 0xFFFFFFFF for word in words))
 
 
@@ -287,16 +287,16 @@ def _judge(
     """What was executed of a function; raises if it differs where no 32-bit integer overflows."""
     if function.get("why"):
         return {}
-    found = [(call, answers[n]) for n, call in enumerate(calls) if call.function == number and n in answers]
-    if (fault := _first_fault(found)) is not None:
+    judged = [(call, answers[n]) for n, call in enumerate(calls) if call.function == number and n in answers]
+    if (fault := _first_fault(judged)) is not None:
         raise _wrong(function, kernel, *fault)
-    if died := next((words[2:] for _, words in found if words[0] == "died"), None):
+    if died := next((words[2:] for _, words in judged if words[0] == "died"), None):
         return {"why_not": NO_FLOATS if died == ["unsupported"] else f"it {' '.join(died)} with drawn numbers"}
-    agreed = sorted({int(words[2]) for _, words in found if words[0] == "agrees"})
+    agreed = sorted({int(words[2]) for _, words in judged if words[0] == "agrees"})
     if not agreed:
-        reason = next(words[2].replace("_", " ") for _, words in found)
+        reason = next(words[2].replace("_", " ") for _, words in judged)
         return {"why_not": f"it refuses the tensors that were drawn ({reason})"}
-    overflows = any(words[0] == "differs" for _, words in found)
+    overflows = any(words[0] == "differs" for _, words in judged)
     note = "with 32-bit numbers of 16 bits: larger ones overflow, which Halide leaves undefined" if overflows else ""
     return {"elements": agreed, "note": note}
 
@@ -325,7 +325,7 @@ def _wrong(function: Mapping[str, Any], kernel: Path, call: _Call, words: Sequen
     flat = [row for row in function["arguments"] for _ in range(2 if row[0] == "quantization" else 1)]
     _, name, stored, _ = flat[int(words[2])]
     first, wrong, size = map(int, words[3:6])
-    numbers = [_number(int(each), stored) for each in words[6:8]]
+    numbers = [_number(int(word), stored) for word in words[6:8]]
     where = f"element {first} of `{name}` is" if 0 <= first < size else f"outside of `{name}`, at {first}, there is"
     return BuildFailed(
         f"{kernel}:{lines.get(name) or 1}: {function['name']} for Hexagon is wrong: {where} {numbers[0]} in vectors, "

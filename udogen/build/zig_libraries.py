@@ -39,12 +39,12 @@ class ZigLibraries:
             known = self._record().read_text("utf-8").splitlines()
         except (OSError, ValueError):
             known = []
-        return {Path(each).name for each in known} == self.archives and all(map(os.path.isfile, known))
+        return {Path(archive).name for archive in known} == self.archives and all(map(os.path.isfile, known))
 
     def _record(self) -> Path:
         """The file with the paths of the archives; zig's cache recognizes zig's sources by their inodes."""
-        found = tools.zig_file().stat()
-        key = f"{tools.zig_cache()} {found.st_dev} {found.st_ino}"
+        stat = tools.zig_file().stat()
+        key = f"{tools.zig_cache()} {stat.st_dev} {stat.st_ino}"
         return resources.cache_dir("zig-libraries") / f"{self.id}-{resources.content_key(key.encode())}"
 
     def _are_in(self, archive: Path) -> bool:

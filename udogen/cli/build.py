@@ -84,13 +84,15 @@ def command(options: BuildOptions) -> None:
     begun = time.perf_counter()
     built = [artifact for package, steps in planned for artifact in _build(package, steps, options.jobs or 0)]
     took = time.perf_counter() - begun
-    unloadable = {id(each): found for each in built if (found := _unloadable(each, env))}
-    for each in built:
-        for finding in unloadable.get(id(each), ()):
-            warnings.append(f"{each.step.artifact.name}: {finding.message} {finding.evidence.strip()} ({finding.hint})")
+    unloadable = {id(library): found for library in built if (found := _unloadable(library, env))}
+    for library in built:
+        for finding in unloadable.get(id(library), ()):
+            warnings.append(
+                f"{library.step.artifact.name}: {finding.message} {finding.evidence.strip()} ({finding.hint})"
+            )
             output.warn(warnings[-1])
     _print_built(built, took, warnings, as_json=options.as_json)
-    _print_releases([each for each in built if id(each) not in unloadable], env.qnn_sdk_root)
+    _print_releases([library for library in built if id(library) not in unloadable], env.qnn_sdk_root)
     if not options.as_json:
         _print_next(built, options.folder)
 
@@ -109,12 +111,12 @@ def _build(package: PackageLibrary, steps: Sequence[Step], jobs: int) -> list[Ar
 def _print_next(built: Sequence[Artifact], folder: Path) -> None:
     """Print the next step: how to run an op of what was built, or what to build for this machine."""
     if not built:
-        have = dict.fromkeys(each.backend for each in open_packages(folder) if not each.kind.registration)
+        have = dict.fromkeys(package.backend for package in open_packages(folder) if not package.kind.registration)
         here = shlex.quote(str(folder))
         output.print_next(f"`udogen build {' '.join(have)} -C {here}`, as no target here runs on this machine")
-    for each in built:
-        if each.step.target.id.endswith("_x86") and each.package.ops:
-            print_run(each.package)
+    for library in built:
+        if library.step.target.id.endswith("_x86") and library.package.ops:
+            print_run(library.package)
             return
 
 
@@ -134,12 +136,14 @@ def _planned(options: BuildOptions, env: Environment) -> tuple[list[tuple[Packag
 
     A lack is an error if targets were named, or if nothing else can be built.
     """
-    chosen = [*([variants.Variant()] if options.lines else []), *(variants.parse(each) for each in options.sanitize)]
+    chosen = [*([variants.Variant()] if options.lines else []), *(variants.parse(text) for text in options.sanitize)]
     planned: list[tuple[PackageLibrary, Sequence[Step]]] = []
     left: dict[PackageLibrary, ToolMissing] = {}
     for package, targets in _targets(options.names, open_packages(options.folder), ndk=bool(env.android_ndk_root)):
         try:
-            found = [variants.plan(package, targets, each, toolchain=options.toolchain, env=env) for each in chosen]
+            found = [
+                variants.plan(package, targets, variant, toolchain=options.toolchain, env=env) for variant in chosen
+            ]
             found = found or [make.plan(package, targets, toolchain=options.toolchain, env=env)]
         except ToolMissing as missing:
             if options.names:
@@ -154,10 +158,10 @@ def _planned(options: BuildOptions, env: Environment) -> tuple[list[tuple[Packag
 
 def _unused_kernels(packages: Iterable[PackageLibrary]) -> list[str]:
     """Warn about kernels in the user's folder that differ from those that are built."""
-    found = list(dict.fromkeys(line for package in packages for line in kernels_not_used(package)))
-    for line in found:
+    unused = list(dict.fromkeys(line for package in packages for line in kernels_not_used(package)))
+    for line in unused:
         output.warn(line)
-    return found
+    return unused
 
 
 def _print_built(built: Sequence[Artifact], took: float, warnings: Sequence[str], *, as_json: bool) -> None:
@@ -169,24 +173,24 @@ def _print_built(built: Sequence[Artifact], took: float, warnings: Sequence[str]
                 "seconds": round(took, 3),
                 "artifacts": [
                     {
-                        "package": each.package.name,
-                        "provider": each.package.provider,
-                        "target": each.step.target.id,
-                        "library": str(each.step.artifact),
-                        "toolchain": each.step.choice.toolchain,
-                        "compiler": each.step.choice.title,
-                        "compiled": list(each.compiled),
-                        "vectors": [one.as_json() for one in each.vectors],
+                        "package": library.package.name,
+                        "provider": library.package.provider,
+                        "target": library.step.target.id,
+                        "library": str(library.step.artifact),
+                        "toolchain": library.step.choice.toolchain,
+                        "compiler": library.step.choice.title,
+                        "compiled": list(library.compiled),
+                        "vectors": [one.as_json() for one in library.vectors],
                     }
-                    for each in built
+                    for library in built
                 ],
             }
         )
         return
-    for each in built:
-        state = f"{len(each.compiled)} compiled" if each.compiled else "up to date"
-        output.print_result(f"{each.step.artifact} ({state})")
-    executions = [one for each in built for one in each.vectors]
+    for library in built:
+        state = f"{len(library.compiled)} compiled" if library.compiled else "up to date"
+        output.print_result(f"{library.step.artifact} ({state})")
+    executions = [one for library in built for one in library.vectors]
     for line in not_executed(executions):
         output.warn(line)
     if any(one.why_not == NO_QEMU for one in executions):
@@ -195,7 +199,7 @@ def _print_built(built: Sequence[Artifact], took: float, warnings: Sequence[str]
 
 def _print_releases(built: Sequence[Artifact], root: str) -> None:
     """Print the SDK releases that accept the packages for HTP; those for other backends work with any release."""
-    for api in dict.fromkeys(each.package.api for each in built if each.package.api):
+    for api in dict.fromkeys(library.package.api for library in built if library.package.api):
         release = sdks.QNN.version(Path(root)) if root else ""
         old = f", and not with QNN_SDK_ROOT, which is SDK {release}" if sdks.has_no_qhpi(root) and api != "core" else ""
         output.print_note(f"  usable with SDK {sdks.usable_with(api, release if api == 'core' else '')}{old}")
@@ -210,8 +214,8 @@ def _unloadable(built: Artifact, env: Environment) -> list[Finding]:
     imports = [symbol for symbol in elf.read(built.step.artifact).imports if not symbol.weak]
     if all(symbol.version or symbol.name.startswith("qhpi_") for symbol in imports):  # no need to start the runtime
         return []
-    found = inspect(built.step.artifact, InspectOptions((), env), folder=built.package)
-    return [each for each in found.findings if each.kind == "registering"]
+    inspected = inspect(built.step.artifact, InspectOptions((), env), folder=built.package)
+    return [finding for finding in inspected.findings if finding.kind == "registering"]
 
 
 def _targets(
@@ -220,7 +224,7 @@ def _targets(
     """The targets for each package; if there are several packages, each gets those that it has."""
     if len(found) == 1 or not names:
         return [(package, names) for package in found]
-    shares = [(package, tuple(each for each in names if _has(package, each, found, ndk=ndk))) for package in found]
+    shares = [(package, tuple(name for name in names if _has(package, name, found, ndk=ndk))) for package in found]
     if unknown := [name for name in names if not any(name in targets for _, targets in shares)]:
         have = dict.fromkeys(target for package in found for target in package.targets)
         raise UsageError(
@@ -238,4 +242,4 @@ def _has(package: PackageLibrary, name: str, found: list[PackageLibrary], *, ndk
         return True
     # A core's target also makes the registration library, if a package for that core exists.
     cores = [each for each in found if each.path == package.path and not each.kind.registration]
-    return any(_has(each, name, found, ndk=ndk) for each in cores)
+    return any(_has(core, name, found, ndk=ndk) for core in cores)

@@ -79,18 +79,20 @@ def _only(package: OpPackage, chosen: Sequence[str]) -> OpPackage:
     if not ops:
         raise UsageError(f"no op of `{package.name}` is for {', '.join(chosen)}", hint="choose another --backend")
     left = {op.name for op in ops}
-    supplements = dict.fromkeys(each for backend in chosen for each in backends.supplements_for(backend, package))
+    supplements = dict.fromkeys(
+        supplement for backend in chosen for supplement in backends.supplements_for(backend, package)
+    )
     return replace(
         package,
         ops=ops,
         supplements=tuple(
             replace(
-                each,
-                ops=tuple(op for op in each.ops if op.name in left),
-                supported=tuple(name for name in each.supported if name in left),
+                supplement,
+                ops=tuple(op for op in supplement.ops if op.name in left),
+                supported=tuple(name for name in supplement.supported if name in left),
             )
-            for each in package.supplements
-            if each in supplements
+            for supplement in package.supplements
+            if supplement in supplements
         ),
     )
 
@@ -98,8 +100,8 @@ def _only(package: OpPackage, chosen: Sequence[str]) -> OpPackage:
 def _for_backends(op: Op, package: OpPackage, chosen: Sequence[str]) -> Op | None:
     """The op, only for these backends; None if it is for none of them."""
     names, archs = backends.of_supplements(op, package)
-    kept = tuple(dict.fromkeys(name for each in chosen for name in backends.ALL[each].names if name in names))
-    versions = tuple(a for a in archs if any(int(a[1:]) in backends.ALL[each].hexagon for each in chosen))
+    kept = tuple(dict.fromkeys(name for backend in chosen for name in backends.ALL[backend].names if name in names))
+    versions = tuple(a for a in archs if any(int(a[1:]) in backends.ALL[backend].hexagon for backend in chosen))
     if not versions and (not kept or (archs and set(kept) == {"DSP"})):
         return None
     return replace(op, backends=tuple(dict.fromkeys((*kept, *(("DSP",) if versions else ())))), dsp_archs=versions)

@@ -88,15 +88,15 @@ def command(options: DoctorOptions) -> int:
         return 0
     from udogen.doctor.checks import examine, lines, this_machine
 
-    found = examine(this_machine())
+    report = examine(this_machine())
     if options.as_json:
-        output.print_json({"ok": found.works, "rows": [row.as_json() for row in found.rows]})
+        output.print_json({"ok": report.works, "rows": [row.as_json() for row in report.rows]})
     else:
         width = min(shutil.get_terminal_size().columns, 100)
-        output.print_result("\n".join(lines(found, width=width, paint=output.paint)))
-        if found.works:
+        output.print_result("\n".join(lines(report, width=width, paint=output.paint)))
+        if report.works:
             output.print_next("`udogen new scale && cd scale && make test`")
-    return found.exit_code
+    return report.exit_code
 
 
 def _warm(chosen: list[str], as_json: bool) -> None:
@@ -107,9 +107,9 @@ def _warm(chosen: list[str], as_json: bool) -> None:
     with output.progress("warming", total=len(names)) as advance:
         results = make_warm(names, required=bool(chosen), on_step=advance)
     if as_json:
-        output.print_json({"ok": True, "items": [asdict(each) for each in results]})
+        output.print_json({"ok": True, "items": [asdict(result) for result in results]})
         return
-    for each in results:
-        took = f" in {each.seconds} s" if each.seconds else ""
-        why = f": {each.message} ({each.hint})" if each.message else ""
-        output.print_result(f"{each.id}: {each.state}{took}{why}")
+    for result in results:
+        took = f" in {result.seconds} s" if result.seconds else ""
+        why = f": {result.message} ({result.hint})" if result.message else ""
+        output.print_result(f"{result.id}: {result.state}{took}{why}")

@@ -91,7 +91,7 @@ def command(options: GenerateArguments) -> None:
     if options.show_diff:
         wanted = wanted._replace(dry_run=True)
     loaded, problems = load(options.all_configs, strict=wanted.strict)
-    found = pipeline.generate(
+    generated = pipeline.generate(
         loaded,
         wanted,
         problems,
@@ -99,15 +99,15 @@ def command(options: GenerateArguments) -> None:
         before_writing=lambda: output.print_problems(() if options.as_json else problems.warnings),
     )
     if not options.as_json:
-        print_all(found, wanted, show_diff=options.show_diff)
+        print_all(generated, wanted, show_diff=options.show_diff)
     if not wanted.dry_run:
-        pipeline.stop_on_conflict(found)
+        pipeline.stop_on_conflict(generated)
     if options.as_json:
         output.print_json(
             {
                 "ok": True,
                 "written": not wanted.dry_run,
-                "packages": [_package_json(each, show_diff=options.show_diff) for each in found],
+                "packages": [_package_json(generated, show_diff=options.show_diff) for generated in generated],
                 "warnings": [problem.as_json() for problem in problems.warnings],
             }
         )
@@ -133,10 +133,10 @@ def _package_json(each: Generated, *, show_diff: bool) -> dict[str, Any]:
 def print_all(found: Sequence[Generated], wanted: GenerateOptions, *, show_diff: bool = False) -> None:
     """Print what happened, or would happen, to the package folders."""
     if show_diff:
-        output.print_result("".join(diff(each.changes) for each in found).rstrip("\n"))
+        output.print_result("".join(diff(generated.changes) for generated in found).rstrip("\n"))
         return
-    for each in found:
-        _print_generated(each, dry_run=wanted.dry_run)
+    for generated in found:
+        _print_generated(generated, dry_run=wanted.dry_run)
     _print_styles(found, wanted)
     _warn_of_edits(found)
     if not wanted.dry_run:
@@ -145,25 +145,27 @@ def print_all(found: Sequence[Generated], wanted: GenerateOptions, *, show_diff:
 
 def _warn_of_edits(found: Sequence[Generated]) -> None:
     """Warn about kernels in packages that the user edited: --kernels does not replace them."""
-    if any(change.action == "kept" for each in found for change in each.changes):
-        folders = [package for each in found if each.folder.is_dir() for package in open_packages(each.folder)]
+    if any(change.action == "kept" for generated in found for change in generated.changes):
+        folders = [
+            package for generated in found if generated.folder.is_dir() for package in open_packages(generated.folder)
+        ]
         for line in dict.fromkeys(line for package in folders for line in kernels_not_used(package)):
             output.warn(line)
 
 
 def _print_styles(found: Sequence[Generated], wanted: GenerateOptions) -> None:
     """Print the kernels in the vendor's style, and the options that have no effect."""
-    for each in found:
-        for backend, ops in each.vendor.items():
+    for generated in found:
+        for backend, ops in generated.vendor.items():
             kernels = f"kernels for {backend} in the style of Qualcomm's generators: {', '.join(ops)}"
-            style = next((part.api for part in each.plan.parts if part.backend == backend), "") or "vendor"
-            output.print_note(f"  {each.folder}: {kernels} (--{backend}-api {style})")
-    if wanted.htp_api and not any(part.api for each in found for part in each.plan.parts):
+            style = next((part.api for part in generated.plan.parts if part.backend == backend), "") or "vendor"
+            output.print_note(f"  {generated.folder}: {kernels} (--{backend}-api {style})")
+    if wanted.htp_api and not any(part.api for generated in found for part in generated.plan.parts):
         output.print_note(f"  --htp-api {wanted.htp_api} changes nothing: there is no package for HTP here")
     if wanted.cmake:
-        for each in found:
-            if not cmake.has(each.plan):
-                output.print_note(f"  --gen_cmakelists changes nothing in {each.folder}: make alone builds it")
+        for generated in found:
+            if not cmake.has(generated.plan):
+                output.print_note(f"  --gen_cmakelists changes nothing in {generated.folder}: make alone builds it")
 
 
 def _print_generated(each: Generated, *, dry_run: bool = False) -> None:
@@ -184,19 +186,19 @@ def _print_generated(each: Generated, *, dry_run: bool = False) -> None:
 
 def _print_next(found: Sequence[Generated]) -> None:
     """Print the next step, unless all packages are unchanged."""
-    if all(change.action == "unchanged" for each in found for change in each.changes):
+    if all(change.action == "unchanged" for generated in found for change in generated.changes):
         return
     unwritten = [
-        str(each.folder / file.path)
-        for each in found
-        if {change.action for change in each.changes} == {"created"}
-        for file in each.plan.files
+        str(generated.folder / file.path)
+        for generated in found
+        if {change.action for change in generated.changes} == {"created"}
+        for file in generated.plan.files
         if file.user_owned and file.template
     ]
     shown = ", ".join(unwritten[:3]) + (" …" if len(unwritten) > 3 else "")
     write = f"write {'kernels' if len(unwritten) > 1 else 'the kernel'} in {shown}, then " if unwritten else ""
-    folders = [each.folder for each in found]
-    if len({each.is_absolute() for each in folders}) == 1:
+    folders = [generated.folder for generated in found]
+    if len({folder.is_absolute() for folder in folders}) == 1:
         folders = [Path(os.path.commonpath(folders))]
-    builds = " and ".join(f"`udogen build -C {shlex.quote(str(each))}`" for each in folders)
+    builds = " and ".join(f"`udogen build -C {shlex.quote(str(folder))}`" for folder in folders)
     output.print_next(f"{write}{builds}")

@@ -133,17 +133,17 @@ def _libraries(options: InspectArguments) -> int:
     )
     if path.is_dir():
         with output.progress("inspect") as advance:
-            found = inspection.inspect_all(path, inspect_options, on_library=advance)
+            inspected = inspection.inspect_all(path, inspect_options, on_library=advance)
     else:
-        found = inspection.inspect_all(path, inspect_options)
-    code = found.exit_code
+        inspected = inspection.inspect_all(path, inspect_options)
+    code = inspected.exit_code
     if options.as_json:
-        output.print_json({"ok": code == 0, **inspection.as_json(found)})
+        output.print_json({"ok": code == 0, **inspection.as_json(inspected)})
     else:
         width = shutil.get_terminal_size().columns
-        output.print_result("\n".join(inspection.lines(found, width=width)).rstrip("\n"))
+        output.print_result("\n".join(inspection.lines(inspected, width=width)).rstrip("\n"))
         if code == 0:
-            _print_next(found)
+            _print_next(inspected)
     return code
 
 
@@ -167,19 +167,19 @@ def _context(options: InspectArguments) -> int:
         first = options.against[0]
         library = first if first.is_dir() else first.with_name("libQnnSystem.so")
     with output.progress("inspect") as advance:
-        found = context.inspect_context(path, system_library=library, on_step=advance)
+        inspected = context.inspect_context(path, system_library=library, on_step=advance)
         if options.write_manifest:
-            manifest.write(path, build_id=found.info.build_id)
-            found = context.inspect_context(path, system_library=library, on_step=advance)
+            manifest.write(path, build_id=inspected.info.build_id)
+            inspected = context.inspect_context(path, system_library=library, on_step=advance)
     if options.json_out is not None:
-        manifest.write_atomically(options.json_out, context_json.info_json(found.info).encode())
+        manifest.write_atomically(options.json_out, context_json.info_json(inspected.info).encode())
     if options.as_json:
-        output.print_json({"ok": found.exit_code == 0, "context": context.as_json(found)})
+        output.print_json({"ok": inspected.exit_code == 0, "context": context.as_json(inspected)})
     else:
         width = shutil.get_terminal_size().columns
-        output.print_result("\n".join(context.lines(found, width=width)))
+        output.print_result("\n".join(context.lines(inspected, width=width)))
         output.print_next(f"`udogen run context {shlex.quote(str(path))}` executes it")
-    return found.exit_code
+    return inspected.exit_code
 
 
 def _kernel(options: InspectArguments) -> None:
@@ -198,7 +198,7 @@ def _kernel(options: InspectArguments) -> None:
         if shapes:
             packets = packets_of(file, configs, of_shapes(file, configs, shapes), arch=options.arch, on_step=advance)
     if options.as_json:
-        output.print_json({"ok": True, "functions": [asdict(each) for each in codes], "packets": packets})
+        output.print_json({"ok": True, "functions": [asdict(code) for code in codes], "packets": packets})
         return
     for line in _code_lines(codes, shutil.get_terminal_size().columns):
         output.print_result(line)
@@ -213,7 +213,7 @@ def _kernel(options: InspectArguments) -> None:
     if (folder / FILE).is_file():
         output.print_next(f"`udogen test {shlex.quote(str(folder))}` compares it with its reference")
         return
-    kernels, config = (shlex.quote(str(each)) for each in (options.path.parent, options.configs[0]))
+    kernels, config = (shlex.quote(str(path)) for path in (options.path.parent, options.configs[0]))
     output.print_next(f"`udogen generate {config} --kernels {kernels} -o out` makes a package with it")
 
 

@@ -132,7 +132,9 @@ def known_targets(ctx: click.Context) -> Iterable[str]:
     from udogen.build.package import open_packages
 
     folders = ctx.params.get("paths") or [ctx.params.get("folder") or "."]
-    return dict.fromkeys(target for path in folders for each in open_packages(Path(path)) for target in each.targets)
+    return dict.fromkeys(
+        target for path in folders for package in open_packages(Path(path)) for target in package.targets
+    )
 
 
 def _guess(word: str, names: Iterable[str]) -> str:

@@ -128,7 +128,7 @@ def _check(options: NewOptions) -> None:
         "--backend": ("", *of_models),
         "--kernel": ("", *of_models, "--from-config"),
     }
-    for name in (each for each in fits if each in asked and source not in fits[each]):
+    for name in (fit for fit in fits if fit in asked and source not in fits[fit]):
         what = f"means nothing with {source}" if source else f"is for {' and '.join(fits[name])}"
         raise UsageError(f"{name} {what}", hint="leave it out")
     if options.folder is None:
@@ -189,7 +189,7 @@ def _print_json(folder: Path, made: Project, drafts: list[Draft]) -> None:
             "ops": [op.name for package in made.packages for op in package.ops],
             "files": _rows(made.files),
             "unwritten": list(made.unwritten),
-            "findings": [each.as_json() for each in (*made.warnings, *remarks)],
+            "findings": [remark.as_json() for remark in (*made.warnings, *remarks)],
         }
     )
 
@@ -253,7 +253,7 @@ def _adopt(folder: Path, out: Path | None, *, as_json: bool) -> None:
                 "recognized": list(report.recognized),
                 "decide": list(report.decide),
                 "members": list(report.members),
-                "packages": [str(each.folder) for each in report.packages],
+                "packages": [str(package.folder) for package in report.packages],
             }
         )
     else:
@@ -270,7 +270,7 @@ def _print_report(report: AdoptReport, out: Path) -> None:
             output.print_result(f"{title}:")
         for line in lines:
             output.print_result(f"  {line}")
-    for each in report.packages:
-        kinds = " ".join(dict.fromkeys(part.backend for part in each.plan.parts))
-        output.print_result(f"{each.folder}: {kinds} package {each.plan.package}")
+    for package in report.packages:
+        kinds = " ".join(dict.fromkeys(part.backend for part in package.plan.parts))
+        output.print_result(f"{package.folder}: {kinds} package {package.plan.package}")
     output.print_next(f"`cd {shlex.quote(str(out))} && make build`, then write reference.py for `make test`")

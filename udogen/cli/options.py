@@ -105,12 +105,12 @@ def same_options(kind: Callable[..., _Options], options: object, **others: Any) 
 
 def given(options: Any) -> dict[str, Any]:
     """The options on the command line: flag -> value."""
-    found = {}
+    values = {}
     for each in fields(options):
         flags = each.metadata.get("flags")
         if flags and (value := getattr(options, each.name)) != _unset(each):
-            found[next((flag for flag in flags if flag.startswith("--")), flags[0])] = value
-    return found
+            values[next((flag for flag in flags if flag.startswith("--")), flags[0])] = value
+    return values
 
 
 def _unset(of: Field[Any]) -> Any:

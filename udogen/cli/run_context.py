@@ -247,8 +247,8 @@ def _jobs(paths: list[Path]) -> list[Job]:
     if described := [path for path in paths if is_description(path)]:
         raise UsageError(f"{described[0]} describes a model", hint=f"`udogen run steps {described[0]}` executes it")
     found = find_shards(paths)
-    for each in found.notes:
-        output.print_note(f"! {each}")
+    for note in found.notes:
+        output.print_note(f"! {note}")
     return jobs_of(found.shards)
 
 
@@ -335,5 +335,7 @@ def _print(done: _ContextResult, fault: UdogenError | None, options: RunContextO
 def _print_steps(options: RunContextOptions) -> None:
     """Print the command for the contexts as one model, if they are in one file or folder."""
     if len(paths := [*options.paths, *options.folders]) == 1:
-        words = shlex.join([str(paths[0]), *(word for each in options.packages for word in ("--op-package", each))])
+        words = shlex.join(
+            [str(paths[0]), *(word for package in options.packages for word in ("--op-package", package))]
+        )
         output.print_next(f"`udogen run steps {words} --dry-run` shows them as one model")

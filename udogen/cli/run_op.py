@@ -320,7 +320,7 @@ def _as_json(done: _OpResult) -> dict[str, object]:
         **({"packets": _counted(result.packets)} if result.packets else {}),
         **({"proof": result.proof.as_json()} if result.proof else {}),
         **({"warnings": list(done.warnings)} if done.warnings else {}),
-        **({"heap": [each.as_json() for each in findings]} if findings is not None else {}),
+        **({"heap": [finding.as_json() for finding in findings]} if findings is not None else {}),
     }
 
 
@@ -415,7 +415,7 @@ def _input(name: str, text: str, op: Op | None) -> Array:
     if not text[:1].isdigit() or Path(text).suffix or Path(text).exists():
         return load_array(Path(text))
     shape = shape_of(name, text, "--input")
-    known = [each for each in op.inputs if each.name in (name, name.rpartition(".")[0])] if op else []
+    known = [tensor for tensor in op.inputs if tensor.name in (name, name.rpartition(".")[0])] if op else []
     dtype = np.dtype((known[0].accepted[0].numpy if known else "") or "float32")
     random = np.random.default_rng(0)
     most = 2 if dtype.kind == "b" else 100

@@ -205,7 +205,7 @@ def _print_next(run: TestRun, arguments: TestArguments) -> None:
         output.print_next(f"fix the errors of the compiler, then `{command}`")
     elif verdict.findings:
         output.print_next(f"fix the warnings, then `{command}`")
-    elif broken := next((each for each in run.outcomes if each.status == "error"), None):
+    elif broken := next((outcome for outcome in run.outcomes if outcome.status == "error"), None):
         only = f" --case {shlex.quote(f'{broken.case.op}/{broken.case.name}')}" * (not arguments.patterns)
         output.print_next(f"fix the first error, then `{command}{only}`")
     elif not verdict.ok:

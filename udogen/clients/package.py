@@ -82,12 +82,12 @@ class Package:
     @property
     def library(self) -> Library:
         """The library that the client's own process opens."""
-        return next(each for each in self.libraries if not each.hexagon)
+        return next(library for library in self.libraries if not library.hexagon)
 
     @property
     def hexagon(self) -> Library | None:
         """The library for the DSP."""
-        return next((each for each in self.libraries if each.hexagon), None)
+        return next((library for library in self.libraries if library.hexagon), None)
 
     @property
     def host_library(self) -> Path | None:
@@ -98,7 +98,7 @@ class Package:
             return None
         rows = [row for row in self.built.rows if row.native and row.backend == self.backend]
         files = [each for row in rows for each in self.built.artifacts(row)]
-        return next((each.resolve() for each in files if each.is_file()), None)
+        return next((file.resolve() for file in files if file.is_file()), None)
 
     @property
     def registration_path(self) -> str:
@@ -110,7 +110,7 @@ class Package:
     @property
     def config(self) -> Path | None:
         """The XML config of the package; None if it has none."""
-        return next((each for each in self.built.configs if each.suffix == ".xml"), None) if self.built else None
+        return next((config for config in self.built.configs if config.suffix == ".xml"), None) if self.built else None
 
 
 def platform_of(options: PackageOptions) -> Platform:
@@ -289,7 +289,7 @@ def _registration_of(parts: Sequence[PackageLibrary], platform: Platform) -> Pat
         if part.kind.registration:
             rows = [row for row in part.rows if row.id == row_id]
             files = [each for row in rows for each in part.artifacts(row)]
-            return next((each.resolve() for each in files if each.is_file()), files[0] if files else None)
+            return next((file.resolve() for file in files if file.is_file()), files[0] if files else None)
     return None
 
 
@@ -372,4 +372,4 @@ def _models(package: Package) -> tuple[Op, ...]:
         return ()
     built = Built(Path(), package.provider, package.name, package.built)
     models = (built.op(op, package.backend) for op in package.ops)
-    return tuple(each for each in models if each is not None)
+    return tuple(model for model in models if model is not None)

@@ -277,7 +277,7 @@ def _snpe(packages: Sequence[Package], client: str, option: str) -> Iterator[Sni
     platform = packages[0].platform
     core = backends.ALL[platform.backend].udo if platform.is_device and platform.backend in backends.ALL else None
     words = [*(core.net_run if core else ()), *(["--platform_options", "unsignedPD:ON"] if platform.arch else [])]
-    yield from parts(client, packages, option=option + shlex.quote(paths), core="".join(f" {each}" for each in words))
+    yield from parts(client, packages, option=option + shlex.quote(paths), core="".join(f" {word}" for word in words))
     yield from device_snippets(packages, for_snpe=True)
 
 

@@ -70,7 +70,7 @@ _PART = re.compile(r"^=== (\S+) (\S+)\n", re.MULTILINE)
 def parts(client: str, packages: Sequence[Package], **data: object) -> Iterator[Snippet]:
     """The parts of a client's template, which begin with lines `=== KIND LANGUAGE`; empty ones are left out."""
     runtime = backends.RUNTIMES[packages[0].backend].library
-    rows = {"packages": [_row(*each) for each in enumerate(packages)], "runtime": runtime, **data}
+    rows = {"packages": [_row(*package) for package in enumerate(packages)], "runtime": runtime, **data}
     _, *fields = _PART.split(render_template(f"clients/{client}.mako", rows))
     for kind, language, text in zip(*[iter(fields)] * 3, strict=True):
         if text.strip():
@@ -165,9 +165,9 @@ def device_snippets(packages: Sequence[Package], *, for_snpe: bool = False) -> I
         on_dsp = for_snpe or any(backends.ALL[package.backend].two_halves for package in packages)
         yield _environment(folders, [*below, *folders] if on_dsp else [], system)
     elif for_snpe:
-        found = [file for package in packages for file, _ in snpe_files(package) if file != package.registration]
-        if found:
-            yield _environment(list(dict.fromkeys(str(file.parent) for file in found)), (), system)
+        snippets = [file for package in packages for file, _ in snpe_files(package) if file != package.registration]
+        if snippets:
+            yield _environment(list(dict.fromkeys(str(file.parent) for file in snippets)), (), system)
 
 
 def sent_files(package: Package, *, for_snpe: bool) -> Iterator[tuple[Path, str, bool]]:

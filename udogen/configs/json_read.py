@@ -57,7 +57,7 @@ def _architecture(node: Node) -> Any:
 def _default(node: Node) -> object:
     values = node.value if isinstance(node.value, list) else [node.value]
     kinds = (bool, int, float, list) if isinstance(node.value, list) else (bool, int, float, str)
-    if not all(isinstance(each, kinds) for each in values):
+    if not all(isinstance(value, kinds) for value in values):
         raise UsageError(f"{node.shown} is not a value", hint='for example 1, [1, 1], true or "MODE"')
     return node.value
 

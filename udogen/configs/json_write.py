@@ -54,18 +54,18 @@ class _Writer:
                         self._lost.append(f"supplement of {supplement.backend} for {owner}, which is not defined")
             if supplement.runtime:
                 self._lost.append(f"Runtime of the supplement of {supplement.backend}")
-        found: dict[str, Any] = {
+        row: dict[str, Any] = {
             "Operators": [self._op(op) for op in package.ops],
             "UDO_PACKAGE_NAME": package.name,
         }
         if package.output_path:
-            found["UDO_PACKAGE_PATH"] = package.output_path
+            row["UDO_PACKAGE_PATH"] = package.output_path
         if package.snpe_udo_root:
-            found["SNPE_UDO_ROOT"] = package.snpe_udo_root
+            row["SNPE_UDO_ROOT"] = package.snpe_udo_root
         if self._lost:
             number = f"{len(self._lost)} item{'s' * (len(self._lost) > 1)}"
             self._problems.warn(package.location, f"JSON UDO cannot store {number}: {'; '.join(self._lost)}")
-        return found
+        return row
 
     def _op(self, op: Op) -> dict[str, Any]:
         for what, exists in (
@@ -84,13 +84,13 @@ class _Writer:
                 "JSON has all scalar parameters before the tensor parameters",
             )
         groups = {"inputs": op.inputs, "outputs": op.outputs, "scalar_params": scalars, "tensor_params": tensors}
-        found: dict[str, Any] = {"type": op.name}
-        found |= {key: [self._tensor(tensor, op) for tensor in group] for key, group in groups.items() if group}
+        row: dict[str, Any] = {"type": op.name}
+        row |= {key: [self._tensor(tensor, op) for tensor in group] for key, group in groups.items() if group}
         cores, archs = self._cores(op)
-        found["core_types"] = list(cores)
+        row["core_types"] = list(cores)
         if archs:
-            found["dsp_arch_types"] = list(archs)
-        return found
+            row["dsp_arch_types"] = list(archs)
+        return row
 
     def _cores(self, op: Op) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """`core_types` and `dsp_arch_types`."""
@@ -101,8 +101,10 @@ class _Writer:
                 self._lost.append(f"backend {name} of `{op.name}`")
             elif core != name:
                 every = core in named and not archs  # without a version, the core is of those before this backend
-                hexagon = next(each.hexagon for each in backends.ALL.values() if name in each.names)
-                archs = tuple(dict.fromkeys((*archs, *(f"v{each}" for each in _VERSIONS if every or each in hexagon))))
+                hexagon = next(backend.hexagon for backend in backends.ALL.values() if name in backend.names)
+                archs = tuple(
+                    dict.fromkeys((*archs, *(f"v{version}" for version in _VERSIONS if every or version in hexagon)))
+                )
                 self._problems.warn(
                     op.location,
                     f"the backend {name} of `{op.name}` is written as {core} with dsp_arch_types {', '.join(archs)}",
@@ -116,14 +118,14 @@ class _Writer:
         written = _one(tensor, tensor.datatypes, supported)
         self._lost += [f"{loss} of {owner}" for loss in _losses(tensor, written)]
         per_core = self._per_core(tensor, op, supported)
-        found: dict[str, Any] = {"name": tensor.name}
+        row: dict[str, Any] = {"name": tensor.name}
         if per_core and tensor.backend_specific:
-            found["per_core_data_types"] = per_core
+            row["per_core_data_types"] = per_core
         else:
             if per_core:
                 self._lost.append(f"data types in supplements of {owner}")
             if written is not None:
-                found["data_type"] = self._type(written, tensor, op)
+                row["data_type"] = self._type(written, tensor, op)
         optional = {
             "default_value": tensor.default_text or None if tensor.default is None else _plain(tensor.default),
             "static": tensor.static or None,
@@ -131,21 +133,21 @@ class _Writer:
             "tensor_layout": tensor.layout if tensor.layout in _LAYOUTS and not tensor.is_scalar else None,
             "quantization_mode": tensor.quantization_mode or None,
         }
-        return found | {key: value for key, value in optional.items() if value is not None}
+        return row | {key: value for key, value in optional.items() if value is not None}
 
     def _per_core(self, tensor: Tensor, op: Op, supported: Sequence[str]) -> dict[str, str]:
         """The type of a tensor on each core, from supplements."""
-        found: dict[str, str] = {}
+        types: dict[str, str] = {}
         for core, entry in _supplements(tensor, op, self._package):
             owner = f"`{tensor.name}` of `{op.name}` on {core}"
-            cores = [each for each in supported if core in backends.ALL[each].json_names]
+            cores = [backend for backend in supported if core in backends.ALL[backend].json_names]
             own = _one(tensor, entry.datatypes, cores)
             if own is not None:
                 word = self._type(own, tensor, op)
-                if found.setdefault(core, word) != word:
-                    self._lost.append(f"data type {own.name} of {owner}, besides {found[core]}")
+                if types.setdefault(core, word) != word:
+                    self._lost.append(f"data type {own.name} of {owner}, besides {types[core]}")
             self._lost += [f"{loss} of {owner}" for loss in _supplement_losses(entry)]
-        return found
+        return types
 
     def _type(self, datatype: DataType, tensor: Tensor, op: Op) -> str:
         """The name of a type for Qualcomm's JSON reader."""
@@ -168,7 +170,7 @@ def _one(tensor: Tensor, datatypes: Sequence[DataType], supported: Sequence[str]
 
     def faults(datatype: DataType) -> tuple[bool, int]:
         unfit = tensor.default is not None and values.fault_of_default(tensor.default, datatype, Rank()) is not None
-        return unfit, sum(not backends.delivers(each, datatype, tensor) for each in supported)
+        return unfit, sum(not backends.delivers(backend, datatype, tensor) for backend in supported)
 
     return min(datatypes, key=faults, default=None)
 
@@ -177,7 +179,7 @@ def _losses(tensor: Tensor, written: DataType | None) -> Iterator[str]:
     """What JSON cannot store.  In JSON a parameter is mandatory if it has no default; inputs and outputs always are."""
     mandatory = tensor.role != "param" or (tensor.default is None and not tensor.default_text)
     if len(tensor.datatypes) > 1:
-        yield "data type " + ", ".join(each.name for each in tensor.datatypes if each is not written)
+        yield "data type " + ", ".join(datatype.name for datatype in tensor.datatypes if datatype is not written)
     if tensor.is_scalar:
         if not tensor.rank.scalar:
             yield f"rank {tensor.rank} (becomes a scalar)"

@@ -111,7 +111,7 @@ def _merge_ops(ops: tuple[Op, ...], more: tuple[Op, ...]) -> tuple[Op, ...]:
     """
     merged = list(ops)
     for op in more:
-        at = next((index for index, each in enumerate(merged) if _same_definition(each, op)), None)
+        at = next((index for index, other in enumerate(merged) if _same_definition(other, op)), None)
         if at is None:
             merged.append(op)
             continue

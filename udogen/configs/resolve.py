@@ -44,7 +44,9 @@ def for_backend(
     resolved = []
     for op in ops:
         entries: _Entries = {}
-        for tensor in (t for each in supplements for entry in each.ops if entry.name == op.name for t in entry.tensors):
+        for tensor in (
+            t for supplement in supplements for entry in supplement.ops if entry.name == op.name for t in entry.tensors
+        ):
             entries.setdefault((tensor.role, tensor.name), []).append(tensor)
         not_named = forced and backend not in backends.of_op(op, package)
         named, archs = backends.of_supplements(op, package)
@@ -111,7 +113,11 @@ def _warn_of_types(
 def _warn_of_scalars(op: Op, findings: Findings) -> None:
     """Warn of scalars that no client can pass, as `Qnn_Scalar_t` has no field for any of their types."""
     for param in op.params:
-        if param.is_scalar and param.datatypes and all(each.bits == 4 or each in _HALVES for each in param.datatypes):
+        if (
+            param.is_scalar
+            and param.datatypes
+            and all(datatype.bits == 4 or datatype in _HALVES for datatype in param.datatypes)
+        ):
             findings.warn(
                 param.location,
                 f"`{param.name}` of `{op.name}` is a scalar of {_list(param.datatypes)}, which QNN's API cannot pass",
@@ -195,7 +201,7 @@ def _deliverable(tensor: Tensor, op: Op, backend: str, findings: Findings, refus
         return replace(tensor, datatypes=_DELIVERED.get(backend, _EVERY))
     if ALL_VALID in tensor.datatypes:
         return replace(tensor, datatypes=delivered)
-    is_text = tensor.role == "param" and {each.kind for each in tensor.datatypes} == {"string"}
+    is_text = tensor.role == "param" and {datatype.kind for datatype in tensor.datatypes} == {"string"}
     if delivered is _EVERY or is_text:
         return tensor
     kept = tuple(datatype for datatype in tensor.datatypes if datatype in delivered)
@@ -203,7 +209,7 @@ def _deliverable(tensor: Tensor, op: Op, backend: str, findings: Findings, refus
     if not lost:
         return tensor
     what = f"`{tensor.name}` of `{op.name}` is {_list(lost)}, which the {backend.upper()} runtime never passes to an op"
-    alike = tuple(dict.fromkeys(_STORED_ALIKE[each] for each in lost if each in _STORED_ALIKE))
+    alike = tuple(dict.fromkeys(_STORED_ALIKE[datatype] for datatype in lost if datatype in _STORED_ALIKE))
     if not kept and alike:
         hint = f"treated as {_list(alike)}, which has the same storage; declare it so in the graph"
         findings.warn(tensor.location, what, hint)
@@ -220,8 +226,8 @@ def _delivered(tensor: Tensor, backend: str) -> tuple[DataType, ...]:
     """The types that a runtime passes to an op."""
     if tensor.is_scalar:
         return _EVERY
-    found = _DELIVERED.get(backend, _EVERY)
-    return _PARAMS.get(backend, found) if tensor.role == "param" and backend in _DELIVERED else found
+    types = _DELIVERED.get(backend, _EVERY)
+    return _PARAMS.get(backend, types) if tensor.role == "param" and backend in _DELIVERED else types
 
 
 def _ignore(tensor: Tensor, op: Op, backend: str, findings: Findings) -> Tensor:

@@ -35,13 +35,13 @@ def facts() -> dict[str, Any]:
 
 def refusals(data: bytes, file: str) -> dict[str, list[Finding]]:
     """What each generator refuses in a config, by the rules; the generator that is meant for its kind is the first."""
-    found = [*_of_text(data, file)]
-    if not found:
+    refused = [*_of_text(data, file)]
+    if not refused:
         packages = parse(data, file, Findings())
-        found = [finding for package in packages for finding in _of_package(package)]
+        refused = [finding for package in packages for finding in _of_package(package)]
     for_snpe = data.lstrip()[:1] != b"<" or b"DSP_V" in data
     tools = (SNPE, QNN) if for_snpe else (QNN, SNPE)
-    return {tool: [finding for finding in found if finding.kind in ("", tool)] for tool in tools}
+    return {tool: [finding for finding in refused if finding.kind in ("", tool)] for tool in tools}
 
 
 def _of_text(data: bytes, file: str) -> Iterator[Finding]:
@@ -243,13 +243,13 @@ def _of_package(package: OpPackage) -> Iterator[Finding]:
 
 def _ops_by_backend(package: OpPackage) -> dict[str, list[Op]]:
     """Name of a backend as Qualcomm's generators have it (`DSP_V68`) -> its ops."""
-    found: dict[str, list[Op]] = {}
+    ops: dict[str, list[Op]] = {}
     for op in package.ops:
         names, archs = backends.of_supplements(op, package)
         for name in names:
-            for each in [f"DSP_{arch.upper()}" for arch in archs if name == "DSP"] or [name]:
-                found.setdefault(each, []).append(op)
-    return found
+            for core in [f"DSP_{arch.upper()}" for arch in archs if name == "DSP"] or [name]:
+                ops.setdefault(core, []).append(op)
+    return ops
 
 
 def _of_backends(package: OpPackage, named: Mapping[str, Sequence[Op]]) -> Iterator[Finding]:
@@ -283,7 +283,7 @@ def _kind_of_default(tensor: Tensor) -> str:
         pass
     else:
         return "number" if "." in text or "e" in text or re.fullmatch(r"[+-]?\d[\d_]*", text) else "none"
-    if any(each.isalpha() for each in text):
+    if any(letter.isalpha() for letter in text):
         return "text"
     try:
         list(ast.literal_eval(text.replace("{", "[").replace("}", "]")))
@@ -365,12 +365,12 @@ def _on_backend(op: Op, backend: str, package: OpPackage) -> Iterator[Finding]:
 
 def _supplements_of(op: Op, backend: str, package: OpPackage) -> dict[tuple[str, str], TensorSupplement]:
     return {
-        (each.role, each.name): each
+        (tensor.role, tensor.name): tensor
         for supplement in package.supplements
         if supplement.backend == backend or (package.language == "json" and backend.startswith(supplement.backend))
         for entry in supplement.ops
         if entry.name == op.name
-        for each in entry.tensors
+        for tensor in entry.tensors
     }
 
 

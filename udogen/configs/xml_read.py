@@ -115,7 +115,7 @@ class _XmlReader:
 
     def collection(self, root: Node) -> OpPackage:
         lists = self._children(root, "OpDefList", at_least=1, at_most=1)
-        ops = [self._op(node) for each in lists for node in self._children(each, "OpDef", at_least=1)]
+        ops = [self._op(node) for entry in lists for node in self._children(entry, "OpDef", at_least=1)]
         qhpi = root.get("UseQHPI")
         return OpPackage(
             name=root.get("PackageName", ""),
@@ -130,17 +130,17 @@ class _XmlReader:
         )
 
     def _op(self, node: Node) -> Op:
-        backends, archs = split_dsp(text for each in node.findall("SupportedBackend") if (text := _text(each)))
+        backends, archs = split_dsp(text for element in node.findall("SupportedBackend") if (text := _text(element)))
         return Op(
             name=self._name(node),
             description=self._description(node),
             references=tuple(
-                Reference(each.get("Source", ""), each.get("Url", ""), _text(each))
-                for each in node.findall("Reference")
+                Reference(element.get("Source", ""), element.get("Url", ""), _text(element))
+                for element in node.findall("Reference")
             ),
-            inputs=tuple(self._tensor(each) for each in self._children(node, "Input", at_least=1)),
-            outputs=tuple(self._tensor(each) for each in self._children(node, "Output", at_least=1)),
-            params=tuple(self._tensor(each) for each in node.findall("Parameter")),
+            inputs=tuple(self._tensor(element) for element in self._children(node, "Input", at_least=1)),
+            outputs=tuple(self._tensor(element) for element in self._children(node, "Output", at_least=1)),
+            params=tuple(self._tensor(element) for element in node.findall("Parameter")),
             use_default_translation=self._bool(node, "UseDefaultTranslation"),
             backends=backends,
             dsp_archs=archs,
@@ -152,7 +152,7 @@ class _XmlReader:
         name = self._name(node)
         types = self._datatypes(node, at_least=1)
         rank, layouts, shape_text = self._shape(node, name)
-        enum = tuple(t for each in node.findall("Enumeration") for e in each.findall("Enum") if (t := _text(e)))
+        enum = tuple(t for element in node.findall("Enumeration") for e in element.findall("Enum") if (t := _text(e)))
         mandatory = self._bool(node, "Mandatory")
         if mandatory is None and node.find("Mandatory") is None:
             self._problems.warn(
@@ -185,13 +185,13 @@ class _XmlReader:
     def _default(
         self, node: Node, name: str, types: tuple[datatypes.DataType, ...], enum: tuple[str, ...]
     ) -> tuple[Value | None, str]:
-        found = self._children(node, "Default", at_most=1)
-        text = _text(found[0]) if found else ""
+        nodes = self._children(node, "Default", at_most=1)
+        text = _text(nodes[0]) if nodes else ""
         if not text:
             return None, ""
         if len(text) > values.LONGEST:
             self._problems.error(
-                self._place(found[0]),
+                self._place(nodes[0]),
                 f"the default of `{name}` has {len(text)} characters; the maximum is {values.LONGEST}",
                 "store large data in the model, as a static input",
             )
@@ -199,7 +199,7 @@ class _XmlReader:
         value = values.parse_default(text, types, enum)
         if value is None:
             self._problems.warn(
-                self._place(found[0]),
+                self._place(nodes[0]),
                 f"the default of `{name}` is not a value: `{text[:60]}`",
                 "it is stored as text; kernels see the parameter as absent",
             )
@@ -212,11 +212,11 @@ class _XmlReader:
             self._problems.warn(self._place(node), f"`{name}` has no <Shape>", "treated as <Rank>ND</Rank>, any rank")
             return Rank(), (), ""
         ranks = self._children(shapes[0], "Rank", at_most=1)
-        layouts = tuple(text for each in shapes[0].findall("Layout") if (text := _text(each)))
+        layouts = tuple(text for element in shapes[0].findall("Layout") if (text := _text(element)))
         if len(layouts) > 1:
             message = f"`{name}` has more than one layout: {', '.join(layouts)}"
             self._problems.warn(self._place(shapes[0]), message, f"{layouts[0]} is taken")
-        text = " ".join(_text(each) for each in shapes[0].findall("Text"))
+        text = " ".join(_text(element) for element in shapes[0].findall("Text"))
         return self._rank(ranks[0] if ranks else shapes[0], name, written=bool(ranks)), layouts, text
 
     def _rank(self, node: Node, name: str, *, written: bool) -> Rank:
@@ -238,26 +238,28 @@ class _XmlReader:
         return rank or Rank()
 
     def _datatypes(self, node: Node, *, at_least: int = 0) -> tuple[datatypes.DataType, ...]:
-        found = []
-        for each in self._children(node, "Datatype", at_least=at_least):
-            known = datatypes.parse(_text(each))  # an unknown name was reported by the schema
-            if known in found:
-                self._problems.warn(self._place(each), f"{_text(each)} occurs twice", "remove one of them")
+        types = []
+        for element in self._children(node, "Datatype", at_least=at_least):
+            known = datatypes.parse(_text(element))  # an unknown name was reported by the schema
+            if known in types:
+                self._problems.warn(self._place(element), f"{_text(element)} occurs twice", "remove one of them")
             elif known is not None:
-                found.append(known)
-        return tuple(found)
+                types.append(known)
+        return tuple(types)
 
     def _constraints(self, node: Node) -> tuple[Constraint, ...]:
-        found: list[Constraint] = []
-        for each in node.findall("Constraint"):
-            code = " ".join(_text(c) for c in each.findall("Code"))
-            text = " ".join((each.text or "").split() + [w for c in each for w in (c.tail or "").split()])
-            raw = (each.get("id") or "").strip()
+        constraints: list[Constraint] = []
+        for element in node.findall("Constraint"):
+            code = " ".join(_text(c) for c in element.findall("Code"))
+            text = " ".join((element.text or "").split() + [w for c in element for w in (c.tail or "").split()])
+            raw = (element.get("id") or "").strip()
             if not text and not code and not raw:
                 continue  # the empty element of the documentation's own example
-            number = self._constraint_id(raw, len(found), each)
-            found.append(Constraint(number, (each.get("Type") or "").strip(), text, code, self._place(each)))
-        return tuple(found)
+            number = self._constraint_id(raw, len(constraints), element)
+            constraints.append(
+                Constraint(number, (element.get("Type") or "").strip(), text, code, self._place(element))
+            )
+        return tuple(constraints)
 
     def _constraint_id(self, raw: str, position: int, node: Node) -> int:
         number = int(raw) if raw.lstrip("+-").isdecimal() and raw.isascii() and len(raw) < 10 else position
@@ -269,25 +271,25 @@ class _XmlReader:
     def _quant(self, node: Node) -> tuple[QuantParam, ...]:
         return tuple(
             QuantParam(
-                encodings=tuple(_text(e) for e in each.findall("Encoding")),
-                axes=tuple(_text(e) for e in each.findall("Axis")),
-                settings=tuple((key, _text(e)) for key in _QUANT_SETTINGS for e in each.findall(key)),
+                encodings=tuple(_text(e) for e in element.findall("Encoding")),
+                axes=tuple(_text(e) for e in element.findall("Axis")),
+                settings=tuple((key, _text(e)) for key in _QUANT_SETTINGS for e in element.findall(key)),
             )
-            for each in node.findall("QuantParam")
+            for element in node.findall("QuantParam")
         )
 
     def _supplement(self, node: Node) -> Supplement:
         return Supplement(
             backend=canonical(node.get("Backend") or ""),
             runtime=(node.get("Runtime") or "").strip(),
-            supported=tuple(_text(e) for each in node.findall("SupportedOps") for e in each.findall("OpName")),
+            supported=tuple(_text(e) for element in node.findall("SupportedOps") for e in element.findall("OpName")),
             ops=tuple(
                 OpSupplement(
-                    name=self._name(each),
-                    tensors=tuple(self._tensor_supplement(t) for t in each if t.tag in _ROLES),
-                    location=self._place(each),
+                    name=self._name(element),
+                    tensors=tuple(self._tensor_supplement(t) for t in element if t.tag in _ROLES),
+                    location=self._place(element),
                 )
-                for each in node.findall("SupplementalOpDef")
+                for element in node.findall("SupplementalOpDef")
             ),
             location=self._place(node),
         )
@@ -311,26 +313,26 @@ class _XmlReader:
         )
 
     def _description(self, node: Node) -> tuple[Passage, ...]:
-        return tuple(passage for each in node.findall("Description") for passage in _passages(each))
+        return tuple(passage for element in node.findall("Description") for passage in _passages(element))
 
     def _name(self, node: Node) -> str:
-        found = self._children(node, "Name", at_most=1)  # the rules report a missing one
-        return _text(found[0]) if found else ""
+        nodes = self._children(node, "Name", at_most=1)  # the rules report a missing one
+        return _text(nodes[0]) if nodes else ""
 
     def _bool(self, node: Node, tag: str) -> bool | None:
-        found = self._children(node, tag, at_most=1)
-        return values.parse_bool(_text(found[0])) if found else None
+        nodes = self._children(node, tag, at_most=1)
+        return values.parse_bool(_text(nodes[0])) if nodes else None
 
     def _children(self, node: Node, tag: str, *, at_least: int = 0, at_most: int = 0) -> list[Node]:
         """The children of this name; reports too few or too many."""
-        found = node.findall(tag)
-        if len(found) < at_least:
+        children = node.findall(tag)
+        if len(children) < at_least:
             misspelt = nearest(tag, sorted({str(each.tag) for each in node}), cutoff=0.75)
             if not misspelt:  # which the schema has reported
                 self._problems.error(self._place(node), f"<{node.tag!s}> has no <{tag}>", f"add a <{tag}> element")
-        for surplus in found[at_most:] if at_most else ():
+        for surplus in children[at_most:] if at_most else ():
             self._problems.error(self._place(surplus), f"<{node.tag!s}> has more than one <{tag}>", "keep one of them")
-        return found
+        return children
 
     def _place(self, node: Node) -> Location:
         return self._places.of(node.sourceline or 0, str(node.tag))
@@ -414,17 +416,17 @@ def _element(entry: etree._LogEntry) -> str:
 def _allowed_elements(schema_file: Path, path: list[str]) -> list[str]:
     """The elements that the schema allows in the element at this path."""
     root = etree.parse(str(schema_file)).getroot()
-    named = {(each.tag, each.get("name")): each for each in root}
-    inside = [each for each in root if each.tag == f"{_XS}element"]
+    named = {(child.tag, child.get("name")): child for child in root}
+    inside = [child for child in root if child.tag == f"{_XS}element"]
     for step in path:
-        node = next((each for each in inside if each.get("name") == step), None)
+        node = next((child for child in inside if child.get("name") == step), None)
         if node is None:
             return []
         node = named.get((f"{_XS}complexType", node.get("type")), node)
         inside = list(node.iter(f"{_XS}element"))
         for group in node.iter(f"{_XS}group"):
             inside = [*named[f"{_XS}group", group.get("ref")].iter(f"{_XS}element"), *inside]
-    return list(dict.fromkeys(each.get("name") or "" for each in inside))
+    return list(dict.fromkeys(child.get("name") or "" for child in inside))
 
 
 def _explain_element(element: str, path: str, schema_file: Path) -> tuple[str, str]:

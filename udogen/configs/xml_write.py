@@ -69,19 +69,23 @@ def _for_qualcomm(package: OpPackage, findings: Findings) -> OpPackage:
         ops = tuple(_known_layouts(op, findings) for op in package.ops)
         package = replace(package, domain=package.domain or "aisw", version=package.version or "1.0.0", ops=ops)
     by_name = {op.name: op for op in package.ops}
-    found: list[Supplement] = []
+    supplements: list[Supplement] = []
     for supplement in package.supplements:
-        found += _by_version(supplement, by_name) if supplement.backend == "DSP" else [supplement]
+        supplements += _by_version(supplement, by_name) if supplement.backend == "DSP" else [supplement]
     if package.language == "json":
-        found = [replace(each, supported=tuple(dict.fromkeys(op.name for op in each.ops))) for each in found]
-    return replace(package, supplements=tuple(map(_with_ops, filter(lambda each: each.ops or each.supported, found))))
+        supplements = [
+            replace(each, supported=tuple(dict.fromkeys(op.name for op in each.ops))) for each in supplements
+        ]
+    return replace(
+        package, supplements=tuple(map(_with_ops, filter(lambda each: each.ops or each.supported, supplements)))
+    )
 
 
 def _known_layouts(op: Op, findings: Findings) -> Op:
     def known(tensors: Iterable[Tensor]) -> tuple[Tensor, ...]:
         return tuple(
-            replace(each, layout="NONTRIVIAL") if each.layout and each.layout not in _LAYOUTS else each
-            for each in tensors
+            replace(tensor, layout="NONTRIVIAL") if tensor.layout and tensor.layout not in _LAYOUTS else tensor
+            for tensor in tensors
         )
 
     for tensor in op.tensors:
@@ -97,12 +101,12 @@ def _by_version(supplement: Supplement, ops: Mapping[str, Op]) -> list[Supplemen
     def versions(name: str) -> list[str]:
         return [f"DSP_{arch.upper()}" for arch in (ops[name].dsp_archs if name in ops else ())] or ["DSP"]
 
-    named = [*(each.name for each in supplement.ops), *supplement.supported]
+    named = [*(op.name for op in supplement.ops), *supplement.supported]
     return [
         replace(
             supplement,
             backend=backend,
-            ops=tuple(each for each in supplement.ops if backend in versions(each.name)),
+            ops=tuple(op for op in supplement.ops if backend in versions(op.name)),
             supported=tuple(name for name in supplement.supported if backend in versions(name)),
         )
         for backend in dict.fromkeys(version for name in named for version in versions(name))
@@ -133,7 +137,10 @@ def _op(op: Op, comments: Comments) -> Iterator[str]:
         "OpDef",
         [_line("Name", op.name)],
         _description(op.description) if op.description else ["<Description/>"],
-        (_line(_head("Reference", Source=each.source, Url=each.url), each.text) for each in op.references),
+        (
+            _line(_head("Reference", Source=reference.source, Url=reference.url), reference.text)
+            for reference in op.references
+        ),
         *(
             lines
             for tensor in op.tensors
@@ -201,9 +208,10 @@ def _description(passages: tuple[Passage, ...]) -> Iterator[str]:
 
 
 def _constraints(constraints: tuple[Constraint, ...]) -> Iterator[str]:
-    for each in constraints:
-        code = _line("Code", each.code) if each.code else ""
-        yield f"<{_head('Constraint', id=str(each.id), Type=each.type)}>{escape(each.text)}{code}</Constraint>"
+    for constraint in constraints:
+        code = _line("Code", constraint.code) if constraint.code else ""
+        head = _head("Constraint", id=str(constraint.id), Type=constraint.type)
+        yield f"<{head}>{escape(constraint.text)}{code}</Constraint>"
 
 
 def _quant(quant: QuantParam) -> Iterator[str]:

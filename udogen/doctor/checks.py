@@ -276,10 +276,10 @@ def _find(machine: Machine, *, name: str, flag: str) -> CheckOutcome:
 
 def _qemu_hexagon(machine: Machine) -> CheckOutcome:
     """Counting packets needs a QEMU with plug-ins; without them, it has no option `-plugin`."""
-    found = _find(machine, name="qemu-hexagon", flag="--version")
-    if found.state == FOUND and not machine.version([found.where, "-plugin", "none", "--version"]):
-        return found._replace(where=f"{found.where} (no plug-ins, so no --count: the qemu-user of Debian has them)")
-    return found
+    outcome = _find(machine, name="qemu-hexagon", flag="--version")
+    if outcome.state == FOUND and not machine.version([outcome.where, "-plugin", "none", "--version"]):
+        return outcome._replace(where=f"{outcome.where} (no plug-ins, so no --count: the qemu-user of Debian has them)")
+    return outcome
 
 
 def _zig(machine: Machine) -> CheckOutcome:
@@ -304,10 +304,10 @@ _PROGRAMS = (
 
 
 def _runtime(machine: Machine, *, backend: str) -> CheckOutcome:
-    found = machine.runtime(backend)
-    if isinstance(found, UdogenError):
-        return CheckOutcome(MISSING, message=found.message, get=found.hint)
-    return CheckOutcome(FOUND, machine.release(found.path), f"{found.path.name}, {found.origin}")
+    runtime = machine.runtime(backend)
+    if isinstance(runtime, UdogenError):
+        return CheckOutcome(MISSING, message=runtime.message, get=runtime.hint)
+    return CheckOutcome(FOUND, machine.release(runtime.path), f"{runtime.path.name}, {runtime.origin}")
 
 
 def _opencl(machine: Machine) -> CheckOutcome:
@@ -377,11 +377,11 @@ _RUNTIMES = (
 
 
 def _builds(machine: Machine, *, target: Target) -> CheckOutcome:
-    found = machine.choose(target)
-    if isinstance(found, Choice):
-        return CheckOutcome(FOUND, found.toolchain, found.title)
-    why = "; ".join(found.details) or found.message
-    return CheckOutcome(MISSING, message=why, get=found.hint)
+    choice = machine.choose(target)
+    if isinstance(choice, Choice):
+        return CheckOutcome(FOUND, choice.toolchain, choice.title)
+    why = "; ".join(choice.details) or choice.message
+    return CheckOutcome(MISSING, message=why, get=choice.hint)
 
 
 _ESSENTIAL = [name for name, row in backends.RUNTIMES.items() if row.essential]

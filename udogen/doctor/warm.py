@@ -42,7 +42,7 @@ _PLACES = {"dsp": "hexagon", "gpu": "gpu-emulator"}  # place of tests -> item th
 
 def names_of(chosen: Sequence[str]) -> list[str]:
     """The items with these names (`hexagon`, `htp_v68`, `gpu`); all items if `chosen` is empty."""
-    found = []
+    names = []
     for name in chosen:
         item = "hexagon" if name.startswith(("htp_v", "dsp_v")) else _PLACES.get(name, name)
         if item not in _ITEMS:
@@ -50,8 +50,8 @@ def names_of(chosen: Sequence[str]) -> list[str]:
                 f"nothing is compiled once for `{name}`",
                 hint=suggestion(name, _ITEMS, "choose among " + ", ".join(_ITEMS)),
             )
-        found.append(item)
-    return list(dict.fromkeys(found)) or list(_ITEMS)
+        names.append(item)
+    return list(dict.fromkeys(names)) or list(_ITEMS)
 
 
 def warm(names: Sequence[str], *, required: bool, on_step: OnStep) -> list[WarmResult]:

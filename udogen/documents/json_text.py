@@ -154,32 +154,32 @@ class _Parser:
         return value
 
     def _object(self, path: Path) -> dict[str, Any]:
-        found: dict[str, Any] = {}
+        values: dict[str, Any] = {}
         self._next()
         while self._token != "}":
             if self._kind != "string":
                 raise self._unexpected("a key in double quotes")
             key = str(self._scalar(self._kind, self._token))
             line = self._line
-            if key in found:
+            if key in values:
                 self._warnings.append((line, f"the key `{key}` occurs twice", "the last value is used"))
             self._next()
             self._take(":")
             where = (*path, key)
-            found[key] = self._value(where)
+            values[key] = self._value(where)
             self.lines[where] = line
             self._comma("}")
         self._next()
-        return found
+        return values
 
     def _array(self, path: Path) -> list[Any]:
-        found: list[Any] = []
+        values: list[Any] = []
         self._next()
         while not (self._kind == "mark" and self._token == "]"):
-            found.append(self._value((*path, len(found))))
+            values.append(self._value((*path, len(values))))
             self._comma("]")
         self._next()
-        return found
+        return values
 
     def _comma(self, closing: str) -> None:
         if self._kind == "mark" and self._token == closing:

@@ -38,7 +38,7 @@ def value_of(node: Node, hint: Hint) -> Any:
     if origin is Annotated:
         return _converted(node, parameters[1])
     if origin in (Union, UnionType):
-        return value_of(node, next(each for each in parameters if each is not NoneType))
+        return value_of(node, next(parameter for parameter in parameters if parameter is not NoneType))
     if origin is Literal:
         return _converted(node, one_of(parameters))
     if origin in (tuple, Mapping):
@@ -77,7 +77,7 @@ def instance(node: Node, kind: type[T]) -> T | None:
     """A dataclass with the values of an object; None, with a problem, if it cannot be made."""
     values = read_keys(node, keys_of(cast(type, kind)))
     given = node.value if isinstance(node.value, dict) else None
-    required = [each.name for each in fields(kind) if each.default is each.default_factory is MISSING]  # type: ignore[arg-type]
+    required = [field.name for field in fields(kind) if field.default is field.default_factory is MISSING]  # type: ignore[arg-type]
     for name in required if given is not None else ():
         require(node, name)
     return kind(**values) if values.keys() >= set(required) else None
@@ -87,15 +87,15 @@ def require(node: Node, name: str, hint: str = "") -> None:
     """Report a key that is missing in an object."""
     if name not in node.value:
         near = nearest(name, node.value, cutoff=0.7)
-        found = f"`{near}` exists; did you mean `{name}`?" if near else hint or f"add `{name}`"
-        node.error(f"`{name}` is missing", found)
+        advice = f"`{near}` exists; did you mean `{name}`?" if near else hint or f"add `{name}`"
+        node.error(f"`{name}` is missing", advice)
 
 
 @cache
 def keys_of(kind: type) -> Mapping[str, Hint]:
     """The fields of a dataclass with their type hints."""
     hints = get_type_hints(kind, include_extras=True)
-    return {each.name: hints[each.name] for each in fields(kind)}
+    return {field.name: hints[field.name] for field in fields(kind)}
 
 
 def one_of(choices: Iterable[object]) -> Callable[[Node], Any]:
@@ -104,7 +104,7 @@ def one_of(choices: Iterable[object]) -> Callable[[Node], Any]:
 
     def read(node: Node) -> Any:
         if node.value not in known:
-            names = [str(each) for each in known if each]
+            names = [str(entry) for entry in known if entry]
             near = nearest(str(node.value), names, cutoff=0.75)
             hint = f"did you mean `{near}`?" if near else f"one of: {', '.join(names)}"
             raise UsageError(f"{node.shown} is not allowed", hint=hint)

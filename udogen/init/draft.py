@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from udogen.runtime.op.calls import Array
 
 
-USUAL_BACKENDS = tuple(each.id for each in backends.ALL.values() if each.usual)  # if none is chosen
+USUAL_BACKENDS = tuple(backend.id for backend in backends.ALL.values() if backend.usual)  # if none is chosen
 TODO = "TODO: "
 
 
@@ -39,7 +39,7 @@ def obstacle(backend: str, *, repeated: str, text: str) -> str:
 
 def clean(text: str) -> str:
     """A text with names from a model, made printable for text files."""
-    return "".join(each if each.isprintable() else "\N{REPLACEMENT CHARACTER}" for each in text)
+    return "".join(letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in text)
 
 
 def camel_case(text: str) -> str:
@@ -98,10 +98,10 @@ def config_text(draft: Draft) -> tuple[str, tuple[Finding, ...]]:
 
 def _comments(remarks: Sequence[Finding]) -> Mapping[tuple[str, ...], Sequence[str]]:
     """Remarks by subject; those that need a decision are last."""
-    found: dict[tuple[str, ...], list[str]] = {}
+    comments: dict[tuple[str, ...], list[str]] = {}
     for each in sorted(remarks, key=lambda row: row.severity == "warning"):
-        found.setdefault(each.about, []).append(TODO * (each.severity == "warning") + each.message)
-    return found
+        comments.setdefault(each.about, []).append(TODO * (each.severity == "warning") + each.message)
+    return comments
 
 
 def check_config(text: str, file: str) -> tuple[OpPackage, tuple[Finding, ...]]:
@@ -145,7 +145,7 @@ def save(files: Mapping[Path, bytes]) -> Mapping[Path, str]:
 
 def _create(path: Path, data: bytes, made: list[Path]) -> None:
     with writing(path, hint="choose another place"):
-        for folder in reversed([each for each in path.parents if not os.path.lexists(each)]):
+        for folder in reversed([parent for parent in path.parents if not os.path.lexists(parent)]):
             folder.mkdir()
             made.append(folder)
         with path.open("xb") as file:
@@ -177,20 +177,20 @@ def _case(op: Op, case: DraftCase) -> Iterator[str]:
         yield f"count = {_table({name: str(number) for name, number in counts.items()})}"
     if case.backends:
         yield f"backends = {_value(case.backends)}"
-    shapes = {name: toml_text("x".join(map(str, each.shape))) for name, each in tensors.items()}
+    shapes = {name: toml_text("x".join(map(str, tensor.shape))) for name, tensor in tensors.items()}
     yield f"shape = {_table(shapes)}"
-    kinds = {_whole(name, several): toml_text(each.dtype) for name, each in tensors.items()}
+    kinds = {_whole(name, several): toml_text(tensor.dtype) for name, tensor in tensors.items()}
     yield f"dtype = {_table(kinds)}"
-    quants = {name: _quant(each.quant) for name, each in tensors.items() if each.quant}
+    quants = {name: _quant(tensor.quant) for name, tensor in tensors.items() if tensor.quant}
     if quants:
         yield f"quant = {_table(quants)}"
-    values = {name: _numbers(each) for name, each in case.inputs.items() if each.values is not None}
+    values = {name: _numbers(tensor) for name, tensor in case.inputs.items() if tensor.values is not None}
     if values:
         yield f"values = {_table(values)}"
     if case.tolerance is not None:
         yield f"tolerance = {_value(case.tolerance)}"
     if case.params:
-        yield f"params = {_table({name: _value(each) for name, each in case.params.items()})}"
+        yield f"params = {_table({name: _value(value) for name, value in case.params.items()})}"
 
 
 def _whole(name: str, several: Collection[str]) -> str:
@@ -216,7 +216,7 @@ def _value(value: Value | object) -> str:
     if isinstance(value, Mapping):
         return _table({name: _value(each) for name, each in value.items()})
     if isinstance(value, tuple | list):
-        return "[" + ", ".join(_value(each) for each in value) + "]"
+        return "[" + ", ".join(_value(item) for item in value) + "]"
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, str):

@@ -57,7 +57,7 @@ def draft(
         raise UsageError(
             f"{name[:60]}: {'1 fault' if len(faults) == 1 else f'{len(faults)} faults'} in its description",
             details=faults,
-            hint=f"tensors {_TENSOR_HINT}" if any("--param" not in each for each in faults) else _PARAM_HINT,
+            hint=f"tensors {_TENSOR_HINT}" if any("--param" not in fault for fault in faults) else _PARAM_HINT,
         )
     return Draft(whole)
 
@@ -66,7 +66,7 @@ def _faults_of(package: OpPackage) -> list[str]:
     """The faults of a package by the rules for configs."""
     findings = Findings()
     rules.check(package, findings)
-    return [f"{each.message}: {each.hint}" for each in findings.errors]
+    return [f"{error.message}: {error.hint}" for error in findings.errors]
 
 
 def _check_name(name: str) -> None:
@@ -78,13 +78,13 @@ def _tensor(text: str, role: str) -> Tensor:
     """Parse a tensor such as `x:FLOAT_32,UFIXED_POINT_8:4D:optional`; type and rank are optional."""
     name, *parts = text.split(":")
     _check_name(name)
-    found: tuple[DataType, ...] = ()
+    types: tuple[DataType, ...] = ()
     rank: Rank | None = None
     marks: set[str] = set()
     for part in (each.strip() for each in parts):
-        kinds = [datatypes.parse(each.strip()) for each in part.split(",")]
-        if all(kinds) and not found:
-            found = tuple(each for each in kinds if each is not None)
+        kinds = [datatypes.parse(word.strip()) for word in part.split(",")]
+        if all(kinds) and not types:
+            types = tuple(kind for kind in kinds if kind is not None)
         elif part.lower() in _MARKS and (role == "input" or part.lower() != "static"):
             marks.add(part.lower())
         elif rank is None and (read := values.parse_rank(part)) is not None and not read.scalar:
@@ -94,7 +94,7 @@ def _tensor(text: str, role: str) -> Tensor:
     return Tensor(
         name=name,
         role=role,
-        datatypes=found or (datatypes.BY_NAME["FLOAT_32"],),
+        datatypes=types or (datatypes.BY_NAME["FLOAT_32"],),
         rank=rank or Rank(),
         mandatory="optional" not in marks,
         repeated="repeated" in marks,
@@ -105,21 +105,21 @@ def _tensor(text: str, role: str) -> Tensor:
 def _parameter(text: str) -> Tensor:
     """Parse `axis:INT_32=-1`, `pads:INT_32:1D=[0,0]`, `mode:UINT_32:FLOOR|ROUND=FLOOR`; optional with a default."""
     head, equals, default = text.partition("=")
-    name, *parts = (each.strip() for each in head.split(":"))
+    name, *parts = (piece.strip() for piece in head.split(":"))
     _check_name(name)
-    found: DataType | None = None
+    datatype: DataType | None = None
     rank = Rank(scalar=True)
     enum: tuple[str, ...] = ()
     for part in parts:
-        if datatypes.parse(part) is not None and found is None:
-            found = datatypes.parse(part)
+        if datatypes.parse(part) is not None and datatype is None:
+            datatype = datatypes.parse(part)
         elif "|" in part and not enum:
-            enum = tuple(each.strip() for each in part.split("|"))
+            enum = tuple(member.strip() for member in part.split("|"))
         elif (read := values.parse_rank(part)) is not None:
             rank = read
         else:
             raise _BadTensorText(f"`{part[:40]}` is neither a data type nor a rank{_meant(part)}")
-    row = found or datatypes.BY_NAME["UINT_32" if enum else "FLOAT_32"]
+    row = datatype or datatypes.BY_NAME["UINT_32" if enum else "FLOAT_32"]
     made = Tensor(name, "param", (row,), rank, enum=enum)
     return replace(made, mandatory=False, default=_default(default, made)) if equals else made
 
@@ -136,24 +136,24 @@ def _default(text: str, param: Tensor) -> Value:
 
 
 def _read(option: str, texts: Sequence[str], read: Callable[[str], Tensor], faults: list[str]) -> list[Tensor]:
-    found = []
+    tensors = []
     for text in texts:
         try:
-            found.append(replace(read(text), location=Location(f"{option} {text[:80]}")))
+            tensors.append(replace(read(text), location=Location(f"{option} {text[:80]}")))
         except _BadTensorText as fault:
             faults.append(f"{option} {text[:80]}: {fault}")
-    return found
+    return tensors
 
 
 def _free(name: str, tensors: Sequence[Tensor]) -> str:
-    taken = {names.identifier(each.name) for each in tensors}
-    return next(each for each in (name, f"{name}_0", f"{name}_1", f"the_{name}") if each not in taken)
+    taken = {names.identifier(tensor.name) for tensor in tensors}
+    return next(candidate for candidate in (name, f"{name}_0", f"{name}_1", f"the_{name}") if candidate not in taken)
 
 
 def _able(tensors: Sequence[Tensor]) -> list[str]:
     """The usual backends that support these tensors."""
-    repeated = next((each.name for each in tensors if each.repeated), "")
-    text = next((each.name for each in tensors if each.datatypes[0].kind == "string"), "")
+    repeated = next((tensor.name for tensor in tensors if tensor.repeated), "")
+    text = next((tensor.name for tensor in tensors if tensor.datatypes[0].kind == "string"), "")
     return [name for name in USUAL_BACKENDS if not obstacle(name, repeated=repeated, text=text)]
 
 

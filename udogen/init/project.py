@@ -77,15 +77,16 @@ def per_op(draft: Draft) -> list[Draft]:
 
 def _only(draft: Draft, op: Op, *, is_first: bool) -> Draft:
     supplements = (
-        replace(each, ops=tuple(row for row in each.ops if row.name == op.name)) for each in draft.package.supplements
+        replace(supplement, ops=tuple(row for row in supplement.ops if row.name == op.name))
+        for supplement in draft.package.supplements
     )
     package = replace(
         draft.package,
         name=f"{op.name}OpPackage",
         ops=(op,),
-        supplements=tuple(each for each in supplements if each.ops),
+        supplements=tuple(supplement for supplement in supplements if supplement.ops),
     )
-    remarks = (each for each in draft.remarks if (each.about[0] == op.name if each.about else is_first))
+    remarks = (remark for remark in draft.remarks if (remark.about[0] == op.name if remark.about else is_first))
     return replace(draft, package=package, remarks=tuple(remarks))
 
 
@@ -96,9 +97,9 @@ def of_drafts(drafts: Sequence[Draft], *, is_starter: bool = False) -> ProjectFi
         ops = draft.package.ops
         name = f"{ops[0].name if len(ops) == 1 else draft.package.name}.xml"
         text, lost = config_text(draft)
-        _, found = check_config(text, name)
+        _, problems = check_config(text, name)
         configs[name] = text.encode()
-        warnings += [*lost, *found]
+        warnings += [*lost, *problems]
     return ProjectFiles(
         configs=configs,
         cases=drafts[0].cases,
@@ -130,7 +131,7 @@ def make(folder: Path, contents: ProjectFiles, *, kernel: str, model: Path | Non
         **contents.configs,
         **kernels,
         **contents.files,
-        **{each.path: each.render() for each in op_tests.files(packages, known)},
+        **{file.path: file.render() for file in op_tests.files(packages, known)},
     }
     commands = _model_commands(folder, model, folders) if model is not None else []
     files |= command_files(folder, packages, sorted(files), folders, cases=contents.cases, commands=commands)
@@ -151,7 +152,7 @@ def _known_tests(packages: Sequence[OpPackage], contents: ProjectFiles, kernel: 
         op.name: op_tests.KnownTests(
             config=Path(package.sources[0]).name,
             reference=contents.references.get(op.name, f"kernels/{op.name}.py:reference" if has_own else ""),
-            cases=case_lines(op, [each for each in contents.cases if each.op == op.name]),
+            cases=case_lines(op, [case for case in contents.cases if case.op == op.name]),
             body="return factor * x" if contents.is_starter else "",
         )
         for package in packages
@@ -168,7 +169,7 @@ def _generated(configs: Mapping[str, bytes]) -> tuple[Sequence[OpPackage], list[
         packages, findings = load(paths)
         options = GenerateOptions(Path(folder), dry_run=True)
         usual = generate(packages, options, findings)
-        if all(each.plan.backend in backends.ALL for each in usual):
+        if all(part.plan.backend in backends.ALL for part in usual):
             return packages, usual, usual
         try:
             return packages, usual, generate(packages, options._replace(layout="qnn"), findings)
@@ -180,26 +181,26 @@ def _kernels(
     packages: Sequence[OpPackage], generated: Sequence[Generated], kernel: str, *, is_starter: bool
 ) -> dict[str, bytes]:
     """The kernels by path: one for each op for all backends that share kernels, the others by backend."""
-    found: dict[str, bytes] = {}
-    for each in generated:
-        ops = {op.name: op for package in packages if package.name == each.plan.package for op in package.ops}
-        for file in each.plan.files:
+    skeletons: dict[str, bytes] = {}
+    for part in generated:
+        ops = {op.name: op for package in packages if package.name == part.plan.package for op in package.ops}
+        for file in part.plan.files:
             if not (file.user_owned and file.template):
                 continue
             name = file.path.rpartition("/")[2]
-            backend = each.plan.backend if each.plan.backend in backends.ALL else file.template.split("/")[1]
+            backend = part.plan.backend if part.plan.backend in backends.ALL else file.template.split("/")[1]
             op = ops.get(Path(name).stem)
             if op is None or (".py" if kernel == "python" else ".cpp") not in backends.ALL[backend].common_kernels:
                 path = f"kernels/{backend}/{name}"
-                found[path] = _skeleton(path, file.path, [each.rendered])
+                skeletons[path] = _skeleton(path, file.path, [part.rendered])
             elif kernel == "python" or is_starter:
                 path = f"kernels/{op.name}.{'py' if kernel == 'python' else 'cpp'}"
-                found.setdefault(path, _own_kernel(path, op, each.plan.package, is_starter=is_starter))
+                skeletons.setdefault(path, _own_kernel(path, op, part.plan.package, is_starter=is_starter))
             else:
                 path = f"kernels/{name}"
-                all_rendered = [each.rendered, *(other.rendered for other in generated if other is not each)]
-                found.setdefault(path, _skeleton(path, file.path, all_rendered))
-    return found
+                all_rendered = [part.rendered, *(other.rendered for other in generated if other is not part)]
+                skeletons.setdefault(path, _skeleton(path, file.path, all_rendered))
+    return skeletons
 
 
 _SEE_HEADER = re.compile(r"^( *)// add code here; see \S+ for what args holds\n", re.MULTILINE)
@@ -228,8 +229,8 @@ def _skeleton(path: str, source: str, packages: Sequence[Mapping[str, bytes]]) -
 def _other_types(args: Sequence[str]) -> str:
     """A comment about tensors whose type depends on the backend."""
     types: dict[str, dict[str, None]] = {}
-    for each in args:
-        for kind, name in _FIELD.findall(each):
+    for arg in args:
+        for kind, name in _FIELD.findall(arg):
             types.setdefault(name, {})[kind] = None
     several = {name: kinds for name, kinds in types.items() if len(kinds) > 1}
     if not several:
@@ -260,14 +261,14 @@ def _loop(args: str) -> str:
 
 def _own_kernel(path: str, op: Op, package: str, *, is_starter: bool) -> bytes:
     """A kernel in Python, or the finished kernel of the starter."""
-    tensors = [each.name for each in (*op.inputs, *op.outputs, *op.params)]
-    for each in tensors if path.endswith(".py") else ():
-        if not each.isidentifier() or keyword.iskeyword(each):
+    tensors = [tensor.name for tensor in (*op.inputs, *op.outputs, *op.params)]
+    for name in tensors if path.endswith(".py") else ():
+        if not name.isidentifier() or keyword.iskeyword(name):
             raise UsageError(
-                f"a kernel of {op.name} in Python cannot have an argument `{each}`", hint="--kernel cpp, or rename it"
+                f"a kernel of {op.name} in Python cannot have an argument `{name}`", hint="--kernel cpp, or rename it"
             )
     template, arguments = "starter" if is_starter else "kernel", _arguments(op)
-    views = any("Flat" in each for each in arguments)
+    views = any("Flat" in argument for argument in arguments)
     data = {
         "op": op.name,
         "package": package,
@@ -280,24 +281,24 @@ def _own_kernel(path: str, op: Op, package: str, *, is_starter: bool) -> bytes:
 
 def _arguments(op: Op) -> list[str]:
     """The arguments of a kernel's function in Python; those with defaults are last."""
-    found = []
-    for each in op.tensors:
-        kind = each.datatypes[0].kind
-        types = ",".join(row.name for row in each.datatypes)
-        if each.role == "param":
+    arguments = []
+    for tensor in op.tensors:
+        kind = tensor.datatypes[0].kind
+        types = ",".join(row.name for row in tensor.datatypes)
+        if tensor.role == "param":
             number = "float" if kind == "float" else "int"
-            found.append(
-                each.name
-                if not each.is_scalar
-                else f"{each.name}={each.default!r}"
-                if each.default is not None
-                else f"{each.name}: {number}"
+            arguments.append(
+                tensor.name
+                if not tensor.is_scalar
+                else f"{tensor.name}={tensor.default!r}"
+                if tensor.default is not None
+                else f"{tensor.name}: {number}"
             )
             continue
         view = "" if types in (_STARTER_TYPES, "BACKEND_SPECIFIC") else f': Flat(types="{types}")'
-        default = (" = None" if view else "=None") if each.role == "input" and not each.mandatory else ""
-        found.append(f"{each.name}{view}{default}")
-    return sorted(found, key=lambda text: "=" in re.sub(r"\(.*?\)", "", text))
+        default = (" = None" if view else "=None") if tensor.role == "input" and not tensor.mandatory else ""
+        arguments.append(f"{tensor.name}{view}{default}")
+    return sorted(arguments, key=lambda text: "=" in re.sub(r"\(.*?\)", "", text))
 
 
 def command_files(
@@ -336,14 +337,14 @@ def command_files(
         "files": [(path, _contents(path)) for path in files],
     }
     made = [PlannedFile(name, template=f"project/{name}.mako", data=data) for name in ("Makefile", "README.md")]
-    return {**{each.path: each.render() for each in made}, ".gitignore": f"{out or _BUILT}\nreport.html\n".encode()}
+    return {**{file.path: file.render() for file in made}, ".gitignore": f"{out or _BUILT}\nreport.html\n".encode()}
 
 
 def _register(folders: Sequence[Generated], out: str) -> str:
     """The command that registers the packages of one backend."""
-    of_one = [each for each in folders if each.plan.backend == folders[-1].plan.backend]
+    of_one = [folder for folder in folders if folder.plan.backend == folders[-1].plan.backend]
     client = "ort" if of_one[0].plan.backend in backends.ALL else "snpe-net-run"
-    return f"udogen register {' '.join(f'{out}{each.folder.name}' for each in of_one)} --client {client}"
+    return f"udogen register {' '.join(f'{out}{package.folder.name}' for package in of_one)} --client {client}"
 
 
 def _model_commands(folder: Path, model: Path, folders: Sequence[Generated]) -> list[str]:
@@ -357,7 +358,7 @@ def _model_commands(folder: Path, model: Path, folders: Sequence[Generated]) -> 
 def _run(op: Op, folder: str, cases: Sequence[DraftCase]) -> str:
     """The arguments of `udogen` for one execution, escaped for a Makefile."""
     case = next((each for each in cases if each.op == op.name), None)
-    shapes = {name: each.shape for name, each in case.inputs.items() if each.shape} if case is not None else {}
+    shapes = {name: tensor.shape for name, tensor in case.inputs.items() if tensor.shape} if case is not None else {}
     words = op_tests.run_arguments(op, folder, shapes)
     return " ".join(shlex.quote(word).replace("$", "$$") for word in words)
 

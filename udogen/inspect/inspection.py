@@ -76,11 +76,11 @@ def inspect(
     `choose` uses only those given runtimes that are for the machine of the library.
     """
     try:
-        found = elf.read(path)
+        library = elf.read(path)
     except elf.NotElf as fault:
         hint = _CONTEXT_HINT if path.suffix == ".bin" else fault.hint
         return InspectedLibrary(path, None, (Finding(fault.message, hint, kind="file"),), target)
-    facts = kinds.identify(found)
+    facts = kinds.identify(library)
     backend = (folder.backend if folder else "") or facts.kind.backend
     runtime = NO_RUNTIME
     if facts.is_package:
@@ -241,14 +241,14 @@ def _package(folder: PackageLibrary, one: Callable[[Path, PackageLibrary, str], 
 def _others(path: Path, packages: Sequence[PackageLibrary]) -> list[Path]:
     """Libraries that do not belong to a target of a package."""
     known = {library.resolve() for folder in packages for row in folder.rows for library in folder.artifacts(row)}
-    found: list[Path] = []
+    others: list[Path] = []
     for here, folders, names in os.walk(path):
         folders[:] = sorted(set(folders) - _LEFT_OUT)
         libraries = [Path(here, name) for name in sorted(names) if name.endswith(".so")]
-        found += [library for library in libraries if library.is_file() and library.resolve() not in known]
-        if len(found) > _MOST:
+        others += [library for library in libraries if library.is_file() and library.resolve() not in known]
+        if len(others) > _MOST:
             raise UsageError(f"{path} holds more than {_MOST} libraries", hint="give the folder of a package")
-    return found
+    return others
 
 
 def _package_and_target(library: Path) -> tuple[PackageLibrary | None, str]:

@@ -92,38 +92,38 @@ def run(rules: Sequence[VerdictRule], evidence: LibraryEvidence) -> list[Finding
 
 
 def _kind(evidence: LibraryEvidence) -> Iterator[Finding]:
-    found = evidence.facts.elf
-    if found.kind != "shared library":
+    library = evidence.facts.elf
+    if library.kind != "shared library":
         hint = "link it with -shared (and compile with -fPIC)"
-        yield _stops("kind", f"it is an {found.kind}, not a shared library".replace("an core", "a core"), hint)
+        yield _stops("kind", f"it is an {library.kind}, not a shared library".replace("an core", "a core"), hint)
     elif not evidence.facts.is_package and not evidence.facts.is_registration:
         yield _stops("kind", f"it is {evidence.facts.kind.words}", evidence.facts.kind.remedy)
-    elif found.bits == 32 and found.machine != "hexagon":
+    elif library.bits == 32 and library.machine != "hexagon":
         yield _stops("bits", "it is 32-bit; QNN runtimes are 64-bit", "compile without -m32, for a 64-bit ABI")
 
 
 def _machine(evidence: LibraryEvidence) -> Iterator[Finding]:
     """The machine and the Hexagon version must be those of the runtime."""
-    found = evidence.facts.elf
+    library = evidence.facts.elf
     if not evidence.facts.is_package or not evidence.runtime.libraries:
         return
     main = evidence.runtime.main
-    if main.machine != found.machine:
+    if main.machine != library.machine:
         yield _stops(
             "machine",
-            f"it is built for {found.processor}, {main.path.name} for {main.processor}",
+            f"it is built for {library.processor}, {main.path.name} for {main.processor}",
             f"build the package for {main.processor}, or compare it with the runtime of its own machine",
         )
-    elif main.arch and version_key(main.arch) < version_key(found.arch):
+    elif main.arch and version_key(main.arch) < version_key(library.arch):
         yield _stops(
             "arch",
-            f"it is built for Hexagon {found.arch}, {main.path.name} is for {main.arch}, which is older",
+            f"it is built for Hexagon {library.arch}, {main.path.name} is for {main.arch}, which is older",
             f"build htp_{main.arch}",
         )
-    elif main.arch and main.arch != found.arch:
+    elif main.arch and main.arch != library.arch:
         yield _warns(
             "arch",
-            f"it is built for Hexagon {found.arch}, {main.path.name} is for {main.arch}",
+            f"it is built for Hexagon {library.arch}, {main.path.name} is for {main.arch}",
             f"build htp_{main.arch}: one library per architecture is what the vendor documents",
         )
 
@@ -315,17 +315,17 @@ def _registration(evidence: LibraryEvidence) -> Iterator[Finding]:
         yield _stops(_failure_kind(evidence.failure, "udo"), *_texts(evidence.failure))
     if evidence.registration is None:
         return
-    found = evidence.registration
-    if not found.package:
+    registration = evidence.registration
+    if not registration.package:
         yield _stops("udo", "it names no package", "a network finds its ops by the name of their package")
-    if not found.ops:
+    if not registration.ops:
         yield _stops("udo", "it has no op", "generate it again: the config has lost its ops")
-    named = [core for core, _ in found.libraries]
-    for core in found.cores:
+    named = [core for core, _ in registration.libraries]
+    for core in registration.cores:
         if core not in named:
             yield _stops("registration", f"it is for {core}, and names no library of it", "generate it again")
-    if found.api_version[:1] != (1,):
-        version = ".".join(map(str, found.api_version))
+    if registration.api_version[:1] != (1,):
+        version = ".".join(map(str, registration.api_version))
         yield _stops("udo", f"it is built with API {version} of UDO", "build it with headers of SNPE 2.x (1.6)")
 
 

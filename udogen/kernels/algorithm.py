@@ -235,9 +235,9 @@ class KernelTensor:
         plain = sample.zero is None
         integers = sample.integer.type() if plain else sample.stored.type()
         start = integers.max() if kind == "min" else integers.min()
-        [found] = self._over_row(kind, [start], both, lambda k: [get(k).integer if plain else get(k).stored])
+        [reduced] = self._over_row(kind, [start], both, lambda k: [get(k).integer if plain else get(k).stored])
         made = Largest if kind == "max" and of is None else OfRow
-        return made(found, sample.scale, sample.bound, sample.zero)
+        return made(reduced, sample.scale, sample.bound, sample.zero)
 
     def _fixed_sum(self, get: Callable[[Any], Fixed], sample: Fixed) -> hl.Expr:
         """Integers of more than 16 bits are added in two parts; a row of 2 ** 20 elements overflows neither."""
@@ -327,15 +327,15 @@ class KernelTensor:
         place, k = self._place, hl.Var("k")
         place.read.clear()
         get(k)
-        found = []
+        sizes = []
         for tensor, [index, *others] in place.read:
             if index is not k or others or tensor.buffer is None:
                 return None
             size = tensor.size
             row = place.row if isinstance(tensor.view, Rows) else 0
             rows = tensor.buffer.dim(1).extent() if isinstance(tensor.view, Rows) else 1
-            found.append(row * size + start + place.machine.vector // TYPES[tensor._stored].bytes() <= size * rows)
-        return found
+            sizes.append(row * size + start + place.machine.vector // TYPES[tensor._stored].bytes() <= size * rows)
+        return sizes
 
 
 @dataclass
@@ -354,7 +354,7 @@ class _Reduction:
         self.total[self.at] = _one_or_tuple(self.results(self.starts))
 
     def results(self, values: list[hl.Expr]) -> list[hl.Expr]:
-        return [hl.cast(self.last, each) for each in values] if self.last else values
+        return [hl.cast(self.last, value) for value in values] if self.last else values
 
     def of(self, func: hl.Func, indices: tuple[Any, ...]) -> list[hl.Expr]:
         return _values(func, indices, len(self.starts))
@@ -374,8 +374,8 @@ def _one_or_tuple(values: list[hl.Expr]) -> Any:
 
 def _values(func: hl.Func, indices: tuple[Any, ...], count: int) -> list[hl.Expr]:
     """The values of a function at one index, as expressions: a `FuncRef` would not become a float with a scale."""
-    found = func[indices]
-    return [as_expr(found)] if count == 1 else [as_expr(found[each]) for each in range(count)]
+    value = func[indices]
+    return [as_expr(value)] if count == 1 else [as_expr(value[index]) for index in range(count)]
 
 
 _IN_FLOATS = "Halide's own functions calculate elements in floats"
@@ -406,10 +406,10 @@ def schedule(output: KernelTensor, place: RowLayout, *, own: bool) -> None:
         wide.reorder(vector, *output.indices, place.inner, place.row).vectorize(vector)
     elif wide is not None:
         wide.vectorize(func.args()[0], lanes, hl.TailStrategy.ShiftInwards)
-    for each, lane in output.of_rows:
-        each.compute_at(func, place.inner if strided else place.row)
+    for row, lane in output.of_rows:
+        row.compute_at(func, place.inner if strided else place.row)
         if lane is None and lanes > 1 and strided:  # as many rows as a vector has elements
-            for stage in (each, each.update(0)):
+            for stage in (row, row.update(0)):
                 stage.specialize(enough).vectorize(place.inner, lanes, hl.TailStrategy.RoundUp)
 
 
@@ -436,9 +436,9 @@ def _schedule_gpu(output: KernelTensor, place: RowLayout, *, own: bool) -> None:
                 func.gpu_blocks(others[1])
         else:
             func.gpu_tile(first, outer, inner, lanes, tail)
-    for each, lane in output.of_rows:
-        each.compute_at(func, place.row if by_group else inner)
-        for stage in (each, each.update(0)) if lane is not None else ():
+    for row, lane in output.of_rows:
+        row.compute_at(func, place.row if by_group else inner)
+        for stage in (row, row.update(0)) if lane is not None else ():
             stage.gpu_threads(lane)
 
 
@@ -458,5 +458,5 @@ def _to_half(value: hl.Expr) -> hl.Expr:
     none = hl.select(rest > hl.u32(0x7F800000), hl.u32(0x7E00), hl.u32(0x7C00))
     small = hl.reinterpret(hl.UInt(32), hl.reinterpret(hl.Float(32), rest) + hl.f32(0.5)) - hl.u32(0x3F000000)
     usual = (rest + hl.u32(0xFFF) + ((rest >> 13) & 1) - hl.u32(0x38000000)) >> 13
-    found = hl.select(rest >= hl.u32(0x47800000), none, hl.select(rest < hl.u32(0x38800000), small, usual))
-    return hl.cast(hl.UInt(16), sign | found)
+    half = hl.select(rest >= hl.u32(0x47800000), none, hl.select(rest < hl.u32(0x38800000), small, usual))
+    return hl.cast(hl.UInt(16), sign | half)

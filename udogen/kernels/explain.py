@@ -17,9 +17,9 @@ from udogen.kernels.objects import PythonKernels, compile_texts
 
 # Machines of a backend whose code differs: their names -> the names of their library folders.
 _MACHINES: Mapping[str, Mapping[str, str]] = {
-    "cpu": {each: each for each in ("x86_64-linux-clang", "aarch64-linux-gnu")},
+    "cpu": {machine: machine for machine in ("x86_64-linux-clang", "aarch64-linux-gnu")},
     "gpu": {"opencl": "x86_64-linux-clang"},  # the text is the same for all
-    "htp": {each: each for each in ("hexagon-v68", "emulated-v68")},
+    "htp": {machine: machine for machine in ("hexagon-v68", "emulated-v68")},
     "dsp": {"hexagon-v66": "hexagon-v66"},
 }
 _USUAL = {"htp": "v68", "dsp": "v66"}  # the versions of Hexagon in these names
@@ -69,12 +69,12 @@ def explain(
         raise UsageError(f"{file} is not a regular file", hint="name a kernel in Python")
     packages, problems = load(configs)
     problems.stop_if_any()
-    found = [(package, op) for package in packages for op in package.ops if op.name == file.stem]
-    if not found:
+    matches = [(package, op) for package in packages for op in package.ops if op.name == file.stem]
+    if not matches:
         raise UsageError(
             f"{file}: no op of {', '.join(map(str, configs))} is named `{file.stem}`", hint="name the file as the op"
         )
-    [(package, op), *_] = found
+    [(package, op), *_] = matches
     known = [each for row in _MACHINES.values() for each in row]
     codes = []
     for backend in backends.of_op(op, package):

@@ -66,7 +66,7 @@ class Fixed(hl.Expr):  # type: ignore[misc]  # Halide has no types
     # --- arithmetic -----------------------------------------------------------------------------------------------
 
     def __neg__(self) -> Fixed:
-        terms = (Term(each.number, -each.factor) for each in self.terms)
+        terms = (Term(term.number, -term.factor) for term in self.terms)
         return Fixed(-self.integer, self.scale, self.bound).of_terms(*terms)
 
     def __add__(self, other: Any) -> Fixed:
@@ -77,31 +77,31 @@ class Fixed(hl.Expr):  # type: ignore[misc]  # Halide has no types
             return Fixed(self.integer + other.integer, self.scale, self.bound + other.bound)
         a, b = self.widened(_BITS - 1), other.widened(_BITS - 1)
         scale = hl.max(a.scale, b.scale)
-        both = [_upper_half(each.integer, _to_q31(each.scale / scale)) for each in (a, b)]
+        both = [_upper_half(number.integer, _to_q31(number.scale / scale)) for number in (a, b)]
         return Fixed(both[0] + both[1], scale, _MOST).of_terms(*self.terms, *other.terms)
 
     def __sub__(self, other: Any) -> Fixed:
         if isinstance(other, Fixed) and self.scale is other.scale and self.zero is other.zero is not None:
-            integers = [hl.cast(hl.Int(32), each.stored) for each in (self, other)]
+            integers = [hl.cast(hl.Int(32), number.stored) for number in (self, other)]
             return Fixed(integers[0] - integers[1], self.scale, self.bound, at_most_zero=isinstance(other, Largest))
         return Fixed.__add__(self, -other)
 
     def __mul__(self, other: Any) -> Fixed:
         if isinstance(other, Fixed):
             if self.bound * other.bound < 1 << _BITS:
-                found = Fixed(self.integer * other.integer, self.scale * other.scale, self.bound * other.bound)
-                found.most, found.factors = self.most * other.most, (self, other)
-                return found
+                product = Fixed(self.integer * other.integer, self.scale * other.scale, self.bound * other.bound)
+                product.most, product.factors = self.most * other.most, (self, other)
+                return product
             a, b = self.widened(), other.widened()
-            found = Fixed(_upper_half(a.integer, b.integer), a.scale * b.scale * hl.f32(2.0**31), _MOST >> 1)
-            found.most = a.most * b.most * hl.f32(2.0**-31)
-            return found
+            product = Fixed(_upper_half(a.integer, b.integer), a.scale * b.scale * hl.f32(2.0**31), _MOST >> 1)
+            product.most = a.most * b.most * hl.f32(2.0**-31)
+            return product
         if _is_number(other):
             integer, factor = self.integer if other >= 0 else -self.integer, hl.f32(other)
         else:
             factor = hl.cast(hl.Float(32), other)
             integer = self.integer * hl.select(factor < hl.f32(0.0), hl.i32(-1), hl.i32(1))
-        terms = (Term(each.number, each.factor * factor) for each in self.terms)
+        terms = (Term(term.number, term.factor * factor) for term in self.terms)
         scale = hl.max(self.scale * hl.abs(factor), hl.f32(_TINY))
         return Fixed(integer, scale, self.bound).of_terms(*terms)
 
@@ -138,11 +138,11 @@ class Fixed(hl.Expr):  # type: ignore[misc]  # Halide has no types
         more = bits - self.bound.bit_length()
         scale = self.scale * hl.f32(2.0**-more)
         if more >= 0:
-            found = Fixed(self.integer << more if more else self.integer, scale, self.bound << more)
+            wide = Fixed(self.integer << more if more else self.integer, scale, self.bound << more)
         else:
-            found = Fixed(hl.rounding_shift_right(self.integer, -more), scale, (1 << bits) - 1)
-        found.most = self.most * hl.f32(2.0**more)
-        return found
+            wide = Fixed(hl.rounding_shift_right(self.integer, -more), scale, (1 << bits) - 1)
+        wide.most = self.most * hl.f32(2.0**more)
+        return wide
 
     def factor_of(self, step: Any, most: int) -> tuple[hl.Expr, hl.Expr, hl.Expr]:
         """The scale in steps: a factor of 31 bits, and by how much to shift its product right, or left at most."""
@@ -192,13 +192,13 @@ def stored_as(number: Fixed, of: hl.Type, step: Any, zero: Any) -> hl.Expr:
 
     Sums of short integers are multiplied by integers of 15 to 28 bits and shifted, in as narrow vectors as possible.
     """
-    terms = [each for each in number.terms if each.number is not None]
-    if len(terms) <= _MOST_TERMS and all(each.has_words for each in terms):
+    terms = [term for term in number.terms if term.number is not None]
+    if len(terms) <= _MOST_TERMS and all(term.has_words for term in terms):
         return _of_words(number.terms, of, step, zero)
     if (
         of.bits() == 8
         and len(terms) <= _MOST_TERMS
-        and all(each.number is not None and each.number.bound < 1 << 20 for each in terms)
+        and all(term.number is not None and term.number.bound < 1 << 20 for term in terms)
     ):
         return _of_short(number.terms, of, step, zero)
     if of.bits() == 8:
@@ -209,17 +209,17 @@ def stored_as(number: Fixed, of: hl.Type, step: Any, zero: Any) -> hl.Expr:
 def _of_short(terms: Sequence[Term], of: hl.Type, step: Any, zero: Any) -> hl.Expr:
     """`stored_as` for bytes and other integers of up to 20 bits: products with 15 bits."""
     room = (2.0**31 - 2.0**25) / len(terms)
-    limits = [hl.f32(room) if each.number is None else hl.min(32767.0, room / each.number.most) for each in terms]
-    are_bytes = all(each.has_bytes or each.number is None for each in terms)
+    limits = [hl.f32(room) if term.number is None else hl.min(32767.0, room / term.number.most) for term in terms]
+    are_bytes = all(term.has_bytes or term.number is None for term in terms)
     shift, factors = _factors(terms, limits, step, most=_MOST_SHIFT if are_bytes else 24)
     found = (hl.i32(1) << shift) >> 1
-    for each, factor in zip(terms, factors, strict=True):
-        if each.number is None:
+    for term, factor in zip(terms, factors, strict=True):
+        if term.number is None:
             found = found + factor
-        elif each.has_bytes:
-            found = found + (each.number.zero * factor + _product(hl.cast(hl.Int(16), each.number.stored), factor))
+        elif term.has_bytes:
+            found = found + (term.number.zero * factor + _product(hl.cast(hl.Int(16), term.number.stored), factor))
         else:
-            found = found + each.number.integer * _short(factor)
+            found = found + term.number.integer * _short(factor)
     if not are_bytes:
         found = found >> hl.cast(hl.UInt(32), hl.max(shift - _MOST_SHIFT, 0))
     whole = hl.i16_sat(found >> hl.cast(hl.UInt(32), hl.min(shift, _MOST_SHIFT)))
@@ -240,17 +240,17 @@ def _of_long(number: Fixed, of: hl.Type, step: Any, zero: Any) -> hl.Expr:
 def _of_words(terms: Sequence[Term], of: hl.Type, step: Any, zero: Any) -> hl.Expr:
     """`stored_as` for integers of 16 bits: products with 28 bits in two parts, of which the lower one is shifted."""
     limit = (2.0**28 - 2.0**16) / len(terms)
-    limits = [hl.f32(2.0 ** (29 + _LOW) if each.number is None else limit) for each in terms]
+    limits = [hl.f32(2.0 ** (29 + _LOW) if term.number is None else limit) for term in terms]
     shift, factors = _factors(terms, limits, step, most=_LOW + 14)
     shift = hl.max(shift - _LOW, 0)
     low, high = hl.i32(0), (hl.i32(1) << shift) >> 1
-    for each, factor in zip(terms, factors, strict=True):
-        if each.number is None:
+    for term, factor in zip(terms, factors, strict=True):
+        if term.number is None:
             high = high + factor
             continue
         upper, lower = factor >> _LOW, factor & (1 << _LOW) - 1
-        stored, middle = _signed(each.number.stored)
-        start = each.number.zero + middle
+        stored, middle = _signed(term.number.stored)
+        start = term.number.zero + middle
         high = high + (start * upper + (start * lower >> _LOW)) + _product(stored, upper)
         low = low + _product(stored, lower)
     unsigned = of == hl.UInt(16)
@@ -264,16 +264,16 @@ def _of_words(terms: Sequence[Term], of: hl.Type, step: Any, zero: Any) -> hl.Ex
 
 def _factors(terms: Sequence[Term], limits: Sequence[hl.Expr], step: Any, *, most: int) -> tuple[hl.Expr, list[Any]]:
     """The factors of terms in steps, times a power of two of at most `most`, as integers up to their limits."""
-    ratios, room = [each.factor / step for each in terms], hl.f32(2.0**most)
+    ratios, room = [term.factor / step for term in terms], hl.f32(2.0**most)
     for ratio, limit in zip(ratios, limits, strict=True):
         room = hl.min(room, limit / hl.max(hl.abs(ratio), hl.f32(_TINY)))
     shift = (hl.reinterpret(hl.Int(32), hl.max(room, hl.f32(1.0))) >> 23) - 127
-    found = []
-    for each, ratio, limit in zip(terms, ratios, limits, strict=True):
-        steps = hl.max(shift - _LOW, 0) if each.number is None and most > 24 else shift
+    factors = []
+    for term, ratio, limit in zip(terms, ratios, limits, strict=True):
+        steps = hl.max(shift - _LOW, 0) if term.number is None and most > 24 else shift
         wide = hl.clamp(ratio * hl.reinterpret(hl.Float(32), (steps + 127) << 23), -limit, limit)
-        found.append(hl.cast(hl.Int(32), wide + hl.select(wide < hl.f32(0.0), hl.f32(-0.5), hl.f32(0.5))))
-    return shift, found
+        factors.append(hl.cast(hl.Int(32), wide + hl.select(wide < hl.f32(0.0), hl.f32(-0.5), hl.f32(0.5))))
+    return shift, factors
 
 
 def _product(stored: hl.Expr, factor: hl.Expr) -> hl.Expr:
@@ -328,7 +328,7 @@ def like(a: Any, b: Any) -> tuple[Fixed, Fixed]:
         return Fixed(hl.i32(0), b.scale, b.bound), b
     a, b = of_shared(a).widened(_BITS), of_shared(b).widened(_BITS)
     scale = hl.max(a.scale, b.scale)
-    integers = [_upper_half(each.integer, _to_q31(each.scale / scale)) for each in (a, b)]
+    integers = [_upper_half(number.integer, _to_q31(number.scale / scale)) for number in (a, b)]
     return Fixed(integers[0], scale, _MOST), Fixed(integers[1], scale, _MOST)
 
 
@@ -379,12 +379,12 @@ def sigmoid(x: Fixed) -> Fixed:
     power = exp(Fixed(-hl.abs(x.integer), x.scale, x.bound, at_most_zero=True)).integer >> 1  # Q29
     whole = power + hl.i32(1 << 29)  # 1 to 2, in Q29
     # Newton's method for 1 / whole, in Q30
-    found = hl.i32(round(24 / 17 * (1 << 30))) - _upper_half(whole, hl.i32(round(8 / 17 * (1 << 31)))) * 2
+    inverse = hl.i32(round(24 / 17 * (1 << 30))) - _upper_half(whole, hl.i32(round(8 / 17 * (1 << 31)))) * 2
     for _ in range(3):
-        error = hl.i32(1 << 28) - _upper_half(found, whole)  # 1 - found * whole, in Q28
-        found = found + (_upper_half(found, error) << 3)
-    small = _upper_half(power, found) << 2
-    return Fixed(hl.select(x.integer >= 0, found, small), hl.f32(2.0**-_BITS), _MOST)
+        error = hl.i32(1 << 28) - _upper_half(inverse, whole)  # 1 - found * whole, in Q28
+        inverse = inverse + (_upper_half(inverse, error) << 3)
+    small = _upper_half(power, inverse) << 2
+    return Fixed(hl.select(x.integer >= 0, inverse, small), hl.f32(2.0**-_BITS), _MOST)
 
 
 def _is_number(value: Any) -> bool:

@@ -59,8 +59,8 @@ def _amount(loops: str, start: int) -> int:
     while depth:
         depth += {"(": 1, ")": -1}.get(loops[end], 0)
         end += 1
-    found = _AMOUNT.search(loops, start, end - 1)
-    return int(found[1]) if found and loops[end : end + 1] == ")" else 0
+    match = _AMOUNT.search(loops, start, end - 1)
+    return int(match[1]) if match and loops[end : end + 1] == ")" else 0
 
 
 def _operation_compiled_wrongly(result: str, lanes: str, name: str, operand: str) -> str:
@@ -200,7 +200,9 @@ def replaced(rows: Sequence[tuple[Any, str, Any]], file: str) -> Iterator[None]:
     """
     new = {id(getattr(hl, name)): value for owner, name, value in rows if owner is hl}
     folder = Path(file).parent
-    modules = [each for each in sys.modules.values() if Path(getattr(each, "__file__", "") or "").parent == folder]
+    modules = [
+        module for module in sys.modules.values() if Path(getattr(module, "__file__", "") or "").parent == folder
+    ]
     rows = [
         *rows,
         *((user, name, new[id(value)]) for user in modules for name, value in vars(user).items() if id(value) in new),
@@ -217,10 +219,10 @@ def replaced(rows: Sequence[tuple[Any, str, Any]], file: str) -> Iterator[None]:
 
 def _saturated(cast: Callable[..., hl.Expr], *given: Any) -> hl.Expr:
     """A saturating cast; that of an unsigned number selects, because Halide makes the same cast of a minimum."""
-    found, value = cast(*given), _expr(given[-1])
-    of, unsigned = found.type(), value.type()
+    narrowed, value = cast(*given), _expr(given[-1])
+    of, unsigned = narrowed.type(), value.type()
     if not of.is_int() or not unsigned.is_uint() or of.bits() > unsigned.bits():
-        return found
+        return narrowed
     most = hl.cast(unsigned, (1 << of.bits() - 1) - 1)
     return hl.select(value > most, hl.cast(of, most), hl.cast(of, value))
 

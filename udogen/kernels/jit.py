@@ -95,11 +95,11 @@ class JitKernel:
             with hvx.replaced(kernel.names, self.request.file):
                 made = algorithm_of(kernel, variant, Way(machine.target, machine.vector // 4))
                 own = kernel.has_scheduled(made.place, made.tensors)
-            for each in made.outputs:
-                schedule(each, made.place, own=own)
-                for update in range(each.func.num_update_definitions()):
-                    each.func.update(update).unscheduled()  # without a warning
-            pipeline = hl.Pipeline([each.func for each in made.outputs])
+            for tensor in made.outputs:
+                schedule(tensor, made.place, own=own)
+                for update in range(tensor.func.num_update_definitions()):
+                    tensor.func.update(update).unscheduled()  # without a warning
+            pipeline = hl.Pipeline([tensor.func for tensor in made.outputs])
             made.promise_bounds(aligned=False)
             pipeline.compile_jit(target)
         except UdogenError:

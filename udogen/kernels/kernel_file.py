@@ -70,23 +70,23 @@ class Kernel:
             self._mark(RUNNING)
             module = load_module(file)
             self._mark(RAN)
-        found, self.own_schedule = getattr(module, request.op, None), getattr(module, "schedule", None)
+        function, self.own_schedule = getattr(module, request.op, None), getattr(module, "schedule", None)
         self.autoschedule: Autoschedule | None = None
         if isinstance(self.own_schedule, Autoschedule):
             self.autoschedule, self.own_schedule = self.own_schedule, None
-        if not callable(found):
+        if not callable(function):
             raise UsageError(
                 f"{file}:1: it defines no function `{request.op}`", hint=f"write `def {request.op}(…):` for the op"
             )
-        found = self.function = inspect.unwrap(found)
-        self.where = f"{file}:{line_of(found)}"
+        function = self.function = inspect.unwrap(function)
+        self.where = f"{file}:{line_of(function)}"
         names = [port.name for port in request.tensors]
         views: dict[str, View] = dict.fromkeys(names, Flat())
         self.arguments: list[str] = []
         self.reads_outputs = False
         self.untiled: dict[str, str] = {}  # functions without tiles whose small ones have others, and why
         self.first: Sequence[str] = ()  # the first variables of the output that has tiles
-        for name, parameter in inspect.signature(found, eval_str=True).parameters.items():
+        for name, parameter in inspect.signature(function, eval_str=True).parameters.items():
             self._need(name, names)
             self._compare_default(name, parameter.default)
             self.arguments.append(name)
@@ -147,7 +147,7 @@ class Kernel:
     def use(self, tensor: str, indices: list[Any]) -> None:
         """Remember the line that reads or writes a tensor."""
         line, lines = line_in(self.request.file), self.uses.setdefault(tensor, {})
-        lines[line] = lines.get(line, False) or any(_is_computed(each) for each in indices)
+        lines[line] = lines.get(line, False) or any(_is_computed(index) for index in indices)
 
     def line_of(self, fault: str) -> int:
         """The line of the tensor or function that an error from Halide names; 0 if unknown."""
@@ -171,22 +171,26 @@ class Kernel:
                 f"{self.where}: {self.request.op}() takes {len(optional)} optional tensors: {', '.join(optional)}",
                 hint=f"a kernel in Python takes {_MOST_OPTIONAL} at most: write this one in C++",
             )
-        found: dict[tuple[str, ...], None] = {}
+        rows: dict[tuple[str, ...], None] = {}
         for given in product((True, False), repeat=len(optional)):
             absent = {name for name, is_given in zip(optional, given, strict=True) if not is_given}
             for types in type_combinations(ports):
                 row = ("" if port.name in absent else stored for port, stored in zip(ports, types, strict=True))
-                found[tuple(row)] = None
-        return list(found)
+                rows[tuple(row)] = None
+        return list(rows)
 
     def variants(self) -> list[KernelVariant]:
         """All functions to compile."""
         lasts = (True, False) if any(view.axis != -1 for view in self.views if isinstance(view, Rows)) else (True,)
         flat = all(isinstance(view, Flat) for view in self.views)  # rows may begin at any address
         aligned = (False, True) if self.request.machine.aligned and flat else (False,)
-        found = [KernelVariant(*each) for each in product(self.types(), lasts, aligned)]
-        small = [replace(each, small=True) for each in found if self.has_tiles or self.is_scheduled_by_halide(each)]
-        return [*found, *small]
+        variant = [KernelVariant(*variants) for variants in product(self.types(), lasts, aligned)]
+        small = [
+            replace(variant, small=True)
+            for variant in variant
+            if self.has_tiles or self.is_scheduled_by_halide(variant)
+        ]
+        return [*variant, *small]
 
     @cached_property
     def has_tiles(self) -> bool:
@@ -199,12 +203,12 @@ class Kernel:
         variant, target = KernelVariant(self.types()[0]), self.request.machine.target
         try:
             [plain] = algorithm_of(self, variant, Way(target, 1)).outputs
-            self.first = [str(each) for each in plain.indices[:2]]
+            self.first = [str(index) for index in plain.indices[:2]]
             tiles = Tiles(on_hvx=False, names=self.first)
             [made] = algorithm_of(self, variant, Way(target, 2), tiles=tiles).outputs
         except Exception:  # an error of the kernel itself is raised by the usual way, too
             return False
-        is_same = [each.name() for each in made.func.args()] == [each.name() for each in plain.func.args()]
+        is_same = [axis.name() for axis in made.func.args()] == [axis.name() for axis in plain.func.args()]
         return is_same and not self.reads_outputs and tiles.can_be_made(plain.func.args())
 
     def tiles(self, variant: KernelVariant, way: Way) -> Tiles | None:
@@ -260,14 +264,14 @@ def is_elementwise(kernel: Kernel) -> bool:
             indices.append(index)
             values.append(value)
 
-    kinds = {each: hl.Param(getattr(hl, SCALARS[kind])(32), each) for each, kind in kernel.request.scalars.items()}
+    kinds = {name: hl.Param(getattr(hl, SCALARS[kind])(32), name) for name, kind in kernel.request.scalars.items()}
     try:
         kernel.call({port.name: Element(port) for port in kernel.request.tensors}, kinds)
         for value in values:
             hl.Func("alone")[()] = value  # raises if the index is in it
     except Exception:
         return False
-    return all(isinstance(each, hl.Var) and each.name() == indices[0].name() for each in indices)
+    return all(isinstance(index, hl.Var) and index.name() == indices[0].name() for index in indices)
 
 
 @dataclass(frozen=True)
@@ -291,16 +295,18 @@ class Algorithm:
 
     @property
     def inputs(self) -> list[KernelTensor]:
-        return [each for each in self.tensors.values() if each.buffer is not None]
+        return [tensor for tensor in self.tensors.values() if tensor.buffer is not None]
 
     @property
     def outputs(self) -> list[KernelTensor]:
-        return [each for each in self.tensors.values() if each.func is not None]
+        return [tensor for tensor in self.tensors.values() if tensor.func is not None]
 
     def arguments(self) -> list[Any]:
         """The arguments of the C function before the outputs."""
-        quantized = [part for each in self.tensors.values() if each.is_quantized for part in (each.scale, each.offset)]
-        return [*(each.buffer for each in self.inputs), *self.scalars.values(), *quantized]
+        quantized = [
+            part for tensor in self.tensors.values() if tensor.is_quantized for part in (tensor.scale, tensor.offset)
+        ]
+        return [*(tensor.buffer for tensor in self.inputs), *self.scalars.values(), *quantized]
 
     def promise_bounds(self, *, aligned: bool) -> None:
         """Promise that buffers begin at 0, except rows of outputs, which threads share; if `aligned`, at vectors."""
@@ -313,7 +319,7 @@ class Algorithm:
             if aligned:
                 buffer.set_host_alignment(machine.vector)
         tiles = self.place.tiles
-        loaded = [each.aligned for each in tiles.sums] + [each.aligned for each in tiles.lines] if tiles else []
+        loaded = [total.aligned for total in tiles.sums] + [line.aligned for line in tiles.lines] if tiles else []
         for tensor in loaded:
             if tensor is not None:
                 tensor.promise_words()
@@ -328,11 +334,11 @@ def algorithm_of(
     place.tiles = tiles
     rows = zip(request.tensors, variant.types, kernel.views, strict=True)
     tensors = {port.name: KernelTensor(port, stored, view, place) for port, stored, view in rows if stored}
-    scalars = {each: hl.Param(getattr(hl, SCALARS[kind])(32), each) for each, kind in request.scalars.items()}
+    scalars = {name: hl.Param(getattr(hl, SCALARS[kind])(32), name) for name, kind in request.scalars.items()}
     made = Algorithm(place, tensors, scalars)
     if tiles:
         tiles.last = [made.outputs[0].func.output_buffer().dim(axis).max() for axis in range(2)]
-    lengths = [each.buffer.dim(0).extent() for each in made.inputs] if careful else []
+    lengths = [tensor.buffer.dim(0).extent() for tensor in made.inputs] if careful else []
     data = {*tensors, *(name.partition("$")[0] for name in kernel.lines)}
     in_floats = machine.float_vectors and not way.fixed
     on_hvx = machine.aligned and way.lanes > 1
@@ -346,9 +352,9 @@ def algorithm_of(
         for _ in made.outputs:
             place.begin()
             kernel.call(tensors, {name: hl.Expr(param) for name, param in scalars.items()})
-    for each in made.outputs:
-        if not each.func.defined():
-            raise UsageError(f"{kernel.where}: {request.op}() writes nothing to `{each.name}`")
+    for tensor in made.outputs:
+        if not tensor.func.defined():
+            raise UsageError(f"{kernel.where}: {request.op}() writes nothing to `{tensor.name}`")
     kernel.reads_outputs |= place.reads_outputs
     return made
 

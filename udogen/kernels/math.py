@@ -67,24 +67,24 @@ def exp(x: Any) -> hl.Expr:
     poly = hl.f32(1.9875691500e-4)
     for factor in (1.3981999507e-3, 8.3334519073e-3, 4.1665795894e-2, 1.6666665459e-1, 5.0000001201e-1):
         poly = poly * rest + hl.f32(factor)
-    found = poly * rest * rest + rest + hl.f32(1.0)
+    result = poly * rest * rest + rest + hl.f32(1.0)
     # 2 ** 128 is not a float: the power is applied in two steps.
     half = power >> 1
-    for each in (half, power - half):
-        found = found * hl.reinterpret(hl.Float(32), (each + 127) << 23)
-    found = hl.select(x < hl.f32(-87.3), hl.f32(0.0), found)
-    return hl.select(x > hl.f32(88.7228), hl.f32(float("inf")), found)
+    for part in (half, power - half):
+        result = result * hl.reinterpret(hl.Float(32), (part + 127) << 23)
+    result = hl.select(x < hl.f32(-87.3), hl.f32(0.0), result)
+    return hl.select(x > hl.f32(88.7228), hl.f32(float("inf")), result)
 
 
 def inverse(x: Any) -> hl.Expr:
     """1 / x by multiplications, within two units of the last place; subnormal results become zeros."""
     bits = hl.reinterpret(hl.Int(32), x)
-    found = hl.reinterpret(hl.Float(32), hl.i32(0x7EF311C3) - bits)  # the exponent negated, the mantissa approximate
+    result = hl.reinterpret(hl.Float(32), hl.i32(0x7EF311C3) - bits)  # the exponent negated, the mantissa approximate
     for _ in range(3):  # Newton's method
-        found = found * (hl.f32(2.0) - x * found)
+        result = result * (hl.f32(2.0) - x * result)
     infinite = hl.reinterpret(hl.Float(32), bits & hl.i32(-(1 << 31)) | hl.i32(0x7F800000))
-    found = hl.select(hl.abs(x) < hl.f32(2.0**-126), infinite, found)
-    return hl.select(hl.abs(x) > hl.f32(2.0**126), hl.f32(0.0), found)
+    result = hl.select(hl.abs(x) < hl.f32(2.0**-126), infinite, result)
+    return hl.select(hl.abs(x) > hl.f32(2.0**126), hl.f32(0.0), result)
 
 
 def sigmoid(x: Any) -> hl.Expr:
@@ -104,4 +104,4 @@ def tanh(x: Any) -> hl.Expr:
 
 
 def _is_fixed(*numbers: Any) -> bool:
-    return any(isinstance(each, Fixed) for each in numbers)
+    return any(isinstance(number, Fixed) for number in numbers)

@@ -145,7 +145,9 @@ def _deciding(kernel: Path, machine: TargetMachine) -> list[bytes]:
     text, own = kernel.read_bytes(), Path(__file__).parent
     names = (*_DECIDING, *(["opencl"] if machine.gpu else []))
     folders = (own.parent.joinpath(*map(bytes.decode, parts)) for parts in _LIBRARY.findall(text))
-    files = [own / f"{name}.py" for name in names] + [file for each in folders for file in sorted(each.glob("*.py"))]
+    files = [own / f"{name}.py" for name in names] + [
+        file for folder in folders for file in sorted(folder.glob("*.py"))
+    ]
     return [text, repr(machine).encode(), *(file.read_bytes() for file in files)]
 
 
@@ -175,9 +177,9 @@ def compile_texts(kernels: PythonKernels, path: Path, machine: str, into: Path) 
 
 
 def _ops(kernels: PythonKernels) -> Mapping[str, Op]:
-    package = next(each for each in load(kernels.configs)[0] if each.name == kernels.package)
-    found = resolve.for_backend(package, kernels.backend, Findings(), forced=True, layout=kernels.layout)
-    return {op.name: op for op in found.ops}
+    package = next(config for config in load(kernels.configs)[0] if config.name == kernels.package)
+    resolved = resolve.for_backend(package, kernels.backend, Findings(), forced=True, layout=kernels.layout)
+    return {op.name: op for op in resolved.ops}
 
 
 def _compile_into(cached: Path, request: Request) -> None:
@@ -252,12 +254,12 @@ def _type_of_scalar(param: Tensor) -> str:
 
 
 def _types(tensor: Tensor, backend: str) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(stored for each in tensor.datatypes if (stored := stored_as(each, backend))))
+    return tuple(dict.fromkeys(stored for datatype in tensor.datatypes if (stored := stored_as(datatype, backend))))
 
 
 def _port(tensor: Tensor, backend: str) -> TensorPort:
     types = _types(tensor, backend)
-    real = any(each.quantized for each in tensor.datatypes)
+    real = any(datatype.quantized for datatype in tensor.datatypes)
     optional = tensor.role != "output" and not tensor.mandatory and tensor.default is None
     name = identifier(tensor.name)
     rank = min(tensor.rank.ranks, default=0)
@@ -307,8 +309,8 @@ def _compile(request: Request, into: Path) -> None:
                 hint="take out lines of the kernel until it compiles, to see which one it is",
             )
         request = replace(request, deaths=(*request.deaths, begun[-1]))
-    for found in into.glob("*.o"):
-        _adjust(found)
+    for file in into.glob("*.o"):
+        _adjust(file)
 
 
 def _start(request: Request, into: Path) -> process.Completed:

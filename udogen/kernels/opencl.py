@@ -26,25 +26,25 @@ class NotOnGpuError(Exception):
 
 def launches(text: str, function: str, tensors: Mapping[str, TensorPort]) -> list[Launch]:
     """The kernels of a function in Halide's text, each with its own text; `tensors` has their names in Halide."""
-    found = [each for each in _KERNEL.finditer(text) if each["name"] != "_at_least_one_kernel"]
-    if not found:
+    kernels = [match for match in _KERNEL.finditer(text) if match["name"] != "_at_least_one_kernel"]
+    if not kernels:
         raise NotOnGpuError("its schedule gives nothing to the GPU")
     head = text[: text.index("__kernel void _at_least_one_kernel")]
     by_name = {f"_{name.replace('$', '__')}": port for name, port in tensors.items()}
     made = []
-    for number, each in enumerate(found):
+    for number, match in enumerate(kernels):
         name = f"{function}_{number}"
-        parameters, letters = _parameters(each["parameters"], by_name)
-        own = f"{head}__kernel void {name}({parameters}) {{\n{_body(each['body'], by_name)}}}\n"
-        made.append(Launch(function, each["name"], name, letters, own))
+        parameters, letters = _parameters(match["parameters"], by_name)
+        own = f"{head}__kernel void {name}({parameters}) {{\n{_body(match['body'], by_name)}}}\n"
+        made.append(Launch(function, match["name"], name, letters, own))
     return made
 
 
 def _parameters(text: str, tensors: dict[str, TensorPort]) -> tuple[str, str]:
     """The parameters of a kernel, and a letter for each."""
     parameters, letters = [], ""
-    for each in (part.strip() for part in text.split(",")):
-        kind, name = each.rsplit(None, 1)
+    for parameter in (part.strip() for part in text.split(",")):
+        kind, name = parameter.rsplit(None, 1)
         if name in tensors:
             port = tensors[name]
             parameters.append(f"{'OUTPUT' if port.is_output else 'INPUT'}({port.opencl})")
@@ -53,13 +53,13 @@ def _parameters(text: str, tensors: dict[str, TensorPort]) -> tuple[str, str]:
             parameters.append(f"__global {kind.split(None, 1)[1]} {name}")
             letters += "b"
         elif kind.startswith("__local"):
-            parameters.append(each)
+            parameters.append(parameter)
             letters += "M"
         else:
             number = kind.removeprefix("const ")
             if number not in _LETTERS:
                 raise NotOnGpuError(f"a kernel has a parameter of the type {number}")
-            parameters.append(each)
+            parameters.append(parameter)
             letters += _LETTERS[number]
     return ", ".join(parameters), letters
 

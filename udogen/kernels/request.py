@@ -77,7 +77,7 @@ class Request:
     def of_json(text: str) -> Request:
         """Read what `as_json` wrote."""
         row: dict[str, Any] = json.loads(text)
-        row["tensors"] = tuple(TensorPort(**{**each, "types": tuple(each["types"])}) for each in row["tensors"])
+        row["tensors"] = tuple(TensorPort(**{**port, "types": tuple(port["types"])}) for port in row["tensors"])
         row["machine"] = TargetMachine(**row["machine"])
         row["deaths"] = tuple(row["deaths"])
         return Request(**row)
@@ -136,9 +136,9 @@ class Report:
     def of_json(text: str) -> Report:
         """Read what `as_json` wrote."""
         row = json.loads(text)
-        variants = (KernelVariant(**{**each, "types": tuple(each["types"])}) for each in row["variants"])
+        variants = (KernelVariant(**{**variant, "types": tuple(variant["types"])}) for variant in row["variants"])
         views = tuple((kind, value) for kind, value in row["views"])
-        launches = tuple(Launch(**each) for each in row["launches"])
+        launches = tuple(Launch(**launch) for launch in row["launches"])
         lines = {name: tuple(numbers) for name, numbers in row["lines"].items()}
         known = {"variants": tuple(variants), "views": views, "launches": launches, "lines": lines}
         return Report(**{**row, **known})
@@ -147,10 +147,10 @@ class Report:
 def type_combinations(tensors: Sequence[TensorPort]) -> list[tuple[str, ...]]:
     """The combinations of types in which tensors may be stored: those that allow the same types have the same one."""
     lists = list(dict.fromkeys(port.types for port in tensors))
-    found: list[dict[tuple[str, ...], str]] = [{}]
+    combinations: list[dict[tuple[str, ...], str]] = [{}]
     for types in lists:
-        found = [{**each, types: one} for each in found for one in types]
-    return [tuple(each[port.types] for port in tensors) for each in found]
+        combinations = [{**combination, types: one} for combination in combinations for one in types]
+    return [tuple(combination[port.types] for port in tensors) for combination in combinations]
 
 
 # x86-64 since 2013.  Under qemu-hexagon, which does not support HVX floating point, Hexagon's functions are in a static
@@ -180,7 +180,7 @@ MACHINES: Mapping[str, TargetMachine] = {
     "dsp_v60": _OLD["v65"],  # for V65 and V66
     **{f"{kind}-{v}": machine for v, machine in _OLD.items() for kind in ("hexagon", "emulated")},
 }
-_GPU_HOSTS = {each: MACHINES[each].target for each in ("aarch64-linux-gnu", "arm64-v8a")} | {
+_GPU_HOSTS = {machine: MACHINES[machine].target for machine in ("aarch64-linux-gnu", "arm64-v8a")} | {
     "x86_64-linux-clang": "x86-64-linux",
     _UDO_X86: "x86-64-linux",
 }

@@ -49,7 +49,7 @@ class KernelSignature:
     @property
     def defaults(self) -> dict[str, Any]:
         """The parameters that have defaults."""
-        return {each.name: each.default for each in self.op.params if each.default is not None}
+        return {param.name: param.default for param in self.op.params if param.default is not None}
 
     def axes(self, tensor: str) -> list[str]:
         """The axes in the annotation of a tensor, as texts; empty if it has none."""
@@ -87,8 +87,8 @@ class KernelSignature:
     def examples(self, count: int, sizes: Mapping[str, Any]) -> Iterator[dict[str, Shape]]:
         """Some shapes of all tensors, with these lengths of axes and numbers of parameters."""
         first = self.op.inputs[0].name
-        last = {axes[-1] for each in self.views if (axes := self.axes(each))}
-        names = dict.fromkeys(axis for each in self.views for axis in self.axes(each) if _is_name(axis))
+        last = {axes[-1] for view in self.views if (axes := self.axes(view))}
+        names = dict.fromkeys(axis for view in self.views for axis in self.axes(view) if _is_name(axis))
         found: list[dict[str, Shape]] = []
         for turn in range(_ROUNDS):
             lengths = {
@@ -189,15 +189,15 @@ def signature_of(function: Callable[..., Any]) -> KernelSignature:
             )
         views[name] = view_of(given.annotation, f"{where}: `{name}` of {function.__name__}()")
         tensors.append(_tensor(name, views[name], where, is_output=name in written, optional=given.default is None))
-    outputs = tuple(each for each in tensors if each.role == "output")
-    inputs = tuple(each for each in tensors if each.role == "input")
+    outputs = tuple(tensor for tensor in tensors if tensor.role == "output")
+    inputs = tuple(tensor for tensor in tensors if tensor.role == "input")
     if not outputs or not inputs:
         what = "writes to none of its tensors" if inputs else "writes to each of its tensors, and has no input"
         raise UsageError(
             f"{where}: {function.__name__}() {what}",
             hint="write each element of an output, and of no input: y[i] = x[i]",
         )
-    outputs = tuple(replace(each, constraints=_same(each, inputs[0], views)) for each in outputs)
+    outputs = tuple(replace(tensor, constraints=_same(tensor, inputs[0], views)) for tensor in outputs)
     about = inspect.getdoc(function)
     description = (Passage(about),) if about else ()
     op = Op(function.__name__, inputs, outputs, tuple(params), description)
@@ -252,7 +252,9 @@ def _uses(function: Callable[..., Any], where: str) -> tuple[set[str], set[str]]
             if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store):
                 written.add(node.value.id)
         if isinstance(node, ast.Call | ast.Tuple | ast.List):  # a function of the kernel may take it
-            given = [*node.args, *(each.value for each in node.keywords)] if isinstance(node, ast.Call) else node.elts
+            given = (
+                [*node.args, *(keyword.value for keyword in node.keywords)] if isinstance(node, ast.Call) else node.elts
+            )
             indexed |= {each.id for each in given if isinstance(each, ast.Name)}
     return written, indexed
 
@@ -277,7 +279,7 @@ def _tensor(name: str, view: View, where: str, *, is_output: bool, optional: boo
 
 
 def _types(text: str, name: str, where: str) -> tuple[DataType, ...]:
-    found = []
+    types = []
     for each in text.replace(",", " ").split():
         row = datatypes.parse(each)
         if row is None:
@@ -286,8 +288,8 @@ def _types(text: str, name: str, where: str) -> tuple[DataType, ...]:
                 f"{where}: `{name}` has the type `{each}`, which QNN does not have",
                 hint=f"did you mean {close}?" if close else "as in FLOAT_32, FLOAT_16, UFIXED_POINT_8, INT_32, UINT_8",
             )
-        found.append(row)
-    return tuple(found)
+        types.append(row)
+    return tuple(types)
 
 
 def _same(output: Tensor, first: Tensor, views: Mapping[str, View]) -> tuple[Constraint, ...]:

@@ -111,15 +111,15 @@ class Tiles:
 
     def can_be_made(self, variables: Sequence[Any]) -> bool:
         """Whether an output with these variables has sums, all of which vectors calculate."""
-        names = {each.name() for each in variables}
-        each_has = [{var.name() for var in each.func.args()} for each in self.sums]
-        each_has += [{self.names[0], *(var.name() for var in each.func.args()[1:-1])} for each in self.lines]
+        names = {variable.name() for variable in variables}
+        each_has = [{var.name() for var in total.func.args()} for total in self.sums]
+        each_has += [{self.names[0], *(var.name() for var in line.func.args()[1:-1])} for line in self.lines]
         return bool(each_has) and all({self.names[0]} <= found <= names for found in each_has)
 
     def element(self, value: hl.Expr) -> tuple[Any, str]:
         """The tensor of which this is an element, and its first index."""
         text = str(value)
-        return next(((tensor, first) for tensor, first, each in self.elements if str(each) == text), (None, ""))
+        return next(((tensor, first) for tensor, first, element in self.elements if str(element) == text), (None, ""))
 
 
 class Domain:
@@ -128,7 +128,7 @@ class Domain:
     def __init__(self, tiles: Tiles, *given: Any) -> None:
         self.tiles, self.over = tiles, _RDom(*given)
         self.axes = [self.over[n] for n in range(self.over.dimensions())]
-        self.variables = [hl.Var(f"{each.name().replace('$', '_')}_of_domain") for each in self.axes]
+        self.variables = [hl.Var(f"{axis.name().replace('$', '_')}_of_domain") for axis in self.axes]
 
     def __getattr__(self, name: str) -> Any:
         if name not in _AXES[: len(self.axes)]:
@@ -148,29 +148,29 @@ class Domain:
 
     def free(self, value: Any) -> list[Any]:
         """The variables of an expression that are none of the domain."""
-        found: list[Any] = []
+        free_axes: list[Any] = []
         while True:
             try:
-                _define("probe", [*found, *self.variables], value)
+                _define("probe", [*free_axes, *self.variables], value)
             except hl.HalideError as fault:
                 missing = _UNDEFINED.search(str(fault))
                 if not missing or missing[1].endswith("_of_domain"):
                     raise NotTiledError(str(fault)) from fault
-                found.append(hl.Var(missing[1]))
+                free_axes.append(hl.Var(missing[1]))
             else:
-                return found
+                return free_axes
 
     def steps(self, size: int) -> Any:
         """The same domain in steps of so many bytes, of four bytes each; steps are its second axis."""
         x, *rest = self.axes
-        return _RDom([(0, _QUAD), (0, x.extent() / size), *((each.min(), each.extent()) for each in rest)])
+        return _RDom([(0, _QUAD), (0, x.extent() / size), *((axis.min(), axis.extent()) for axis in rest)])
 
     def _factors(self, of: Any) -> tuple[Fixed, Fixed]:
         """The factors of a product of bytes, each of which is converted to 32 bits first."""
         text, one = str(of), hl.f32(1.0)
-        found = [each for *_, each in self.tiles.elements if each.type().bits() == 8]
-        for a in found if of.type() == hl.Int(32) else ():
-            for b in found:
+        factors = [element for *_, element in self.tiles.elements if element.type().bits() == 8]
+        for a in factors if of.type() == hl.Int(32) else ():
+            for b in factors:
                 if text == str(hl.cast(hl.Int(32), a) * hl.cast(hl.Int(32), b)):
                     return Fixed(a, one, 255, _NO_ZERO), Fixed(b, one, 255, _NO_ZERO)
         raise NotTiledError("a sum of no products of bytes")
@@ -185,7 +185,7 @@ class Domain:
 
     def _of_products(self, a: Fixed, b: Fixed, count: Any) -> hl.Expr:
         """Sums of products of bytes."""
-        if not all(each.zero is not None and each.stored.type().bits() == 8 for each in (a, b)):
+        if not all(factor.zero is not None and factor.stored.type().bits() == 8 for factor in (a, b)):
             raise NotTiledError("a sum of no products of bytes")
         one, other = _Bytes(self, a), _Bytes(self, b)
         if not self._is_column(one):
@@ -199,7 +199,7 @@ class Domain:
         return self._of_lines(one, other, count) if is_along else self._of_quads(one, other, count)
 
     def _is_column(self, factor: _Bytes) -> bool:
-        return any(each.name() == self.tiles.names[0] for each in factor.free)
+        return any(axis.name() == self.tiles.names[0] for axis in factor.free)
 
     def _of_vectors(self, few: _Bytes, many: _Bytes, count: Any) -> hl.Expr:
         """Products of two factors of columns, of which `few` may be the same for several rows."""
@@ -243,10 +243,10 @@ class Domain:
         """Two tensors along their lines: blocks of those of columns are transposed, four bytes at a time."""
         x, others, nothing = self.axes[0], self.variables[1:], hl.cast(hl.UInt(32), self.axes[0].extent() > _MOST)
         self.tiles.fits.append(x.extent() % _LINE == 0)
-        found = Lines(_RDom([(0, x.extent() / _LINE), *((each.min(), each.extent()) for each in self.axes[1:])]))
+        found = Lines(_RDom([(0, x.extent() / _LINE), *((axis.min(), axis.extent()) for axis in self.axes[1:])]))
         found.quads = quads = _RDom([(0, _QUAD), (0, _LANES)])
         n, group, block = (hl.Var(each) for each in ("n", "group", "block"))
-        first, second = (hl.Var(each) for each in self.tiles.names)
+        first, second = (hl.Var(name) for name in self.tiles.names)
         if any(each.name() == second.name() for each in column.free):
             raise NotTiledError("columns that depend on the row")
         last_column, last_row = self.tiles.last
@@ -331,7 +331,7 @@ def _at(func: Any, *where: Any) -> hl.Expr:
 
 
 def _union(a: Sequence[Any], b: Sequence[Any]) -> list[Any]:
-    return list({each.name(): each for each in (*a, *b)}.values())
+    return list({variable.name(): variable for variable in (*a, *b)}.values())
 
 
 @dataclass(frozen=True)
@@ -347,12 +347,12 @@ class _Loops:
 
     def inside(self, func: Any) -> list[Any]:
         """The variables of a function that are those of a tile."""
-        names = [each.name() for each in func.args()]
-        return [each for each in (self.column, self.row) if each.name() in names]
+        names = [axis.name() for axis in func.args()]
+        return [variable for variable in (self.column, self.row) if variable.name() in names]
 
     def hold(self, func: Any) -> Any:
         """Calculate sums of a tile, or of a column before all its rows, in memory of a known size."""
-        names = {each.name() for each in func.args()}
+        names = {axis.name() for axis in func.args()}
         at = self.outer if names == {self.column.name()} else self.tile
         return func.compute_at(self.func, at).store_in(hl.MemoryType.Stack)
 
@@ -363,7 +363,7 @@ def tile(output: Any, tiles: Tiles, vector: int, lanes: int) -> None:
     column, row, *rest = func.args()
     if not tiles.on_hvx:
         lanes = vector // tiles.sums[0].func.type().bytes()
-    outer, inner, outer_row, inner_row = (hl.Var(each) for each in ("outer", "inner", "outer_row", "inner_row"))
+    outer, inner, outer_row, inner_row = (hl.Var(name) for name in ("outer", "inner", "outer_row", "inner_row"))
     stage, tail = func, hl.TailStrategy.ShiftInwards
     if tiles.fits:
         stage = func.specialize(reduce(lambda a, b: a & b, tiles.fits))
@@ -375,20 +375,20 @@ def tile(output: Any, tiles: Tiles, vector: int, lanes: int) -> None:
     stage.split(column, outer, inner, width, tail).split(row, outer_row, inner_row, height, tail)
     stage.reorder(inner, inner_row, outer_row, *rest, outer).vectorize(inner, lanes).unroll(inner).unroll(inner_row)
     loops = _Loops(func, hl.Var(column.name()), hl.Var(row.name()), outer, outer_row, lanes)
-    for each in tiles.sums:
-        each.func.reorder_storage(*sorted(each.func.args(), key=lambda var: var.name() != column.name()))
-        loops.hold(each.func)
-        axes = [each.domain[n] for n in range(each.domain.dimensions())]
-        if each.packed is None:
-            _schedule_stage(loops, each.func, each.func.update(), axes, lanes)
+    for total in tiles.sums:
+        total.func.reorder_storage(*sorted(total.func.args(), key=lambda var: var.name() != column.name()))
+        loops.hold(total.func)
+        axes = [total.domain[n] for n in range(total.domain.dimensions())]
+        if total.packed is None:
+            _schedule_stage(loops, total.func, total.func.update(), axes, lanes)
         else:
-            _schedule_quads(loops, each, axes)
-        if each.packed is None and tiles.on_hvx:
-            each.func.update().specialize(axes[0].extent() == _TAPS).unroll(axes[0])
-        if each.columns is not None:
-            loops.hold(each.more)
-            loops.hold(each.columns)
-            for part in (each.columns, each.columns.update(), each.more):
+            _schedule_quads(loops, total, axes)
+        if total.packed is None and tiles.on_hvx:
+            total.func.update().specialize(axes[0].extent() == _TAPS).unroll(axes[0])
+        if total.columns is not None:
+            loops.hold(total.more)
+            loops.hold(total.columns)
+            for part in (total.columns, total.columns.update(), total.more):
                 part.vectorize(loops.column, lanes)
 
 
@@ -397,9 +397,9 @@ def _schedule_stage(loops: _Loops, func: Any, update: Any, axes: Sequence[Any], 
     inside = loops.inside(func)
     func.reorder(*inside).vectorize(loops.column, lanes)
     update.reorder(*inside, *axes).vectorize(loops.column, lanes)
-    for each in inside:
-        func.unroll(each)
-        update.unroll(each)
+    for variable in inside:
+        func.unroll(variable)
+        update.unroll(variable)
 
 
 def _schedule_quads(loops: _Loops, each: Sum, axes: Sequence[Any]) -> None:

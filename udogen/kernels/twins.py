@@ -50,10 +50,10 @@ def add_twin(kernel: Kernel, variant: KernelVariant, way: Way, folder: Path) -> 
         with _watch_floats(request.file) as floats:
             made = algorithm_of(kernel, variant, way)
         own = kernel.has_scheduled(made.place, made.tensors)
-        for each in made.outputs:
-            schedule(each, made.place, own=own)
+        for tensor in made.outputs:
+            schedule(tensor, made.place, own=own)
     row = {"name": name, "twin": twin, "aligned": variant.aligned, "arguments": _arguments(request, variant, made)}
-    row["lines"] = {each.name: max(kernel.uses.get(each.name, {0: False})) for each in made.outputs}
+    row["lines"] = {tensor.name: max(kernel.uses.get(tensor.name, {0: False})) for tensor in made.outputs}
     row["tiles"] = way.tiled
     if floats.calculates and request.machine.float_vectors and not way.fixed:
         kernel.functions.append({**row, "why": NO_FLOATS})
@@ -68,7 +68,7 @@ def add_twin(kernel: Kernel, variant: KernelVariant, way: Way, folder: Path) -> 
         return
     print(f"{COMPILING}{twin}", flush=True)
     made.promise_bounds(aligned=False)
-    pipeline = hl.Pipeline([each.func for each in made.outputs])
+    pipeline = hl.Pipeline([tensor.func for tensor in made.outputs])
     write_twin(pipeline.compile_to_module(made.arguments(), twin, TWIN), folder, twin)
 
 
@@ -82,16 +82,16 @@ def _add_integers(kernel: Kernel, variant: KernelVariant, way: Way, folder: Path
     row: dict[str, Any] = {}
     for function, target in ((f"{name}_twin", TWIN), (name, hl.Target(way.target + FEATURES))):
         with serial_vectors() if target is TWIN else nullcontext():
-            with _watch_floats(request.file) as found:
+            with _watch_floats(request.file) as floats:
                 made = algorithm_of(kernel, variant, way)
-            parts = [part for value, line in found.integers.values() if (part := _part(made, value, line))]
+            parts = [part for value, line in floats.integers.values() if (part := _part(made, value, line))]
             if not parts:
                 return
             for func, _ in parts:
                 wide = func.specialize(func.output_buffer().dim(0).extent() >= way.lanes)
                 wide.vectorize(func.args()[0], way.lanes, hl.TailStrategy.ShiftInwards)
         made.promise_bounds(aligned=False)
-        given = [each for each in _arguments(request, variant, made) if each[0] != "output"]
+        given = [argument for argument in _arguments(request, variant, made) if argument[0] != "output"]
         labels = [f"integer {n} of line {line}" for n, (_, line) in enumerate(parts, 1)]
         outputs = [
             ["output", label, _stored_as(func.type()), func.dimensions()]
@@ -106,7 +106,7 @@ def _add_integers(kernel: Kernel, variant: KernelVariant, way: Way, folder: Path
 
 def _part(made: Algorithm, value: Any, line: int) -> tuple[Any, int] | None:
     """A function of an integer at each index of an output, and its line; None if it belongs to a reduction."""
-    if not any(re.search(rf"\b{each.name}(\$\d+)?_im\b", str(value)) for each in made.inputs):
+    if not any(re.search(rf"\b{tensor.name}(\$\d+)?_im\b", str(value)) for tensor in made.inputs):
         return None
     for output in made.outputs:
         func = hl.Func(f"integer_{line}")
@@ -190,7 +190,7 @@ def serial_vectors() -> Iterator[None]:
 
 def _arguments(request: Request, variant: KernelVariant, made: Algorithm) -> list[list[Any]]:
     """The arguments of a function as rows: input or output, its type and rank; or a scalar with its default."""
-    stored = {port.name: each for port, each in zip(request.tensors, variant.types, strict=True)}
+    stored = {port.name: kind for port, kind in zip(request.tensors, variant.types, strict=True)}
 
     def tensor(each: KernelTensor) -> list[Any]:
         func = each.buffer or each.func

@@ -65,7 +65,7 @@ def _ways(kernel: Kernel, variant: KernelVariant) -> list[Way]:
     if kernel.is_scheduled_by_halide(variant):
         return [Way(machine.target, 1, auto=True)]
     vectors = list(_vectors(kernel, variant))
-    tiled = [replace(each, tiled=True) for each in vectors[:1] if kernel.tiles(variant, each)]
+    tiled = [replace(vector, tiled=True) for vector in vectors[:1] if kernel.tiles(variant, vector)]
     if kernel.has_tiles and not variant.small and not tiled:
         kernel.untiled[variant.name(kernel.request.prefix)] = "only sums of bytes have tiles on Hexagon"
     return [*tiled, *vectors, Way(machine.target, 1)]
@@ -74,7 +74,7 @@ def _ways(kernel: Kernel, variant: KernelVariant) -> list[Way]:
 def _vectors(kernel: Kernel, variant: KernelVariant) -> Iterator[Way]:
     """The ways with vectors: integers in place of reals if no tensor stores floats, then the longest first."""
     machine = kernel.request.machine
-    of_tensors = [each for each in zip(kernel.request.tensors, variant.types, strict=True) if each[1]]
+    of_tensors = [pair for pair in zip(kernel.request.tensors, variant.types, strict=True) if pair[1]]
     has_floats = any(stored in ("f32", "f16") for _, stored in of_tensors)
     is_real = has_floats or any(port.real for port, _ in of_tensors)
     smallest = min(TYPES[stored].bytes() for _, stored in of_tensors)
@@ -142,13 +142,13 @@ def _compile_with(
     request, machine = kernel.request, kernel.request.machine
     name = variant.name(request.prefix)
     made = _tiled(kernel, variant, way) if way.tiled else algorithm_of(kernel, variant, way, careful=careful)
-    pipeline, target = hl.Pipeline([each.func for each in made.outputs]), hl.Target(way.target + FEATURES)
+    pipeline, target = hl.Pipeline([tensor.func for tensor in made.outputs]), hl.Target(way.target + FEATURES)
     if way.auto:
         _autoschedule(kernel, made, partial(pipeline.apply_autoscheduler, target))
     elif not way.tiled:
         own = kernel.has_scheduled(made.place, made.tensors)
-        for each in made.outputs:
-            schedule(each, made.place, own=own)
+        for tensor in made.outputs:
+            schedule(tensor, made.place, own=own)
     made.promise_bounds(aligned=variant.aligned)
     module = pipeline.compile_to_module(made.arguments(), name, target)
     on_hvx = machine.aligned and way.lanes > 1
@@ -193,7 +193,7 @@ def _launches(request: Request, made: Algorithm, compiled: Path) -> list[Launch]
     if {b"halide_copy_to_host", b"halide_error_host_is_null"} & symbols:
         raise NotOnGpuError("its schedule leaves a part of it to the processor")
     by_name = {port.name: port for port in request.tensors}
-    named = {(each.func or each.buffer).name(): by_name[each.name] for each in made.tensors.values()}
+    named = {(tensor.func or tensor.buffer).name(): by_name[tensor.name] for tensor in made.tensors.values()}
     return launches(compiled.with_name(f"{compiled.name}.cl").read_text("utf-8"), compiled.name, named)
 
 
@@ -253,8 +253,8 @@ def _autoschedule(kernel: Kernel, made: Algorithm, apply: Callable[[Any], Any]) 
 
 def _compile_nothing(request: Request, folder: Path) -> None:
     """Replace the object files by one without references: make needs one."""
-    for each in folder.glob("*.o"):
-        each.unlink()
+    for file in folder.glob("*.o"):
+        file.unlink()
     nothing = hl.Func("nothing")
     nothing[hl.Var("i")] = hl.u8(0)
     name = f"{request.prefix}_nothing"
@@ -267,7 +267,7 @@ def _of_table(request: Request, variants: Sequence[KernelVariant]) -> list[Kerne
     """The functions of bytes that a table can replace: those with one input and one output."""
     if len(request.tensors) != 2 or request.machine.gpu:
         return []
-    return [each for each in variants if set(each.types) == {"u8"} and not each.small]
+    return [variant for variant in variants if set(variant.types) == {"u8"} and not variant.small]
 
 
 def _table(kernel: Kernel, folder: Path, *, aligned: bool) -> None:

@@ -31,10 +31,10 @@ def _one_op(package: Package) -> str:
 
 def attribute_fault(param: Tensor) -> str:
     """Why an ONNX attribute cannot carry a parameter; empty if it can."""
-    types = {each.name for each in param.datatypes}
+    types = {datatype.name for datatype in param.datatypes}
     if "STRING" in types:
         return "is a STRING"
-    if not types & {"FLOAT_32", "BACKEND_SPECIFIC"} and not any(each.integral for each in param.datatypes):
+    if not types & {"FLOAT_32", "BACKEND_SPECIFIC"} and not any(datatype.integral for datatype in param.datatypes):
         return f"is {' or '.join(sorted(types))}; attributes arrive as FLOAT_32 and INT_32"
     if not param.is_scalar and param.rank.ranks and 1 not in param.rank.ranks:
         return f"has rank {param.rank}; attributes are scalars and lists"
@@ -55,12 +55,14 @@ def entries(packages: Sequence[Package]) -> str:
 
 def custom_op_domains(packages: Sequence[Package]) -> str:
     """The value of ORT_QNN_CUSTOM_OP_DOMAINS, read by wheels since 2.7.0: `domain:Op,Op;domain:Op`."""
-    found: dict[str, list[str]] = {}
+    domains: dict[str, list[str]] = {}
     for package in packages:
         loaded = load(package.built.configs)[0] if package.built is not None and package.built.configs else ()
-        domain = next((each.domain for each in loaded if each.name == package.name and each.domain), package.name)
-        found.setdefault(domain, []).extend(package.ops)
-    return ";".join(f"{domain}:{','.join(ops)}" for domain, ops in found.items())
+        domain = next(
+            (config.domain for config in loaded if config.name == package.name and config.domain), package.name
+        )
+        domains.setdefault(domain, []).extend(package.ops)
+    return ";".join(f"{domain}:{','.join(ops)}" for domain, ops in domains.items())
 
 
 def _snippets(packages: Sequence[Package]) -> Iterator[Snippet]:

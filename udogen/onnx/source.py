@@ -49,16 +49,16 @@ def find_reference(name: str, folder: Path) -> Function:
     outputs = [f"y{number}" for number, _ in enumerate(onnx.defs.get_schema(name).outputs)]
 
     def run_op(*inputs: Any, **params: object) -> Any:
-        names = [f"x{number}" if each is not None else "" for number, each in enumerate(inputs)]
-        given = {key: np.asarray(each) for key, each in zip(names, inputs, strict=True) if each is not None}
+        names = [f"x{number}" if array is not None else "" for number, array in enumerate(inputs)]
+        given = {key: np.asarray(array) for key, array in zip(names, inputs, strict=True) if array is not None}
         node = onnx.helper.make_node(name, names, outputs, **params)
         rows = [
-            onnx.helper.make_tensor_value_info(key, onnx.helper.np_dtype_to_tensor_dtype(each.dtype), each.shape)
-            for key, each in given.items()
+            onnx.helper.make_tensor_value_info(key, onnx.helper.np_dtype_to_tensor_dtype(array.dtype), array.shape)
+            for key, array in given.items()
         ]
         results = [onnx.helper.make_tensor_value_info(key, onnx.TensorProto.UNDEFINED, None) for key in outputs]
         model = onnx.helper.make_model(onnx.helper.make_graph([node], "op", rows, results))
-        return [each for each in evaluator(model).run(None, given) if each is not None]
+        return [array for array in evaluator(model).run(None, given) if array is not None]
 
     return run_op
 
@@ -78,7 +78,7 @@ def _onnx_model(file: Path) -> Function:
     constants = {tensor.name for tensor in model.graph.initializer}
     inputs = [row.name for row in model.graph.input if row.name not in constants]
     convert = onnx_module("helper").tensor_dtype_to_np_dtype
-    dtypes = {each.name: convert(each.type.tensor_type.elem_type) for each in model.graph.input}
+    dtypes = {tensor.name: convert(tensor.type.tensor_type.elem_type) for tensor in model.graph.input}
 
     def run_model(*given: Any, **params: object) -> Any:
         # References get float64, which ops cannot combine with 32-bit constants of a model.

@@ -97,7 +97,7 @@ def run_model(options: RunModelOptions) -> int:
 def _print_next(options: RunModelOptions) -> None:
     """Print the next step for a model that is right: quantize it, or use its packages in a program."""
     if options.bits == "float":
-        words = [each for each in sys.argv[1:] if each != "--json"]
+        words = [word for word in sys.argv[1:] if word != "--json"]
         output.print_next(f"`{shlex.join(['udogen', *words])} --bits 8` compares the quantized model")
     elif options.packages:
         packages = shlex.join(map(str, options.packages))
@@ -133,10 +133,10 @@ def _references(options: RunModelOptions) -> dict[str, ReferenceFunction]:
 
     found = {}
     for path in options.tests:
-        tests = [each for each in load_test_files(path).ops if each.reference]
+        tests = [op for op in load_test_files(path).ops if op.reference]
         if not tests:
             raise UsageError(f"{path} names no reference", hint='reference = "reference.py:function" in its [[op]]')
-        found.update({each.op: references.find(each.reference, each.folder) for each in tests})
+        found.update({test.op: references.find(test.reference, test.folder) for test in tests})
     found.update({op: references.find(text, Path()) for op, text in pairs(options.references, "--reference")})
     return found
 
@@ -214,14 +214,14 @@ def _write_library(options: SchemaOptions) -> list[str]:
 
     config, out, ops = options.source, options.out, options.ops
     packages = _load([config])
-    found = [op for package in packages for op in package.ops if not ops or op.name in ops]
-    if not found:
+    chosen = [op for package in packages for op in package.ops if not ops or op.name in ops]
+    if not chosen:
         raise UsageError(f"{config} has no op {', '.join(ops)}", hint="leave --op out")
     name = options.domain or packages[0].domain or packages[0].name
     if out.exists() and out.samefile(config):
         raise UsageError(f"{out} is the config itself", hint="choose another name for the model")
-    write_file(out, schema.library_of(found, name))
-    return [f"{name}::{op.name}" for op in found]
+    write_file(out, schema.library_of(chosen, name))
+    return [f"{name}::{op.name}" for op in chosen]
 
 
 def _add_to_model(options: SchemaOptions) -> tuple[list[str], list[str]]:

@@ -103,7 +103,7 @@ def name_of(given: Named, *, quantized: bool = False) -> str:
     named = given if isinstance(given, str) else getattr(given, "name", None) or getattr(given, "__name__", None)
     text = named if isinstance(named, str) else ""
     stored = _OF_PYTHON.get(text, text)
-    rows = [each for each in ALL if each.numpy and each.numpy == stored]
+    rows = [datatype for datatype in ALL if datatype.numpy and datatype.numpy == stored]
     row = _SPELLINGS.get(text) or min(rows, key=lambda each: each.quantized != quantized, default=None)
     if row is not None:
         return row.name
@@ -118,9 +118,9 @@ def meant(text: str, allowed: Sequence[DataType] = ()) -> DataType | None:
 
     Of several with the same name of numpy (`uint8`), it is an allowed one, preferably not fixed point.
     """
-    found = parse(text) or parse(text.upper())
-    if found is not None:
-        return found
+    datatype = parse(text) or parse(text.upper())
+    if datatype is not None:
+        return datatype
     rows = [row for row in ALL if row.numpy and row.numpy == text.lower()]
     return min(rows, key=lambda row: (bool(allowed) and row not in allowed, row.quantized), default=None)
 

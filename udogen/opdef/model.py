@@ -175,7 +175,9 @@ class Op:
 
     def with_all_inputs(self) -> Op:
         """The op with all inputs required, as the C++ interface of HTP has no kernel for a node that lacks one."""
-        return replace(self, inputs=tuple(replace(each, given=True) if each.optional else each for each in self.inputs))
+        return replace(
+            self, inputs=tuple(replace(tensor, given=True) if tensor.optional else tensor for tensor in self.inputs)
+        )
 
 
 @dataclass(frozen=True)

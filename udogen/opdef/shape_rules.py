@@ -61,7 +61,7 @@ _AXIS = re.compile(r"[A-Za-z_]\w*|\d+")
 
 def shape(op: Op, output: Tensor) -> SameAs | Extents | None:
     """An output's shape by the config, or None."""
-    texts = [each.text for each in output.constraints if each.type == "Shape"]
+    texts = [constraint.text for constraint in output.constraints if constraint.type == "Shape"]
     for text in (*texts, output.shape_text):
         found = _same(_SAME_SHAPE, text, op)
         if found is not None:
@@ -75,7 +75,7 @@ def datatype(op: Op, output: Tensor) -> SameAs | Only | None:
     """An output's data type by the config, or None."""
     if len(output.datatypes) == 1 and output.datatypes[0].kind != "special":
         return Only(output.datatypes[0], "the only type of the config")
-    for text in [each.text for each in output.constraints if each.type == "Datatype"]:
+    for text in [constraint.text for constraint in output.constraints if constraint.type == "Datatype"]:
         found = _same(_SAME_TYPE, text, op)
         if found is not None:
             return SameAs(found, _line(text))
@@ -109,7 +109,7 @@ def _input(name: str, op: Op) -> int | None:
 
 def _reachable(op: Op, index: int) -> bool:
     """False after a repeated or optional input: its position is unknown then."""
-    return all(each.mandatory and not each.repeated for each in op.inputs[:index]) and op.inputs[index].mandatory
+    return all(tensor.mandatory and not tensor.repeated for tensor in op.inputs[:index]) and op.inputs[index].mandatory
 
 
 def _by_names(op: Op, output: Tensor) -> Extents | None:
@@ -215,19 +215,19 @@ class ShapeRules:
         `outputs`: how many there are of a repeated output, and 0 or 1 for an optional one. Those of a repeated output
         are named `y.0`, `y.1` …
         """
-        found = self.ops.get(op)
-        if found is None:
+        rule = self.ops.get(op)
+        if rule is None:
             raise UsageError(_unknown(op, self.ops, "the config", "op"), hint="name an op of the config")
-        view = _view(found, inputs, params or {}, outputs or {})
-        shapes = self._run(op, found, view)
-        dtypes = self._run(op + _DTYPES, found, view)
+        view = _view(rule, inputs, params or {}, outputs or {})
+        shapes = self._run(op, rule, view)
+        dtypes = self._run(op + _DTYPES, rule, view)
         inferred: dict[str, Inferred] = {}
-        for tensor in found.outputs:
+        for tensor in rule.outputs:
             number = view.outputs[tensor.name]
-            names = [f"{tensor.name}.{each}" for each in range(number)] if tensor.repeated else [tensor.name][:number]
-            some_shapes = self._several(op, shapes, tensor, number) or [_shape_of_config(found, tensor, view)] * number
+            names = [f"{tensor.name}.{n}" for n in range(number)] if tensor.repeated else [tensor.name][:number]
+            some_shapes = self._several(op, shapes, tensor, number) or [_shape_of_config(rule, tensor, view)] * number
             some_dtypes = (
-                self._several(op + _DTYPES, dtypes, tensor, number) or [_dtype_of_config(found, tensor, view)] * number
+                self._several(op + _DTYPES, dtypes, tensor, number) or [_dtype_of_config(rule, tensor, view)] * number
             )
             for name, shape, dtype in zip(names, some_shapes, some_dtypes, strict=True):
                 inferred[name] = Inferred(self._shape(op, tensor, shape), self._dtype(op + _DTYPES, tensor, dtype))
@@ -267,10 +267,10 @@ class ShapeRules:
         if value is None:
             return None
         try:
-            shape = tuple(each.__index__() for each in value)  # type: ignore[attr-defined]
+            shape = tuple(item.__index__() for item in value)  # type: ignore[attr-defined]
         except (TypeError, AttributeError):
             self._fail(name, f"returned {value!r} for `{tensor.name}`", "a shape is a list of integers")
-        if len(shape) > MOST_AXES or any(not 0 < each < 1 << 32 for each in shape):
+        if len(shape) > MOST_AXES or any(not 0 < size < 1 << 32 for size in shape):
             self._fail(
                 name,
                 f"returned the shape {list(shape)} for `{tensor.name}`",
@@ -306,10 +306,10 @@ class ShapeRules:
 
 def load_shape_rules(file: Path, ops: Iterable[Op]) -> ShapeRules:
     """Run a file of rules; its functions that are named like these ops are the rules."""
-    found = {name: value for name, value in vars(load_module(file)).items() if callable(value)}
+    functions = {name: value for name, value in vars(load_module(file)).items() if callable(value)}
     known = {op.name: op for op in ops}
     names = [name for op in known for name in (op, op + _DTYPES)]
-    rules = {name: found[name] for name in names if name in found}
+    rules = {name: functions[name] for name in names if name in functions}
     if not rules:
         raise UsageError(
             f"{file} has no rule for any of the ops {', '.join(known)}",
@@ -358,19 +358,19 @@ def _flat(value: object) -> tuple[tuple[int, ...], list[float]]:
     """The shape and the numbers of nested lists."""
     if not isinstance(value, list | tuple):
         return (), [value]  # type: ignore[list-item]
-    parts = [_flat(each) for each in value]
+    parts = [_flat(item) for item in value]
     inner = parts[0][0] if parts else ()
     return (len(parts), *inner), [number for _, numbers in parts for number in numbers]
 
 
 def _shape_of_config(op: Op, output: Tensor, view: OpView) -> object:
     found = shape(op, output)
-    shapes = [_first(view[each.name]).shape for each in op.inputs if view[each.name]]
+    shapes = [_first(view[tensor.name]).shape for tensor in op.inputs if view[tensor.name]]
     if isinstance(found, SameAs):
         return shapes[found.input]
     if isinstance(found, Extents):
         try:
-            return [each if isinstance(each, int) else shapes[each[0]][each[1]] for each in found.extents]
+            return [extent if isinstance(extent, int) else shapes[extent[0]][extent[1]] for extent in found.extents]
         except IndexError:
             raise UsageError(
                 f"op `{op.name}`: {found.why} of output `{output.name}` names an axis that its inputs lack",

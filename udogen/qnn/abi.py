@@ -112,7 +112,7 @@ def _key(headers: Headers) -> str:
     files = [Path(__file__), *sorted(resources.qnn_headers().rglob("*.h"))]
     texts = (*headers.roots, headers.before, headers.after, _cffi_backend.__version__)
     contents = [*(path.read_bytes() for path in files), *(text.encode() for text in texts)]
-    decisive = b"".join(b"%d:%b" % (len(each), each) for each in contents)
+    decisive = b"".join(b"%d:%b" % (len(content), content) for content in contents)
     return f"{zlib.crc32(decisive):08x}{zlib.adler32(decisive):08x}"
 
 

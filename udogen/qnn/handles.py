@@ -174,7 +174,7 @@ class ContextOptions:
 
     def __post_init__(self) -> None:
         graphs: object = self.graphs
-        if not isinstance(graphs, (tuple, list)) or not all(isinstance(each, str) for each in graphs):
+        if not isinstance(graphs, (tuple, list)) or not all(isinstance(graph, str) for graph in graphs):
             raise WrongType("the graphs of ContextOptions are not names", hint='give them in a tuple: graphs=("one",)')
         for name in ("queue_depth", "memory_limit_hint"):
             number = getattr(self, name)
@@ -303,7 +303,7 @@ class GraphHandle:
 
     def of_role(self, role: str) -> list[QnnTensor]:
         """The tensors of a role that were added: APP_WRITE are inputs, APP_READ are outputs."""
-        return [each for each in self.tensors if each.role == role]
+        return [tensor for tensor in self.tensors if tensor.role == role]
 
     def add_node(self, op: OpConfig) -> None:
         """Add a node whose tensors are in the graph; calls the package's validateOpConfig."""

@@ -67,9 +67,9 @@ class _Printed:
         with self._lock:
             self._inside += 1
             if self._inside == 1:
-                self._before = [each.value for each in self._variables]
-                for each in self._variables:
-                    each.value = self._stream.value
+                self._before = [variable.value for variable in self._variables]
+                for variable in self._variables:
+                    variable.value = self._stream.value
 
     def end(self) -> list[str]:
         with self._lock:
@@ -82,13 +82,13 @@ class _Printed:
             return self._lines()
 
     def _lines(self) -> list[str]:
-        found = bytearray()
+        content = bytearray()
         try:
             while chunk := os.read(self._read, 1 << 16):
-                found += chunk
+                content += chunk
         except BlockingIOError:
             pass
-        return [line for line in found.decode("utf-8", "replace").splitlines() if line.strip()]
+        return [line for line in content.decode("utf-8", "replace").splitlines() if line.strip()]
 
 
 ERROR, WARN, INFO, VERBOSE, DEBUG = 1, 2, 3, 4, 5  # QnnLog_Level_t
@@ -137,11 +137,11 @@ class Interface:
     def load(cls, path: Path) -> Interface:
         """Open a backend library and take its provider of API version 2."""
         ffi = abi.ffi()
-        found = providers_of(path, "QnnInterface")
-        for provider in found:
+        providers = providers_of(path, "QnnInterface")
+        for provider in providers:
             if provider.apiVersion.coreApiVersion.major == ffi.integer_const("QNN_API_VERSION_MAJOR"):
                 return cls(path, provider)
-        versions = ", ".join(version_text(provider.apiVersion.coreApiVersion) for provider in found) or "none"
+        versions = ", ".join(version_text(provider.apiVersion.coreApiVersion) for provider in providers) or "none"
         raise RunFailed(
             f"{path.name} has no QNN interface of version 2 (it has: {versions})",
             hint="use a runtime of a QNN SDK from 2.0 on",
@@ -225,8 +225,8 @@ def loaded_before_onnxruntime() -> str:
         maps = Path("/proc/self/maps").read_text("utf-8", "replace")
     except OSError:
         return ""
-    found = re.search(r"/(libQnn(?:Cpu|Gpu|Htp|System)\.so)$", maps, re.MULTILINE)
-    return found[1] if found and "/onnxruntime_pybind11_state" not in maps else ""
+    match = re.search(r"/(libQnn(?:Cpu|Gpu|Htp|System)\.so)$", maps, re.MULTILINE)
+    return match[1] if match and "/onnxruntime_pybind11_state" not in maps else ""
 
 
 def _load_onnxruntime() -> None:
@@ -237,8 +237,8 @@ def _load_onnxruntime() -> None:
     """
     if opened or "onnxruntime" in sys.modules or loaded_before_onnxruntime():
         return
-    found = importlib.util.find_spec("onnxruntime")
-    for folder in (found.submodule_search_locations or ()) if found else ():
+    spec = importlib.util.find_spec("onnxruntime")
+    for folder in (spec.submodule_search_locations or ()) if spec else ():
         for library in Path(folder).glob("capi/onnxruntime_pybind11_state*.so"):
             with contextlib.suppress(OSError):
                 ctypes.PyDLL(str(library), mode=os.RTLD_NOW | os.RTLD_LOCAL)

@@ -155,8 +155,8 @@ def name_of(quant: Quantization) -> str:
 @cache
 def names() -> dict[int, str]:
     """The encodings of the API by their numbers, without prefix; UNDEFINED is one of them."""
-    found = abi.ffi().typeof("Qnn_QuantizationEncoding_t").elements
-    return {code: name.removeprefix(PREFIX) for code, name in found.items()}
+    codes = abi.ffi().typeof("Qnn_QuantizationEncoding_t").elements
+    return {code: name.removeprefix(PREFIX) for code, name in codes.items()}
 
 
 class Encoding(NamedTuple):

@@ -301,11 +301,11 @@ def _htp_graph(body: Any) -> HtpGraph | None:
     start = ffi.cast("QnnHtpSystemContext_GraphBlobInfo_t *", body.graphBlobInfo)
     if start.version != 1:
         return None
-    found = _numbers(start.contextBinaryGraphBlobInfoV1, _IN_FIRST)
+    numbers = _numbers(start.contextBinaryGraphBlobInfoV1, _IN_FIRST)
     if body.graphBlobInfoSize >= both:
         second = ffi.cast("QnnHtpSystemContext_GraphBlobInfoV2_t *", ffi.cast("char *", body.graphBlobInfo) + first)
-        found |= _numbers(second, _IN_SECOND) if second.version == 2 else {}
-    return htp_graph_of(found)
+        numbers |= _numbers(second, _IN_SECOND) if second.version == 2 else {}
+    return htp_graph_of(numbers)
 
 
 def _numbers(blob: Any, members: Sequence[str]) -> dict[str, int]:

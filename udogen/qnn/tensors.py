@@ -204,7 +204,7 @@ class OpConfig:
         ffi = abi.ffi()
         self.package, self.op_type = package, op_type
         self.inputs, self.outputs = tuple(inputs), tuple(outputs)
-        self.params = tuple(each if isinstance(each, tuple) else (each.name, each) for each in params)
+        self.params = tuple(param if isinstance(param, tuple) else (param.name, param) for param in params)
         self._kept: list[Any] = []
         self.struct = ffi.new("Qnn_OpConfig_t *")
         self.struct.version = ffi.integer_const("QNN_OPCONFIG_VERSION_1")
@@ -217,8 +217,10 @@ class OpConfig:
     def lines(self) -> list[str]:
         """Its tensors and parameters, a readable line for each."""
         sides = (("input", self.inputs), ("output", self.outputs))
-        tensors = [f"{side} `{each.name}`: {each.dtype} {list(each.shape)}" for side, row in sides for each in row]
-        return [*tensors, *(_param_line(*each) for each in self.params)]
+        tensors = [
+            f"{side} `{tensor.name}`: {tensor.dtype} {list(tensor.shape)}" for side, row in sides for tensor in row
+        ]
+        return [*tensors, *(_param_line(*param) for param in self.params)]
 
     def by_value(self) -> Any:
         """The struct in the form that libffi can pass by value (see abi.py)."""
@@ -293,9 +295,9 @@ def tensor_array(tensors: Sequence[QnnTensor]) -> Any:
 def _sizes(shape: Any, name: str) -> tuple[int, ...]:
     """A shape as a tuple; raises unless it is a sequence of integers of 32 bits."""
     sizes = tuple(shape) if isinstance(shape, Iterable) and not isinstance(shape, str) else (None,)
-    for each in sizes:
-        is_whole = not isinstance(each, bool) and hasattr(each, "__index__")
-        if not is_whole or not 0 <= each.__index__() < 2**32:
+    for size in sizes:
+        is_whole = not isinstance(size, bool) and hasattr(size, "__index__")
+        if not is_whole or not 0 <= size.__index__() < 2**32:
             raise (UsageError if is_whole else WrongType)(
                 f"tensor `{name}` cannot have the shape {shape!r}", hint="give integers: (1, 8)"
             )

@@ -123,7 +123,7 @@ class Registration:
 
     def libraries_of(self, core: str) -> tuple[str, ...]:
         """The file names of a core's implementation libraries: DSP V65/V66 has one for each op, beside that of V68."""
-        return tuple(name for each, name in self.libraries if each == core)
+        return tuple(name for owner, name in self.libraries if owner == core)
 
     def ops_of(self, core: str) -> tuple[RegisteredOp, ...]:
         """The operations for one core."""
@@ -171,12 +171,12 @@ def _op(row: Any) -> RegisteredOp:
     return RegisteredOp(
         type=_text(row.operationType),
         cores=_cores(row.supportedByCores),
-        params=tuple(_param(each) for each in _rows(row.staticParams, row.numOfStaticParams)),
+        params=tuple(_param(param) for param in _rows(row.staticParams, row.numOfStaticParams)),
         inputs=_tensors(getattr(row, "inputInfos", None), row.inputNames, row.numOfInputs, count),
         outputs=_tensors(getattr(row, "outputInfos", None), row.outputNames, row.numOfOutputs, count),
         calculates={
-            _word("CoreType", each.udoCoreType): _bits("DataType", each.operationCalculationTypes)
-            for each in _rows(row.opPerCoreInfo, count)
+            _word("CoreType", info.udoCoreType): _bits("DataType", info.operationCalculationTypes)
+            for info in _rows(row.opPerCoreInfo, count)
         },
     )
 
@@ -192,8 +192,8 @@ def _tensors(infos: Any, names: Any, number: int, cores: int) -> tuple[Registere
             name=_text(row.tensorName),
             layout=_word("TensorLayout", row.layout),
             types={
-                _word("CoreType", each.coreType): _word("DataType", each.dataType)
-                for each in _rows(row.perCoreDatatype, cores)
+                _word("CoreType", core.coreType): _word("DataType", core.dataType)
+                for core in _rows(row.perCoreDatatype, cores)
             },
             repeated=bool(row.repeated),
             static=bool(row.isStatic),
@@ -242,8 +242,8 @@ def _word(kind: str, number: int) -> str:
 @cache
 def _words(kind: str) -> dict[int, str]:
     """The enumerators of a type by number, without their prefix."""
-    found, prefix = abi.ffi(abi.UDO).typeof(kind).relements, _PREFIXES[kind]
-    return {int(value): name.removeprefix(prefix) for name, value in found.items() if name.startswith(prefix)}
+    constants, prefix = abi.ffi(abi.UDO).typeof(kind).relements, _PREFIXES[kind]
+    return {int(value): name.removeprefix(prefix) for name, value in constants.items() if name.startswith(prefix)}
 
 
 def _sane(count: int) -> int:

@@ -13,8 +13,8 @@ from udogen.public_names import load
 
 
 def __getattr__(name: str) -> object:
-    found = globals()[name] = load(__name__, __file__, name)
-    return found
+    value = globals()[name] = load(__name__, __file__, name)
+    return value
 
 
 def __dir__() -> list[str]:

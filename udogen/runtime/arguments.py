@@ -24,18 +24,18 @@ def expect(value: object, kinds: type | tuple[type, ...], what: str, expected: s
 def path(value: object, what: str, *, hint: str = "") -> Path:
     """Return a str or a Path as a Path; raise if it is not a path."""
     expect(value, (str, os.PathLike), what, "a path (a str or a pathlib.Path)", hint=hint)
-    found = os.fspath(value)  # type: ignore[call-overload]
-    if not isinstance(found, str) or not found or "\0" in found:
-        raise UsageError(f"{what} is not a path: {found!r}", hint=hint or "give a path (a str or a pathlib.Path)")
-    return Path(found)
+    text = os.fspath(value)  # type: ignore[call-overload]
+    if not isinstance(text, str) or not text or "\0" in text:
+        raise UsageError(f"{what} is not a path: {text!r}", hint=hint or "give a path (a str or a pathlib.Path)")
+    return Path(text)
 
 
 def names(value: object, what: str, *, hint: str = "") -> tuple[str, ...]:
     """Return a collection of names as a tuple; raise for anything else, including a single str."""
     if isinstance(value, (str, bytes)) or not isinstance(value, Collection):
         raise WrongType(f"{what} is {kind_of(value)}", hint=hint or 'give names in a list: ["x"]')
-    for each in value:
-        expect(each, str, f"a name in {what}", "names (str)", hint=hint)
+    for item in value:
+        expect(item, str, f"a name in {what}", "names (str)", hint=hint)
     return tuple(value)
 
 
@@ -65,7 +65,7 @@ def wholes(value: object, what: str) -> tuple[int, ...]:
     """Return a sequence of integers, such as a shape, as a tuple; raise for anything else."""
     if isinstance(value, (str, bytes)) or not isinstance(value, Sequence):
         raise WrongType(f"{what} is {kind_of(value)}", hint="give integers in a list or tuple")
-    return tuple(whole(each, f"a number of {what}", most=MOST_32) for each in value)
+    return tuple(whole(item, f"a number of {what}", most=MOST_32) for item in value)
 
 
 def array_type(value: Any, what: str, *, kinds: str = "biuf") -> Any:
@@ -74,12 +74,12 @@ def array_type(value: Any, what: str, *, kinds: str = "biuf") -> Any:
 
     hint = "give the name of a type: " + ('"uint8"' if "f" not in kinds else '"float32"')
     try:
-        found = np.dtype(value) if value is not None else None
+        dtype = np.dtype(value) if value is not None else None
     except (TypeError, ValueError):
-        found = None
-    if found is None or found.kind not in kinds or not found.itemsize:
+        dtype = None
+    if dtype is None or dtype.kind not in kinds or not dtype.itemsize:
         raise WrongType(f"{what} is {kind_of(value)}", hint=hint)
-    return found
+    return dtype
 
 
 def faulty(faults: Sequence[str], several: str, *, hint: str, before: str = "") -> UsageError:

@@ -313,8 +313,8 @@ def no_op(op: str, package: OpPackageInfo) -> tuple[str, str]:
 def check_release(library: str, headers: str, runtime: str) -> None:
     """Raise if a package was built with C++ headers of another release than the runtime's."""
     # `_` begins a number of the build farm.
-    expected, found = (version.partition("_")[0] for version in (headers, runtime))
-    if headers and expected != found:
+    expected, newest = (version.partition("_")[0] for version in (headers, runtime))
+    if headers and expected != newest:
         raise RegistrationFailed(
             f"the op package {library} is built with the C++ headers of SDK {_release(headers)} ({headers}), and the "
             f"runtime is of SDK {_release(runtime)} ({runtime}): that interface changes with every release",

@@ -101,8 +101,8 @@ class KernelFunction:
         for call, types in self._examples(_SHAPES, given):
             given_as, quants = stored(call.inputs, types)
             reals = {name: values.to_real(array, types[name], quants.get(name)) for name, array in given_as.items()}
-            inputs = [reals.get(each.name) for each in self.signature.op.inputs]
-            expected = expect(inputs, call.params, [each.name for each in self.signature.op.outputs])
+            inputs = [reals.get(tensor.name) for tensor in self.signature.op.inputs]
+            expected = expect(inputs, call.params, [tensor.name for tensor in self.signature.op.outputs])
             run = replace(call, inputs=given_as)
             for name, array in expected.items():
                 if array.shape != call.shapes[name]:
@@ -158,7 +158,7 @@ class KernelFunction:
 
     def _bound(self, arrays: tuple[Any, ...], named: Mapping[str, Any]) -> KernelCall:
         op, where = self.signature.op, self.signature.where
-        inputs = [each.name for each in op.inputs]
+        inputs = [tensor.name for tensor in op.inputs]
         if len(arrays) > len(inputs):
             raise UsageError(f"{op.name}() takes {len(inputs)} arrays, not {len(arrays)}", hint=", ".join(inputs))
         given = {**dict(zip(inputs, arrays, strict=False)), **named}
@@ -166,25 +166,25 @@ class KernelFunction:
         there = {name: np.asarray(given[name]) for name in inputs if given.get(name) is not None}
         params = {
             **self.signature.defaults,
-            **{each.name: given[each.name] for each in op.params if each.name in given},
+            **{param.name: given[param.name] for param in op.params if param.name in given},
         }
-        missing = [each.name for each in op.inputs if each.mandatory and each.name not in there]
-        missing += [each.name for each in op.params if each.name not in params]
+        missing = [tensor.name for tensor in op.inputs if tensor.mandatory and tensor.name not in there]
+        missing += [param.name for param in op.params if param.name not in params]
         if missing:
             raise UsageError(f"{where}: {op.name}() needs `{missing[0]}`", hint=f"give {missing[0]}=…")
         sizes = self.signature.sizes({name: array.shape for name, array in there.items()}, params)
         usual = next(iter(there.values())).shape
         shapes = {
-            each.name: self._shape_given(each.name, given[each.name])
-            if each.name in given
-            else self.signature.shape(each.name, sizes, usual)
-            for each in op.outputs
+            tensor.name: self._shape_given(tensor.name, given[tensor.name])
+            if tensor.name in given
+            else self.signature.shape(tensor.name, sizes, usual)
+            for tensor in op.outputs
         }
         return KernelCall(there, params, shapes)
 
     def _check_names(self, given: Mapping[str, Any]) -> None:
         op, where = self.signature.op, self.signature.where
-        known = [each.name for each in op.tensors]
+        known = [tensor.name for tensor in op.tensors]
         for name in given:
             if name not in known:
                 close = nearest(name, known)
@@ -195,7 +195,7 @@ class KernelFunction:
 
     def _shape_given(self, name: str, shape: Any) -> Shape:
         try:
-            return tuple(index(each) for each in shape)
+            return tuple(index(size) for size in shape)
         except TypeError:
             raise UsageError(
                 f"{self.signature.where}: `{name}` is an output, and {shape!r} is not its shape", hint=f"{name}=(2, 3)"
@@ -246,21 +246,21 @@ class KernelFunction:
     def _examples(self, count: int, given: Mapping[str, Any]) -> Iterator[tuple[KernelCall, dict[str, DataType]]]:
         """Random inputs, each with the types of a function."""
         op, random = self.signature.op, np.random.default_rng(0)
-        arrays = {each.name: np.asarray(given[each.name]) for each in op.inputs if each.name in given}
-        params = {each.name: given[each.name] for each in op.params if each.name in given}
+        arrays = {tensor.name: np.asarray(given[tensor.name]) for tensor in op.inputs if tensor.name in given}
+        params = {param.name: given[param.name] for param in op.params if param.name in given}
         numbers = {name: value for name, value in given.items() if name not in arrays}
         shapes_given = {name: array.shape for name, array in arrays.items()}
         sizes = self.signature.sizes(shapes_given, {**self.signature.defaults, **numbers})
-        optional = [each.name for each in op.inputs if not each.mandatory]
+        optional = [tensor.name for tensor in op.inputs if not tensor.mandatory]
         for shapes in self.signature.examples(count, sizes):
             for types, present in product(self._combinations(), product((True, False), repeat=len(optional))):
                 absent = {name for name, is_there in zip(optional, present, strict=True) if not is_there}
                 inputs = {
-                    each.name: arrays.get(each.name, drawn(types[each.name], shapes[each.name], random))
-                    for each in op.inputs
-                    if each.name not in absent
+                    tensor.name: arrays.get(tensor.name, drawn(types[tensor.name], shapes[tensor.name], random))
+                    for tensor in op.inputs
+                    if tensor.name not in absent
                 }
-                outputs = {each.name: shapes[each.name] for each in op.outputs}
+                outputs = {tensor.name: shapes[tensor.name] for tensor in op.outputs}
                 yield KernelCall(inputs, {**self.signature.defaults, **params}, outputs), types
 
     def _compare(
@@ -288,7 +288,7 @@ class KernelFunction:
 
     def _other_shape(self, name: str, call: KernelCall, shape: Shape) -> VerificationFailed:
         first, array = next(iter(call.inputs.items()))
-        ours, theirs, given = (_shape_text(each) for each in (call.shapes[name], shape, array.shape))
+        ours, theirs, given = (_shape_text(size) for size in (call.shapes[name], shape, array.shape))
         return VerificationFailed(
             f"{self.signature.where}: `{name}` has the shape {ours}, and {theirs} in the reference, "
             f"for `{first}` of {given}",
@@ -299,7 +299,7 @@ class KernelFunction:
 
     def _project(self, reference: Callable[..., Any] | None) -> project.ProjectFiles:
         op, file = self.signature.op, Path(self.signature.file)
-        whole = replace(op, backends=tuple(each.upper() for each in USUAL_BACKENDS))
+        whole = replace(op, backends=tuple(usual_backend.upper() for usual_backend in USUAL_BACKENDS))
         package = OpPackage(f"{op.name}OpPackage", (whole,), domain="custom", version="1.0")
         kernel = f"kernels/{op.name}.py"
         files, references = {kernel: file.read_bytes()}, {}
@@ -327,7 +327,7 @@ class KernelFunction:
                     for name, shape in shapes.items()
                 },
                 {name: CaseTensor(shape, types[name].name) for name, shape in call.shapes.items()},
-                {each.name: given[each.name] for each in op.params if each.name in given},
+                {param.name: given[param.name] for param in op.params if param.name in given},
                 tolerance=self._tolerance,
             )
 

@@ -92,11 +92,13 @@ def packets_of(
     for row in rows:
         arrays, quants = stored(call.inputs, row)
         quants |= {
-            each.name: values.quant_for(*_RANGE, row[each.name]) for each in op.outputs if row[each.name].quantized
+            tensor.name: values.quant_for(*_RANGE, row[tensor.name])
+            for tensor in op.outputs
+            if row[tensor.name].quantized
         }
         name = ", ".join(dict.fromkeys(each.name for each in row.values()))
         on_step(f"QEMU {op.name} {name}")
-        dtypes = {each: row[each].name for each in (*arrays, *_names(op.outputs))}
+        dtypes = {tensor: row[tensor].name for tensor in (*arrays, *_names(op.outputs))}
         options = CallOptions(arrays, call.params, quants, dtypes, call.shapes)
         packets = session.run(make_call(op, built, op.name, options)).packets
         assert packets is not None
@@ -109,20 +111,24 @@ def of_shapes(file: Path, configs: Sequence[Path], shapes: Mapping[str, Shape]) 
     """A call with random inputs of these shapes, which are those of all inputs, and maybe of outputs."""
     packages, _ = load(configs)
     op = next(each for package in packages for each in package.ops if each.name == file.stem)
-    missing = [each.name for each in op.inputs if each.mandatory and each.name not in shapes]
+    missing = [tensor.name for tensor in op.inputs if tensor.mandatory and tensor.name not in shapes]
     if missing:
         raise UsageError(f"the shape of `{missing[0]}` is missing", hint=f"--shape {missing[0]}=1x8x8x16")
     random = np.random.default_rng(0)
-    inputs = {each.name: drawn(_drawable(each), shapes[each.name], random) for each in op.inputs if each.name in shapes}
+    inputs = {
+        tensor.name: drawn(_drawable(tensor), shapes[tensor.name], random)
+        for tensor in op.inputs
+        if tensor.name in shapes
+    }
     return KernelCall(inputs, {}, {name: shapes[name] for name in _names(op.outputs) if name in shapes})
 
 
 def _drawable(tensor: Tensor) -> DataType:
-    return next((each for each in tensor.datatypes if each.kind == "float"), tensor.datatypes[0])
+    return next((datatype for datatype in tensor.datatypes if datatype.kind == "float"), tensor.datatypes[0])
 
 
 def _names(tensors: Iterable[Tensor]) -> list[str]:
-    return [each.name for each in tensors]
+    return [tensor.name for tensor in tensors]
 
 
 def _generated(file: Path, configs: Sequence[Path]) -> Built:
@@ -131,7 +137,7 @@ def _generated(file: Path, configs: Sequence[Path]) -> Built:
     package = next(each for each in packages if file.stem in _op_names(each.ops))
     key = resources.content_key(bytes(file.resolve()), *(path.read_bytes() for path in (file, *configs)))
     folder = resources.cache_dir("kernels") / f"packets-{key}"
-    ops = tuple(each for each in package.ops if each.name == file.stem)
+    ops = tuple(op for op in package.ops if op.name == file.stem)
     options = GenerateOptions(folder, backends=("htp",), kernels=file.parent, layout="qnn")
     [made] = generate([package.with_ops(ops)], options, findings)
     return find_source(made.folder, backend="htp")

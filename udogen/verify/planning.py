@@ -311,4 +311,4 @@ class _Planner:
     def _selects(self, op: str, name: str) -> bool:
         """Whether one of the patterns is a substring of `Op/name`, or a shell pattern that matches all of it."""
         text, patterns = f"{op}/{name}", self.options.patterns or ("",)
-        return any(each in text or fnmatch(text, each) or fnmatch(name, each) for each in patterns)
+        return any(pattern in text or fnmatch(text, pattern) or fnmatch(name, pattern) for pattern in patterns)

@@ -22,7 +22,7 @@ def rotary_embedding(input, position_ids, cos_cache, sin_cache, interleaved=0):
 
 
 def group_query_attention(query, key, value, seqlens_k, scale=0.25):
-    key, value = (np.repeat(each, query.shape[1] // key.shape[1], axis=1) for each in (key, value))
+    key, value = (np.repeat(item, query.shape[1] // key.shape[1], axis=1) for item in (key, value))
     scores = scale * query @ key.swapaxes(-1, -2)
     queries, keys = query.shape[2], key.shape[2]
     last = seqlens_k[:, None, None, None] - queries + 1 + np.arange(queries)[:, None]

@@ -66,7 +66,7 @@ class Device(NamedTuple):
                 f"--on {text}: this is not a device",
                 hint="--on ssh:USER@HOST, ssh:USER@HOST:PORT, adb (the only one) or adb:SERIAL",
             )
-        options = [word for each in _SSH_OPTIONS for word in ("-o", each)]
+        options = [word for ssh_option in _SSH_OPTIONS for word in ("-o", ssh_option)]
         port = ["-p", found["port"]] if found["port"] else []
         return cls(text, kind, ("ssh", *options, *port, (found["user"] or "") + found["host"].strip("[]")))
 
@@ -167,7 +167,7 @@ def script_files(plan: ScriptPlan, references: Sequence[TensorData] = ()) -> dic
     manifest = json.dumps(plan.as_json(), indent=2, ensure_ascii=False) + "\n"
     return {
         **{file.source: file.content for file in plan.files},
-        **{f"references/{each.file}": each.content for each in references},
+        **{f"references/{reference.file}": reference.content for reference in references},
         "device.sh": _tidy(device_sh),
         "run.py": _run_py(),
         MANIFEST: manifest.encode("utf-8", "surrogateescape"),
@@ -192,7 +192,7 @@ def _tidy(text: bytes) -> bytes:
 def _template_data(plan: ScriptPlan) -> dict[str, object]:
     """The variables of device.sh: quoted texts, and flags."""
     dsp = backends.ALL[plan.backend].two_halves and plan.system != "pc"
-    folders = [*(f"{RUN}/{each}" for each in plan.command.dsp_folders), RUN]
+    folders = [*(f"{RUN}/{dsp_folder}" for dsp_folder in plan.command.dsp_folders), RUN]
     return {
         "title": " ".join(plan.title.split()),
         "dsp": dsp,

@@ -97,7 +97,8 @@ class QnnOpPackageGenerator:
             _logger().warning("%s", _shown(finding))
         self._paths = paths
         self.package_infos = [
-            PackageInfo(each.name, tuple(OperatorInfo(op.name, op) for op in each.ops), each) for each in packages
+            PackageInfo(package.name, tuple(OperatorInfo(op.name, op) for op in package.ops), package)
+            for package in packages
         ]
 
     def __getattr__(self, name: str) -> NoReturn:

@@ -72,7 +72,7 @@ def draft(
         raise _nothing_custom(loaded)
     labels = op_names([(op.domain, op.type) for op in loaded.ops])
     backends = tuple(chosen) or USUAL_BACKENDS
-    found = [
+    drafted = [
         _drafted_op(loaded, *pair, backends, dims or {}, assumed.values)
         for pair in zip(loaded.ops, labels, strict=True)
     ]
@@ -80,16 +80,16 @@ def draft(
         name=package or package_name(model.stem),
         domain=domain_name(loaded.ops[0].domain),
         version="1.0",
-        ops=tuple(each.op for each in found),
-        supplements=tuple(_supplements(found, backends)),
+        ops=tuple(drafted_op.op for drafted_op in drafted),
+        supplements=tuple(_supplements(drafted, backends)),
     )
     notes = tuple(remark((), note) for note in loaded.notes)
     return Draft(
         package=made,
-        remarks=tuple(chain(notes, *(each.remarks for each in found))),
-        cases=tuple(chain(*(each.cases for each in found))),
-        references={each.op.name: each.reference for each in found if each.reference},
-        files=dict(chain(*(each.files.items() for each in found))),
+        remarks=tuple(chain(notes, *(drafted_op.remarks for drafted_op in drafted))),
+        cases=tuple(chain(*(drafted_op.cases for drafted_op in drafted))),
+        references={drafted_op.op.name: drafted_op.reference for drafted_op in drafted if drafted_op.reference},
+        files=dict(chain(*(drafted_op.files.items() for drafted_op in drafted))),
     )
 
 
@@ -202,11 +202,13 @@ def _kernel(loaded: Loaded, source: OpName, op: Op, uses: Sequence[Use], dims: M
     body, calls = definition(loaded.proto, source)
     if body is None or not calls:
         return "", ""
-    if not all(len(use.inputs) == len(op.inputs) and all(each.type.complete for each in use.inputs) for use in uses):
+    if not all(
+        len(use.inputs) == len(op.inputs) and all(tensor.type.complete for tensor in use.inputs) for use in uses
+    ):
         return "", "types, shapes or inputs of it are not known"
     try:
         made = [_fused(op, loaded.model.file, body, calls[0], _inputs(body, use, dims)) for use in uses]
-        if len({_shapes(use, dims) for use in uses}) > 1 and not all(each.flat for each in made):
+        if len({_shapes(use, dims) for use in uses}) > 1 and not all(kernel.flat for kernel in made):
             raise UsageError(
                 f"the model uses {op.name} with several shapes", hint="write the kernel with views of Rows or Whole"
             )
@@ -216,14 +218,14 @@ def _kernel(loaded: Loaded, source: OpName, op: Op, uses: Sequence[Use], dims: M
 
 
 def _shapes(use: Use, dims: Mapping[str, int]) -> tuple[tuple[int, ...], ...]:
-    return tuple(tuple(size_of(extent, dims) for extent in each.type.shape or ()) for each in use.inputs)
+    return tuple(tuple(size_of(extent, dims) for extent in tensor.type.shape or ()) for tensor in use.inputs)
 
 
 def _inputs(body: Any, use: Use, dims: Mapping[str, int]) -> list[Any]:
     """The inputs of the body in one use of the model, as ValueInfoProtos."""
     number, make = onnx_module().TensorProto.DataType.Value, onnx_module("helper").make_tensor_value_info
     rows = zip(body.input, use.inputs, _shapes(use, dims), strict=True)
-    return [make(name, number(each.type.dtype), shape) for name, each, shape in rows]
+    return [make(name, number(value.type.dtype), shape) for name, value, shape in rows]
 
 
 def _fused(op: Op, file: str, body: Any, call: Any, inputs: Sequence[Any]) -> FusedOp:
@@ -231,8 +233,8 @@ def _fused(op: Op, file: str, body: Any, call: Any, inputs: Sequence[Any]) -> Fu
     source, params = _body_model(op, file, body, call, inputs)
     nodes = [node for node in source.nodes if not source.is_static(node)]
     made = fused_op(op.name, file, source.subgraph(nodes, source.feeds({})))
-    known = {value: names.identifier(each.name) for value, each in zip(body.input, op.inputs, strict=True)}
-    known |= {value: names.identifier(each.name) for value, each in zip(body.output, op.outputs, strict=True)}
+    known = {value: names.identifier(tensor.name) for value, tensor in zip(body.input, op.inputs, strict=True)}
+    known |= {value: names.identifier(tensor.name) for value, tensor in zip(body.output, op.outputs, strict=True)}
     return replace(
         made,
         inputs=tuple(replace(port, name=known.get(port.value, port.name)) for port in made.inputs),
@@ -272,8 +274,10 @@ def _body_model(
 
 def _obstacles(operands: Sequence[Operand], attributes: Sequence[Param], chosen: Sequence[str]) -> dict[str, str]:
     """Why each backend does not support the op; empty if it does."""
-    repeated = next((each.name for each in operands if each.repeated), "")
-    text = next((each.tensor.name for each in attributes if each.tensor.datatypes[0].kind == "string"), "")
+    repeated = next((operand.name for operand in operands if operand.repeated), "")
+    text = next(
+        (attribute.tensor.name for attribute in attributes if attribute.tensor.datatypes[0].kind == "string"), ""
+    )
     return {backend: obstacle(backend, repeated=repeated, text=text) for backend in chosen}
 
 
@@ -294,8 +298,8 @@ def _formals(function: Function | None, schema: Any, side: str) -> list[FormalOp
     if function is not None:
         return [FormalOperand(name) for name in getattr(function, side)]
     return [
-        FormalOperand(each.name, each.option.name == "Optional", each.option.name == "Variadic")
-        for each in (getattr(schema, side) if schema is not None else ())
+        FormalOperand(formal.name, formal.option.name == "Optional", formal.option.name == "Variadic")
+        for formal in (getattr(schema, side) if schema is not None else ())
     ]
 
 
@@ -305,11 +309,11 @@ def _formal_attributes(function: Function | None, schema: Any) -> list[FormalAtt
         return required + [FormalAttribute(each.name, required=False, default=each) for each in function.defaults]
     if schema is None:
         return []
-    found = []
-    for name, each in schema.attributes.items():
-        default: Attribute | None = attribute_of(each.default_value) if each.default_value.name else None
-        found.append(FormalAttribute(name, bool(each.required), default))
-    return found
+    formals = []
+    for name, attribute in schema.attributes.items():
+        default: Attribute | None = attribute_of(attribute.default_value) if attribute.default_value.name else None
+        formals.append(FormalAttribute(name, bool(attribute.required), default))
+    return formals
 
 
 def _tensors(
@@ -331,7 +335,9 @@ def _supplements(found: Sequence[DraftedOp], chosen: Sequence[str]) -> list[Supp
     made = []
     for backend in chosen:
         ops = tuple(
-            OpSupplement(each.op.name, each.supplements[backend]) for each in found if backend in each.supplements
+            OpSupplement(drafted_op.op.name, drafted_op.supplements[backend])
+            for drafted_op in found
+            if backend in drafted_op.supplements
         )
         if ops:
             made.append(Supplement(backend.upper(), ops))
@@ -346,7 +352,12 @@ def _of_assumed(op: str, outputs: Sequence[Operand], assumed: Collection[str]) -
 
 
 def _of_op(op: str, inputs: Sequence[Operand], outputs: Sequence[Operand]) -> list[Finding]:
-    ranks = {len(each.type.shape or ()) for operand in (*inputs, *outputs) for each in operand.all if not each.static}
+    ranks = {
+        len(argument.type.shape or ())
+        for operand in (*inputs, *outputs)
+        for argument in operand.all
+        if not argument.static
+    }
     if 4 not in ranks:
         return []
     text = (
@@ -383,13 +394,13 @@ def cases_of(
     dims: Mapping[str, int],
 ) -> list[DraftCase]:
     """A case for each distinct use, and another one if it is quantized; uses with unknown shapes are skipped."""
-    found: dict[str, DraftCase] = {}
+    cases: dict[str, DraftCase] = {}
     for number, use in enumerate(uses):
         for quantized in (False, True):
             made = _case(op, use, number, operands, params, dims, quantized=quantized)
-            if made is not None and len(found) < MOST:
-                found.setdefault(repr((made.inputs, made.outputs, made.params)), made)
-    return list(found.values())
+            if made is not None and len(cases) < MOST:
+                cases.setdefault(repr((made.inputs, made.outputs, made.params)), made)
+    return list(cases.values())
 
 
 def _case(
@@ -411,7 +422,7 @@ def _case(
                 name = f"{operand.name}.{part}" if operand.repeated else operand.name
                 made[operand.role][name] = _tensor(argument, dims, quantized=quantized)
     tensors = [*made["input"].values(), *made["output"].values()]
-    if quantized and not any(each.quant for each in tensors):
+    if quantized and not any(tensor.quant for tensor in tensors):
         return None
     return DraftCase(
         name=use.title + (", quantized" if quantized else ""),
@@ -438,19 +449,21 @@ def _open(operands: Sequence[Operand], number: int) -> str:
 def _params(op: Op, params: Sequence[Param], number: int) -> dict[str, object]:
     """The values of one use that are not the default; values of an enumeration as words."""
     found: dict[str, object] = {}
-    for each in params:
-        value = each.in_uses[number]
-        if value is not None and not _is_default(op, each.tensor.name, value):
-            found[each.tensor.name] = each.tensor.enum[value] if each.tensor.enum and isinstance(value, int) else value
+    for param in params:
+        value = param.in_uses[number]
+        if value is not None and not _is_default(op, param.tensor.name, value):
+            found[param.tensor.name] = (
+                param.tensor.enum[value] if param.tensor.enum and isinstance(value, int) else value
+            )
     return found
 
 
 def _where(op: Op, inputs: Mapping[str, CaseTensor], outputs: Mapping[str, CaseTensor]) -> tuple[str, ...]:
     """The backends that pass these tensors to an op; empty if all backends of the op do."""
     mine = [name.lower() for name in op.backends]
-    kinds = {each.dtype for each in (*inputs.values(), *outputs.values())}
+    kinds = {tensor.dtype for tensor in (*inputs.values(), *outputs.values())}
     given = {*inputs, *outputs}
-    omitted = any(not each.mandatory and each.name not in given for each in (*op.inputs, *op.outputs))
+    omitted = any(not tensor.mandatory and tensor.name not in given for tensor in (*op.inputs, *op.outputs))
     able = [
         name
         for name in mine
@@ -465,7 +478,7 @@ def _is_default(op: Op, name: str, value: object) -> bool:
 
 
 def _tensor(argument: Argument, dims: Mapping[str, int], *, quantized: bool) -> CaseTensor:
-    shape = tuple(size_of(each, dims) for each in argument.type.shape or ())
+    shape = tuple(size_of(size, dims) for size in argument.type.shape or ())
     dtype, quant = qnn_types(argument) if quantized else plain_type(argument)
     array = argument.constant.array if argument.constant is not None else None
     small = array is not None and array.size <= _MOST_VALUES and array.dtype.kind in "fiub"

@@ -48,19 +48,19 @@ def params_of(
 ) -> tuple[list[Param], list[Finding]]:
     """The parameters of an op, scalars first (both config languages can express that), in order of first use."""
     by_name = {each.name: each for each in formals}
-    order = dict.fromkeys([*by_name, *(each.name for use in uses for each in use.attributes)])
-    found: list[Param] = []
+    order = dict.fromkeys([*by_name, *(attribute.name for use in uses for attribute in use.attributes)])
+    params: list[Param] = []
     remarks: list[Finding] = []
     for name in order:
-        attributes = [next((each for each in use.attributes if each.name == name), None) for use in uses]
+        attributes = [next((attribute for attribute in use.attributes if attribute.name == name), None) for use in uses]
         formal = by_name.get(name)
         if not any(attributes) and (formal is None or formal.default is None):
             continue
         made, about_it = _param(op, name, attributes, formal, taken)
         remarks += about_it
         if made is not None:
-            found.append(made)
-    return sorted(found, key=lambda each: not each.tensor.is_scalar), remarks
+            params.append(made)
+    return sorted(params, key=lambda each: not each.tensor.is_scalar), remarks
 
 
 def _param(
@@ -70,7 +70,7 @@ def _param(
     formal: FormalAttribute | None,
     taken: set[str],
 ) -> tuple[Param | None, list[Finding]]:
-    present = [each for each in attributes if each is not None]
+    present = [attribute for attribute in attributes if attribute is not None]
     samples = [*present, *([formal.default] if formal and formal.default else [])]
     kind = _kind(samples)
     if kind in _NO_WORD:
@@ -84,10 +84,10 @@ def _param(
     remarks += of_shape
     if shape is None:
         return None, remarks
-    found = [None if each is None else shape.value(each) for each in attributes]
+    found = [None if attribute is None else shape.value(attribute) for attribute in attributes]
     default, of_default = _default(found, formal, shape, about)
     remarks += of_default
-    missing = any(each is None for each in attributes)
+    missing = any(attribute is None for attribute in attributes)
     mandatory = default is None and not missing and not (formal and not formal.required)
     tensor = Tensor(
         name=about[1],
@@ -103,7 +103,7 @@ def _param(
 
 def _kind(samples: Sequence[Attribute]) -> str:
     """The kind of all; FLOAT if some uses have an integer instead, UNDEFINED if uses differ otherwise."""
-    kinds = {each.kind for each in samples}
+    kinds = {sample.kind for sample in samples}
     if len(kinds) == 1:
         return kinds.pop()
     for mixed, one in (({"FLOAT", "INT"}, "FLOAT"), ({"FLOATS", "INTS"}, "FLOATS")):
@@ -158,7 +158,7 @@ def _shape_of(kind: str, samples: Sequence[Attribute], about: tuple[str, str]) -
 
 def _numbers(kind: str, samples: Sequence[Attribute], about: tuple[str, str]) -> _Shaped:
     """Integers: INT_32 if all samples fit; a longer one can be passed as a scalar, but not in a list."""
-    numbers = [number for each in samples for number in values.flatten(_plain(each.value))]
+    numbers = [number for sample in samples for number in values.flatten(_plain(sample.value))]
     if all(_INT_32[0] <= int(number) <= _INT_32[1] for number in numbers):
         shape = _Shape(BY_NAME["INT_32"], Rank(scalar=True) if kind == "INT" else Rank((1,)))
         if kind == "INT" and set(numbers) <= {0, 1}:
@@ -172,7 +172,7 @@ def _numbers(kind: str, samples: Sequence[Attribute], about: tuple[str, str]) ->
 
 def _text(samples: Sequence[Attribute], about: tuple[str, str]) -> _Shaped:
     """An enumeration of the texts in the model if they are valid names, because every backend supports that."""
-    texts = tuple(dict.fromkeys(str(each.value) for each in samples))
+    texts = tuple(dict.fromkeys(str(sample.value) for sample in samples))
     if not any(names.fault_of_tensor(text) for text in texts) and not names.collisions(texts):
         text = (
             f"a string in ONNX; the model has {' '.join(texts)}: complete the list.  ONNX Runtime's QNN provider "
@@ -183,18 +183,18 @@ def _text(samples: Sequence[Attribute], about: tuple[str, str]) -> _Shaped:
 
 
 def _tensor(samples: Sequence[Attribute], about: tuple[str, str]) -> _Shaped:
-    tensors = [each.value for each in samples if isinstance(each.value, OnnxConstant)]
-    rows = {qnn_type(each.dtype) for each in tensors}
+    tensors = [sample.value for sample in samples if isinstance(sample.value, OnnxConstant)]
+    rows = {qnn_type(tensor.dtype) for tensor in tensors}
     row = rows.pop() if len(rows) == 1 else None
     if row is None:
-        kinds = " or ".join(sorted(each.dtype for each in tensors))
+        kinds = " or ".join(sorted(tensor.dtype for tensor in tensors))
         return None, [_left_out(about, f"is a tensor of {kinds}, which no backend has")]
-    numbers = [number for each in samples for number in values.flatten(_plain(each.value))]
-    if (span := row.range()) and not all(span[0] <= each <= span[1] for each in numbers if isinstance(each, int)):
+    numbers = [number for sample in samples for number in values.flatten(_plain(sample.value))]
+    if (span := row.range()) and not all(span[0] <= number <= span[1] for number in numbers if isinstance(number, int)):
         return None, [_left_out(about, "holds numbers of more than 32 bits, which no backend hands to an op")]
     row = BY_NAME["FLOAT_32"] if row.name == "FLOAT_16" else row
     remarks = []
-    if any(why_another_type(each.dtype) for each in tensors):
+    if any(why_another_type(tensor.dtype) for tensor in tensors):
         text = f"{tensors[0].dtype} in the model, {row.name} here: {why_another_type(tensors[0].dtype)}"
         remarks = [remark(about, text)]
     return _Shape(row, _rank_of(tensors)), remarks
@@ -202,7 +202,7 @@ def _tensor(samples: Sequence[Attribute], about: tuple[str, str]) -> _Shaped:
 
 def _rank_of(tensors: Sequence[OnnxConstant]) -> Rank:
     """The common rank; any rank if they differ or QNN does not support it."""
-    ranks = {len(each.shape) for each in tensors}
+    ranks = {len(tensor.shape) for tensor in tensors}
     if len(ranks) > 1 or max(ranks) > 5:
         return Rank()
     rank = ranks.pop()
@@ -222,13 +222,13 @@ def _default(
     """The default of the schema or function; otherwise the value that all uses have in common."""
     if formal is not None:
         return (_small(shape.value(formal.default)) if formal.default else None), []
-    if any(each is None for each in found):
-        missing = sum(each is None for each in found)
+    if any(value is None for value in found):
+        missing = sum(value is None for value in found)
         text = f"{missing} of {len(found)} uses leave it out, and the model does not define its value: add a <Default>"
         return None, [remark(about, text, decide=True)]
     distinct = list(dict.fromkeys(found))
     if len(distinct) > 1:
-        shown = ", ".join(values.show(each) for each in distinct[:4] if each is not None)
+        shown = ", ".join(values.show(value) for value in distinct[:4] if value is not None)
         return None, [remark(about, f"in the model: {shown}{', …' if len(distinct) > 4 else ''}")]
     default = _small(distinct[0])
     if default is None:
@@ -252,11 +252,11 @@ def _plain(value: Any) -> Value:
 
 
 def _tuples(value: Any) -> Value:
-    return tuple(_tuples(each) for each in value) if isinstance(value, list) else value
+    return tuple(_tuples(item) for item in value) if isinstance(value, list) else value
 
 
 def _as_floats(value: Value) -> Value:
     """Numbers rounded to the shortest decimal with the same float32: 0.1, not 0.10000000149011612."""
     if isinstance(value, tuple):
-        return tuple(_as_floats(each) for each in value)
+        return tuple(_as_floats(item) for item in value)
     return value if isinstance(value, str) else float(str(np.float32(value)))

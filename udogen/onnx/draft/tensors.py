@@ -43,7 +43,7 @@ class Operand:
     @property
     def all(self) -> tuple[Argument, ...]:
         """The arguments of all uses."""
-        return tuple(each for use in self.arguments for each in use)
+        return tuple(argument for use in self.arguments for argument in use)
 
 
 def operands_of(uses: Sequence[Use], role: str, formals: Sequence[FormalOperand], taken: set[str]) -> list[Operand]:
@@ -55,11 +55,11 @@ def operands_of(uses: Sequence[Use], role: str, formals: Sequence[FormalOperand]
     start, decide = _repetition(sides) if role == "input" else (most, "")
     columns = _columns(sides, start, most)
     suggested = [_suggested_name(column, role, repeated=index >= start) for index, column in enumerate(columns)]
-    found = []
+    operands = []
     for index, name in enumerate(distinct(suggested, role, taken)):
         column, repeated = columns[index], index >= start
-        found.append(Operand(name, role, column, all(column), repeated, decide if repeated else ""))
-    return _doubts(found, sides, decide if start >= most else "")
+        operands.append(Operand(name, role, column, all(column), repeated, decide if repeated else ""))
+    return _doubts(operands, sides, decide if start >= most else "")
 
 
 def _columns(sides: Sequence[tuple[Argument, ...]], start: int, most: int) -> list[tuple[tuple[Argument, ...], ...]]:
@@ -89,8 +89,8 @@ def _suggested_name(column: tuple[tuple[Argument, ...], ...], role: str, *, repe
     arguments = [each for use in column for each in use]
     if repeated or not arguments:
         return role + "s" if repeated else ""
-    speaking = all(each.static or each.outside for each in arguments)
-    return agreed(each.name for each in arguments) if speaking else ""
+    speaking = all(argument.static or argument.outside for argument in arguments)
+    return agreed(argument.name for argument in arguments) if speaking else ""
 
 
 def _repetition(sides: Sequence[tuple[Argument, ...]]) -> tuple[int, str]:
@@ -126,15 +126,15 @@ def _kind(argument: Argument) -> tuple[str, int | None] | None:
 
 def _doubts(operands: list[Operand], sides: Sequence[tuple[Argument, ...]], decide: str) -> list[Operand]:
     """Remarks about operands that only some uses have."""
-    found = []
+    doubts = []
     for operand in operands:
         missing = sum(not use for use in operand.arguments)
         if operand.mandatory or not missing:
-            found.append(operand)
+            doubts.append(operand)
             continue
         text = decide or f"{missing} of {len(sides)} uses leave it out, so it is treated as optional"
-        found.append(replace(operand, decide=text if decide else operand.decide))
-    return found
+        doubts.append(replace(operand, decide=text if decide else operand.decide))
+    return doubts
 
 
 # A meaningful word: not `12`, `onnx::Conv_7`, `relu_3`, `t`.
@@ -151,7 +151,7 @@ def word(value: str) -> str:
 
 def agreed(values: Iterable[str]) -> str:
     """The word that all uses have for a tensor; empty if there is none, or if they differ."""
-    words = {word(each) for each in values}
+    words = {word(value) for value in values}
     return words.pop() if len(words) == 1 else ""
 
 
@@ -185,29 +185,31 @@ def _tries(name: str, generic: str) -> Iterable[str]:
 
 def types_of_arguments(arguments: Iterable[Argument]) -> tuple[tuple[DataType, ...], list[str]]:
     """The types of a tensor in all its uses, and notes about those that QNN replaces."""
-    found: dict[DataType, None] = {}
+    types: dict[DataType, None] = {}
     notes: dict[str, None] = {}
-    for each in arguments:
-        row = qnn_type(each.type.dtype)
+    for argument in arguments:
+        row = qnn_type(argument.type.dtype)
         if row is not None:
-            found[row] = None
-        if why_another_type(each.type.dtype) and row is not None:
-            notes[f"{each.type.dtype} in the model, {row.name} here: {why_another_type(each.type.dtype)}"] = None
-    for each in arguments:
-        stored = qnn_stored_type(each.quantized.dtype) if each.quantized else None
+            types[row] = None
+        if why_another_type(argument.type.dtype) and row is not None:
+            notes[f"{argument.type.dtype} in the model, {row.name} here: {why_another_type(argument.type.dtype)}"] = (
+                None
+            )
+    for argument in arguments:
+        stored = qnn_stored_type(argument.quantized.dtype) if argument.quantized else None
         if stored is not None:
-            found[stored] = None
-    return tuple(found), list(notes)
+            types[stored] = None
+    return tuple(types), list(notes)
 
 
 def types_on_backends(datatypes: Sequence[DataType], chosen: Sequence[str]) -> Mapping[str, tuple[DataType, ...]]:
     """For each backend, the types that it passes to an op; if there are none, the nearest ones."""
-    found = {}
+    types = {}
     for backend in chosen:
         delivered = backends.ALL[backend].delivers
-        kept = [each for each in datatypes if not delivered or each.name in delivered]
-        found[backend] = tuple(kept) or tuple(dict.fromkeys(_nearest(each, delivered) for each in datatypes))
-    return found
+        kept = [datatype for datatype in datatypes if not delivered or datatype.name in delivered]
+        types[backend] = tuple(kept) or tuple(dict.fromkeys(_nearest(datatype, delivered) for datatype in datatypes))
+    return types
 
 
 def _nearest(datatype: DataType, delivered: Sequence[str]) -> DataType:
@@ -246,7 +248,7 @@ def tensor_of(operand: Operand, op: str, chosen: Sequence[str]) -> tuple[Tensor,
     if not known:
         known = (BY_NAME["FLOAT_32"],)
         remarks = [remark(about, _no_type(operand), decide=True)]
-    found, supplements = types_in_config(operand.name, operand.role, types_on_backends(known, chosen))
+    types, supplements = types_in_config(operand.name, operand.role, types_on_backends(known, chosen))
     remarks += [remark(about, sentence) for sentence in notes]
     remarks += [remark(about, sentence) for sentence in _substitutes(known, chosen)]
     remarks += _remarks_of(operand, about)
@@ -254,18 +256,18 @@ def tensor_of(operand: Operand, op: str, chosen: Sequence[str]) -> tuple[Tensor,
     tensor = Tensor(
         name=operand.name,
         role=operand.role,
-        datatypes=found,
+        datatypes=types,
         rank=rank,
         mandatory=operand.mandatory,
         repeated=operand.repeated,
-        static=operand.role == "input" and bool(operand.all) and all(each.static for each in operand.all),
+        static=operand.role == "input" and bool(operand.all) and all(argument.static for argument in operand.all),
     )
     return tensor, supplements, remarks + of_rank
 
 
 def _no_type(operand: Operand) -> str:
-    other = next((each.type.other for each in operand.all if each.type.other), "")
-    text = sorted({each.type.dtype for each in operand.all} - {""})
+    other = next((argument.type.other for argument in operand.all if argument.type.other), "")
+    text = sorted({argument.type.dtype for argument in operand.all} - {""})
     if other:
         return f"it is a {other} in the model, which QNN lacks; FLOAT_32 is a placeholder"
     if text:
@@ -274,30 +276,30 @@ def _no_type(operand: Operand) -> str:
 
 
 def _substitutes(known: Sequence[DataType], chosen: Sequence[str]) -> Iterator[str]:
-    for backend, found in types_on_backends(known, chosen).items():
-        if not set(found) & set(known):
-            there = " ".join(row.name for row in found)
+    for backend, types in types_on_backends(known, chosen).items():
+        if not set(types) & set(known):
+            there = " ".join(row.name for row in types)
             yield f"{backend.upper()} hands no {known[0].name} to an op: it is {there} there"
 
 
 def _remarks_of(operand: Operand, about: tuple[str, ...]) -> Iterator[Finding]:
     if operand.decide:
         yield remark(about, operand.decide, decide=True)
-    shapes = Counter(show_shape(each) for each in operand.all)
+    shapes = Counter(show_shape(argument) for argument in operand.all)
     if shapes:
         text = [
             f"{shape}{f' ({count} times)' if count > 1 else ''}" for shape, count in shapes.most_common(_SHOWN_SHAPES)
         ]
         more = f", and {len(shapes) - _SHOWN_SHAPES} more shapes" if len(shapes) > _SHOWN_SHAPES else ""
         yield remark(about, f"in the model: {', '.join(text)}{more}")
-    static = sum(each.static for each in operand.all)
+    static = sum(argument.static for argument in operand.all)
     if operand.role == "input" and 0 < static < len(operand.all):
         yield remark(
             about,
             f"it is constant in {static} of {len(operand.all)} uses; must it always be? then it is a static tensor",
             decide=True,
         )
-    if any(each.quantized and each.quantized.scale is None for each in operand.all):
+    if any(argument.quantized and argument.quantized.scale is None for argument in operand.all):
         yield remark(about, "it is quantized with one scale for each channel, or a computed one, in the model")
 
 
@@ -308,7 +310,7 @@ def show_shape(argument: Argument) -> str:
 
 
 def _rank(operand: Operand, about: tuple[str, ...]) -> tuple[Rank, list[Finding]]:
-    shapes = [each.type.shape for each in operand.all]
+    shapes = [argument.type.shape for argument in operand.all]
     ranks = sorted({max(len(shape), 1) for shape in shapes if shape is not None})
     unknown = sum(shape is None for shape in shapes)
     if unknown or not ranks:
@@ -326,8 +328,8 @@ def _rank(operand: Operand, about: tuple[str, ...]) -> tuple[Rank, list[Finding]
 
 def same_shape(output: Operand, inputs: Sequence[Operand]) -> tuple[Constraint, ...]:
     """The constraint "Same shape as …" for the first input with that shape in every use; empty if there is none."""
-    fitting = [each for each in inputs if each.mandatory and not each.repeated and _always_like(output, each)]
-    dynamic = [each for each in fitting if not all(arg.static for arg in each.all)]
+    fitting = [tensor for tensor in inputs if tensor.mandatory and not tensor.repeated and _always_like(output, tensor)]
+    dynamic = [operand for operand in fitting if not all(arg.static for arg in operand.all)]
     if output.repeated or not dynamic:
         return ()
     return (Constraint(0, "Shape", f"Same shape as {dynamic[0].name}"),)

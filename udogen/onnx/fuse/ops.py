@@ -43,7 +43,7 @@ class OpRow:
     @property
     def keywords(self) -> frozenset[str]:
         """Names that may be attributes: in older opsets, settings were attributes."""
-        return frozenset(self.attributes) | frozenset(each for each in self.settings if each)
+        return frozenset(self.attributes) | frozenset(setting for setting in self.settings if setting)
 
 
 def _rows(group: str, *rows: str | tuple[str, dict[str, Any]], whole: bool = True, **common: Any) -> Iterator[OpRow]:
@@ -243,7 +243,7 @@ def _check_form(node: Any, values: Mapping[str, Array], *, is_training: bool) ->
             f"{title(node)}: its output `{names[1]}` is used, and only the first one is covered",
             hint="choose nodes without it",
         )
-    if is_training or any(each.name == "training_mode" and each.i for each in node.attribute):
+    if is_training or any(attribute.name == "training_mode" and attribute.i for attribute in node.attribute):
         raise UsageError(f"{title(node)}: it is set to training", hint="export the model for inference")
     if node.op_type == "BitwiseNot" and (dtype := values[node.input[0]].dtype.name) in ("uint16", "uint32", "uint64"):
         raise UsageError(
@@ -254,7 +254,7 @@ def _check_form(node: Any, values: Mapping[str, Array], *, is_training: bool) ->
 
 def _of_form(node: Any, opset: int, values: Mapping[str, Array], keywords: Mapping[str, object]) -> dict[str, object]:
     """The keywords that depend on the opset, or on shapes and types."""
-    kind, flags = node.op_type, {each.name: each.i for each in node.attribute}
+    kind, flags = node.op_type, {attribute.name: attribute.i for attribute in node.attribute}
     made = values[next(name for name in node.output if name)]
     if kind in ("Reshape", "Expand"):
         return {"shape": tuple(made.shape)}
@@ -279,8 +279,8 @@ def _setting(name: str, array: Array) -> object:
     if name in _NUMBERS and array.size == 1:
         number = array.reshape(-1)[0].item()
         return shortest(number) if isinstance(number, float) else number
-    found = array.tolist()
-    return tuple(found) if isinstance(found, list) else found
+    value = array.tolist()
+    return tuple(value) if isinstance(value, list) else value
 
 
 def _attribute(attribute: Any) -> object:
@@ -313,9 +313,9 @@ def table() -> str:
     for row in _ROWS:
         limits = [row.limits] if row.limits else []
         limits += [f"since opset {row.since}"] if row.since > 1 and row.group != _BROADCAST else []
-        settings = [each for each in row.settings if each and row.type != "Dropout"]
+        settings = [setting for setting in row.settings if setting and row.type != "Dropout"]
         if settings and row.type not in ("Reshape", "Expand", "Split"):
-            limits.append(f"{', '.join(f'`{each}`' for each in settings)} constant")
+            limits.append(f"{', '.join(f'`{setting}`' for setting in settings)} constant")
         groups.setdefault((row.group, "; ".join(limits)), []).append(f"`{row.type}`")
     return "\n".join(
         [*lines, *(f"| {' '.join(types)} | {group} | {limits} |" for (group, limits), types in groups.items())]

@@ -84,9 +84,9 @@ class Fused:
     @property
     def exit_code(self) -> int:
         """0 if all is right; otherwise that of wrong numbers, or else that of what could not be run."""
-        if any(each.own is not None and not each.right for each in self.compared):
+        if any(row.own is not None and not row.right for row in self.compared):
             return VerificationFailed.exit_code
-        return max((each.failure.exit_code for each in self.compared if each.failure), default=0)
+        return max((row.failure.exit_code for row in self.compared if row.failure), default=0)
 
 
 def fuse(options: FuseOptions, log: Callable[[str], None]) -> Fused:
@@ -136,18 +136,18 @@ def _compare(
     op: FusedOp, source: SourceModel, feeds: Mapping[str, Array], backend: str, folder: Path, model: Path
 ) -> Compared:
     package = _built(op, backend, folder)
-    wanted = [each.name for each in source.graph.output]
+    wanted = [tensor.name for tensor in source.graph.output]
     expected = source.run(feeds, wanted)
     try:
         ran, runtime = _on_qnn(source, op, feeds, backend, package, model)
     except RunFailed as failure:
         return _compare_alone(op, backend, package, model, failure)
-    found = {row.name: row.array for row in ran.samples[0]} | dict(feeds)
+    arrays = {row.name: row.array for row in ran.samples[0]} | dict(feeds)
     reference = references.find(f"onnx:{op.name}.reference.onnx", folder)
-    given = [found[name].reshape(port.shape) if name in found else op.array(port) for port, name in _taken(op)]
+    given = [arrays[name].reshape(port.shape) if name in arrays else op.array(port) for port, name in _taken(op)]
     alone = reference(given, {}, [port.name for port in op.outputs])
-    own = max(_apart(found[port.value].reshape(port.shape), alone[port.name], op.array(port)) for port in op.outputs)
-    whole = max((_apart(found[name], expected[name], expected[name]) for name in wanted), default=0.0)
+    own = max(_apart(arrays[port.value].reshape(port.shape), alone[port.name], op.array(port)) for port in op.outputs)
+    whole = max((_apart(arrays[name], expected[name], expected[name]) for name in wanted), default=0.0)
     return Compared(backend, None, runtime, own, whole, ran.elsewhere)
 
 
@@ -159,8 +159,8 @@ def _compare_alone(op: FusedOp, backend: str, package: Path, model: Path, failur
         ran, runtime = execute.run_on_qnn(options, write.model_of(op), [port.name for port in op.outputs], [sample])
     except UdogenError as error:
         raise failure from error
-    found = {row.name: row.array for row in ran.samples[0]}
-    own = max(_apart(found[port.name], op.array(port), op.array(port)) for port in op.outputs)
+    arrays = {row.name: row.array for row in ran.samples[0]}
+    own = max(_apart(arrays[port.name], op.array(port), op.array(port)) for port in op.outputs)
     return Compared(backend, failure, runtime, own, None, ran.elsewhere)
 
 
@@ -173,7 +173,11 @@ def _built(op: FusedOp, backend: str, folder: Path) -> Path:
     packages, _ = load([folder / f"{op.name}.xml"])
     out = folder / "packages" / backend
     generate(packages, GenerateOptions(out, backends=(backend,), kernels=folder / "kernels", layout="qnn"), Findings())
-    [package] = [each for each in open_packages(out) if each.backend == backend and each.name == f"{op.name}Package"]
+    [package] = [
+        candidate
+        for candidate in open_packages(out)
+        if candidate.backend == backend and candidate.name == f"{op.name}Package"
+    ]
     build(package, backend)
     return package.path
 
@@ -184,8 +188,12 @@ def _on_qnn(
     """Run the model on QNN, with the op's inputs and outputs as additional outputs."""
     onnx = source.onnx
     made = onnx.load(str(model))
-    outputs = [each.name for each in made.graph.output]
-    known = {*outputs, *(each.name for each in made.graph.input), *(each.name for each in made.graph.initializer)}
+    outputs = [tensor.name for tensor in made.graph.output]
+    known = {
+        *outputs,
+        *(tensor.name for tensor in made.graph.input),
+        *(tensor.name for tensor in made.graph.initializer),
+    }
     values = dict.fromkeys(port.value for port in (*op.inputs, *op.outputs) if not port.static)
     for name in values:
         if name not in known:
@@ -193,7 +201,7 @@ def _on_qnn(
             kind = onnx.helper.np_dtype_to_tensor_dtype(array.dtype)
             made.graph.output.append(onnx.helper.make_tensor_value_info(name, kind, list(array.shape)))
             outputs.append(name)
-    used = {each.name for each in made.graph.input}
+    used = {tensor.name for tensor in made.graph.input}
     sample = {name: array for name, array in feeds.items() if name in used}
     options = execute.NetworkOptions(model, (package,), backend)
     return execute.run_on_qnn(options, made, outputs, [sample])
@@ -247,5 +255,5 @@ def as_json(fused: Fused) -> dict[str, Any]:
         "outputs": [{"name": port.name, "value": port.value, "shape": list(port.shape)} for port in op.outputs],
         "model": str(fused.model),
         "files": [{"path": str(path), "action": action} for path, action in fused.files.items()],
-        "compared": [each.as_json() for each in fused.compared],
+        "compared": [comparison.as_json() for comparison in fused.compared],
     }

@@ -67,7 +67,7 @@ class _OpenAxis:
 def read_source(path: Path, dims: Mapping[str, int]) -> SourceModel:
     """Read a model from a file."""
     model = read_whole(path)
-    if sum(each.ByteSize() for each in model.graph.initializer) >= _LARGEST:
+    if sum(tensor.ByteSize() for tensor in model.graph.initializer) >= _LARGEST:
         raise UsageError(
             f"{path} has more than 2 GB of constants, which one file of ONNX cannot hold",
             hint="cut the part around the nodes out of it first: onnx.utils.extract_model",
@@ -82,8 +82,8 @@ class SourceModel:
         self.model, self.file, self.onnx = model, file, onnx_module()
         self.graph = self.model.graph
         self.nodes = list(self.graph.node)  # the same objects each time
-        self.constants = {each.name for each in self.graph.initializer}
-        self.inputs = [each for each in self.graph.input if each.name not in self.constants]
+        self.constants = {tensor.name for tensor in self.graph.initializer}
+        self.inputs = [tensor for tensor in self.graph.input if tensor.name not in self.constants]
         self._fix(dims)
         self.opset = next((row.version for row in self.model.opset_import if row.domain in STANDARD), 1)
         self.makers = {name: node for node in self.nodes for name in node.output if name}
@@ -112,24 +112,26 @@ class SourceModel:
 
     def _refuse(self, missing: Sequence[_OpenAxis], unused: Sequence[str]) -> None:
         """Raise for axes without a size, and for --dim that no input has."""
-        by_name = {each.dim: each for each in reversed(missing)}  # one example for axes of one name: the first
-        first = [each for each in missing if by_name[each.dim] is each]
-        faults = [f"{self.file}: {each.fault}" for each in first]
+        by_name = {dim.dim: dim for dim in reversed(missing)}  # one example for axes of one name: the first
+        first = [dim for dim in missing if by_name[dim.dim] is dim]
+        faults = [f"{self.file}: {dim.fault}" for dim in first]
         faults += [f"--dim {name}: no input of {self.file} has this open dimension" for name in unused]
         if faults:
-            more = " ".join(f"--dim {shlex.quote(f'{each.dim}={each.example}')}" for each in first)
+            more = " ".join(f"--dim {shlex.quote(f'{dim.dim}={dim.example}')}" for dim in first)
             hint = f"QNN takes models of fixed shapes: add {more}, or the sizes that you need" if first else _DIMS
             raise UsageError(faults[0], hint=hint, details=faults[1:])
 
     def _static(self) -> frozenset[str]:
         """Values that are the same in every run."""
-        found = set(self.constants)
+        constant_names = set(self.constants)
         for node in self.nodes:
             fixed = node.op_type in OF_SHAPES and node.domain in STANDARD
             inner = list(captured_by(node))
-            if node.op_type not in RANDOM and (fixed or all(name in found for name in (*node.input, *inner) if name)):
-                found |= {name for name in node.output if name}
-        return frozenset(found)
+            if node.op_type not in RANDOM and (
+                fixed or all(name in constant_names for name in (*node.input, *inner) if name)
+            ):
+                constant_names |= {name for name in node.output if name}
+        return frozenset(constant_names)
 
     # --- nodes ----------------------------------------------------------------------------------------------------
 
@@ -188,7 +190,7 @@ class SourceModel:
         """The first nodes of paths from a node or tensor."""
         is_made = first in self.makers and all(node.name != first for node in self.nodes)
         takers: set[int] = set()
-        if is_made or any(each.name == first for each in self.inputs):
+        if is_made or any(tensor.name == first for tensor in self.inputs):
             takers = {id(node) for node in self.nodes if first in node.input}
         if not takers:
             return {id(self._node(first))}
@@ -220,25 +222,25 @@ class SourceModel:
             hint = suggestion(strange[0], known, f"it has: {', '.join(known)}")
             raise UsageError(f"{self.file} has no input `{strange[0]}`", hint=hint)
         numbers = np.random.default_rng(2026)
-        found = {}
+        arrays = {}
         for each in self.inputs:
             tensor = each.type.tensor_type
             dtype = self.onnx.helper.tensor_dtype_to_np_dtype(tensor.elem_type)
             shape = tuple(dim.dim_value for dim in tensor.shape.dim)
             if each.name in files:
-                found[each.name] = _load(files[each.name], each.name, dtype, shape)
+                arrays[each.name] = _load(files[each.name], each.name, dtype, shape)
             elif dtype.kind in "iub":
-                found[each.name] = numbers.integers(0, 2, shape).astype(dtype)
+                arrays[each.name] = numbers.integers(0, 2, shape).astype(dtype)
             else:
-                found[each.name] = numbers.normal(size=shape).astype(dtype)
-        return found
+                arrays[each.name] = numbers.normal(size=shape).astype(dtype)
+        return arrays
 
     def run(self, feeds: Mapping[str, Array], names: Sequence[str]) -> dict[str, Array]:
         """These values, as ONNX Runtime's CPU calculates them without optimization."""
         made = self.onnx.ModelProto()
         made.CopyFrom(self.model)
-        constants = {each.name: each for each in self.graph.initializer if each.name in names}
-        known = {name: self.onnx.numpy_helper.to_array(each) for name, each in constants.items()}
+        constants = {tensor.name: tensor for tensor in self.graph.initializer if tensor.name in names}
+        known = {name: self.onnx.numpy_helper.to_array(tensor) for name, tensor in constants.items()}
         known |= {name: array for name, array in feeds.items() if name in names}
         wanted = [name for name in dict.fromkeys(names) if name not in known]
         del made.graph.output[:]
@@ -249,13 +251,13 @@ class SourceModel:
         try:
             session = cpu_session(made)
             hint = "give inputs with --feed NAME=FILE.npy: they are random now"
-            found = session.run(wanted, dict(feeds))
+            arrays = session.run(wanted, dict(feeds))
         except ToolMissing:
             raise
         except Exception as fault:  # pybind11 raises various kinds
             text = " ".join(str(fault).split())[:300]
             raise RunFailed(f"ONNX Runtime's CPU cannot run {self.file}: {text}", hint=hint) from fault
-        return known | dict(zip(wanted, found, strict=True))
+        return known | dict(zip(wanted, arrays, strict=True))
 
     def subgraph(self, nodes: Sequence[Any], feeds: Mapping[str, Array]) -> Subgraph:
         """The nodes with their inputs and outputs; raises if a node cannot be fused."""
@@ -277,7 +279,7 @@ class SourceModel:
         """The outputs of nodes that the model returns, or that other nodes take."""
         inside = {id(node) for node in nodes}
         used = {name for node in self.nodes if id(node) not in inside for name in taken_by(node)}
-        used |= {each.name for each in self.graph.output}
+        used |= {tensor.name for tensor in self.graph.output}
         return tuple(name for name in made if name in used)
 
     def _check_value(self, name: str, value: Array, node: Any) -> None:
@@ -289,9 +291,9 @@ class SourceModel:
 
 
 def _load(file: Path, name: str, dtype: Any, shape: tuple[int, ...]) -> Array:
-    found = load_array(file)
-    if found.shape != shape:
+    array = load_array(file)
+    if array.shape != shape:
         raise UsageError(
-            f"{file} has the shape {list(found.shape)}, input `{name}` has {list(shape)}", hint="give that one"
+            f"{file} has the shape {list(array.shape)}, input `{name}` has {list(shape)}", hint="give that one"
         )
-    return np.ascontiguousarray(found.astype(dtype))
+    return np.ascontiguousarray(array.astype(dtype))

@@ -88,13 +88,13 @@ class FusedOp:
 def fused_op(name: str, source: str, part: Subgraph) -> FusedOp:
     """The op with its ports; raises if a node or a tensor cannot be in an op."""
     calls = tuple(call_of(node, part.opset, part.values, part.static) for node in part.nodes)
-    tensors = {each for call in calls for each in call.inputs if each}
-    inputs = [each for each in part.inputs if each in tensors and not _is_literal(part, each)]
-    if not any(each not in part.static for each in inputs):
+    tensors = {tensor for call in calls for tensor in call.inputs if tensor}
+    inputs = [tensor for tensor in part.inputs if tensor in tensors and not _is_literal(part, tensor)]
+    if not any(tensor not in part.static for tensor in inputs):
         raise UsageError(
             "these nodes take nothing that the model calculates", hint="choose nodes that depend on an input"
         )
-    names = iter(distinct(_name(each) for each in (*inputs, *part.outputs)))
+    names = iter(distinct(_name(tensor) for tensor in (*inputs, *part.outputs)))
     ports = [_port(part, next(names), value) for value in inputs]
     outputs = [_port(part, next(names), value) for value in part.outputs]
     return FusedOp(name, source, part, tuple(ports), tuple(outputs), _is_flat(part, calls, inputs), calls)
@@ -145,7 +145,7 @@ def kernel_text(op: FusedOp) -> str:
     parameters = [*(name + view for name, view in views.items()), *dict.fromkeys(op.params.values())]
     lines.append(f"def {op.name}({', '.join(parameters)}):")
     lines += [f"    {names[port.value]} = {_input_text(op, port)}" for port in op.inputs]
-    lines += [_node_text(op, *each, names) for each in zip(op.part.nodes, op.calls, strict=True)]
+    lines += [_node_text(op, *row, names) for row in zip(op.part.nodes, op.calls, strict=True)]
     lines += [f"    onnx.store({port.name}, {names[port.value]})" for port in op.outputs]
     return "\n".join(map(_wrapped, lines)) + "\n"
 
@@ -160,7 +160,7 @@ def _input_text(op: FusedOp, port: OpPort) -> str:
 
 def _node_text(op: FusedOp, node: Any, call: Call, names: Mapping[str, str]) -> str:
     """The line of a node."""
-    targets = ", ".join(names[each] if each else "_" for each in node.output)
+    targets = ", ".join(names[tensor] if tensor else "_" for tensor in node.output)
     if call.row.type == "Split" and len(node.output) == 1:
         targets = f"({targets},)"
     comment = f"  # {_plain(node.name)}" if node.name else ""
@@ -180,22 +180,22 @@ def _wrapped(line: str) -> str:
 
 def _plain(text: str) -> str:
     """A text of a model, made valid in a comment or a docstring."""
-    return "".join(each if each.isprintable() and each not in '"\\' else "?" for each in text)
+    return "".join(letter if letter.isprintable() and letter not in '"\\' else "?" for letter in text)
 
 
 def _local_names(op: FusedOp) -> dict[str, str]:
     """A Python name for each value of the subgraph."""
-    found = {port.value: port.name for port in op.inputs}
-    taken = {*found.values(), *(port.name for port in op.outputs), *op.params.values(), *_TAKEN}
+    names = {port.value: port.name for port in op.inputs}
+    taken = {*names.values(), *(port.name for port in op.outputs), *op.params.values(), *_TAKEN}
     for node in op.part.nodes:
         for value in node.output:
-            if value and value not in found:
+            if value and value not in names:
                 name = identifier(value)
                 while name in taken:
                     name += "_"
-                found[value] = name
+                names[value] = name
                 taken.add(name)
-    return found
+    return names
 
 
 def _call_text(op: FusedOp, node: Any, call: Call, names: Mapping[str, str]) -> str:
@@ -304,7 +304,7 @@ def reference_model(op: FusedOp, source: SourceModel) -> bytes:
 
 def _own_nodes(op: FusedOp, onnx: Any, constants: Sequence[str]) -> list[Any]:
     """The op's nodes; all values except constants get new names."""
-    found = []
+    nodes = []
     renamed = {port.value: f"{port.name}/in" for port in op.inputs} | {name: name for name in ("", *constants)}
     for node in op.part.nodes:
         copy = onnx.NodeProto()
@@ -312,8 +312,8 @@ def _own_nodes(op: FusedOp, onnx: Any, constants: Sequence[str]) -> list[Any]:
         for side in (copy.input, copy.output):
             for place, name in enumerate(side):
                 side[place] = renamed.get(name, f"{name}/own")
-        found.append(copy)
-    return found
+        nodes.append(copy)
+    return nodes
 
 
 def _as_in_model(before: str, after: str, array: Array, port: OpPort) -> list[Any]:
@@ -422,7 +422,7 @@ def rewritten(op: FusedOp, source: SourceModel, feeds: Mapping[str, Array]) -> b
 
 def _folded(nodes: Sequence[Any], source: SourceModel) -> list[str]:
     """Values that are the same in every run and that other nodes make for these nodes, or as outputs of the model."""
-    needed = {name for node in nodes for name in _all_taken(node)} | {each.name for each in source.graph.output}
+    needed = {name for node in nodes for name in _all_taken(node)} | {tensor.name for tensor in source.graph.output}
     return [name for name in sorted(needed & source.static) if name in source.makers]
 
 
@@ -438,7 +438,7 @@ def _casts(op: FusedOp, names: Mapping[OpPort, str]) -> Iterator[Any]:
 def _sorted(nodes: Sequence[Any]) -> list[Any]:
     """The nodes, each after those that make its inputs; otherwise in the same order."""
     makers = {name: index for index, node in enumerate(nodes) for name in node.output if name}
-    found: list[Any] = []
+    ordered: list[Any] = []
     done = [False] * len(nodes)
     for start in range(len(nodes)):
         todo = [start]
@@ -451,8 +451,8 @@ def _sorted(nodes: Sequence[Any]) -> list[Any]:
             todo.pop()
             if not done[index]:
                 done[index] = True
-                found.append(nodes[index])
-    return found
+                ordered.append(nodes[index])
+    return ordered
 
 
 def _all_taken(node: Any) -> set[str]:
@@ -463,21 +463,21 @@ def _all_taken(node: Any) -> set[str]:
 def _set_nodes(model: Any, nodes: Sequence[Any]) -> None:
     """Set the nodes of a model, without nodes and constants that are not needed."""
     graph = model.graph
-    needed = {each.name for each in graph.output}
+    needed = {tensor.name for tensor in graph.output}
     kept = []
     for node in reversed(nodes):
         if needed & {*node.output}:
             kept.append(type(node).FromString(node.SerializeToString()))
-            needed |= _all_taken(node) | {each.name for inner in graphs_of(node) for each in inner.output}
+            needed |= _all_taken(node) | {tensor.name for inner in graphs_of(node) for tensor in inner.output}
     del graph.node[:]
     graph.node.extend(reversed(kept))
-    constants = [each for each in graph.initializer if each.name in needed]
-    gone = {each.name for each in graph.initializer} - needed
-    copies = [type(each).FromString(each.SerializeToString()) for each in constants]
+    constants = [tensor for tensor in graph.initializer if tensor.name in needed]
+    gone = {tensor.name for tensor in graph.initializer} - needed
+    copies = [type(constant).FromString(constant.SerializeToString()) for constant in constants]
     del graph.initializer[:]
     graph.initializer.extend(copies)
-    rows = [each for each in graph.input if each.name not in gone]
-    copies = [type(each).FromString(each.SerializeToString()) for each in rows]
+    rows = [tensor for tensor in graph.input if tensor.name not in gone]
+    copies = [type(row).FromString(row.SerializeToString()) for row in rows]
     del graph.input[:]
     graph.input.extend(copies)
 
@@ -486,10 +486,10 @@ def _set_infos(model: Any, infos: Sequence[tuple[str, Any, tuple[int, ...]]]) ->
     """Set the types and shapes of values: those of the model that remain, and those of the op."""
     graph = model.graph
     there = {name for node in graph.node for name in node.output}
-    declared = {each.name for each in (*graph.input, *graph.output, *graph.initializer)}
+    declared = {tensor.name for tensor in (*graph.input, *graph.output, *graph.initializer)}
     fresh = {name: _info(name, dtype, shape) for name, dtype, shape in infos}
-    rows = [each for each in graph.value_info if each.name in there and each.name not in fresh]
+    rows = [info for info in graph.value_info if info.name in there and info.name not in fresh]
     rows += [row for name, row in fresh.items() if name not in declared]
-    copies = [type(each).FromString(each.SerializeToString()) for each in rows]
+    copies = [type(row).FromString(row.SerializeToString()) for row in rows]
     del graph.value_info[:]
     graph.value_info.extend(copies)

@@ -16,10 +16,10 @@ from udogen.onnx.kernels.values import INTEGER_RANGES, Number, Value, as_float, 
 
 
 def _chain(function: Callable[[Any, Any], Any], given: Sequence[Number]) -> Value:
-    found = as_value(given[0])
-    for each in given[1:]:
-        found = elementwise(function, found, each)
-    return found
+    result = as_value(given[0])
+    for operand in given[1:]:
+        result = elementwise(function, result, operand)
+    return result
 
 
 def _unary(function: Callable[[Any], Any]) -> Callable[[Number], Value]:
@@ -180,10 +180,10 @@ BitwiseNot = _unary(lambda a: ~a)
 
 
 def Clip(x: Number, *, min: float | int | Value | None = None, max: float | int | Value | None = None) -> Value:
-    found = as_value(x)
+    result = as_value(x)
     if min is not None:
-        found = elementwise(lambda a, low: hl.select(a < low, low, a), found, min)
-    return found if max is None else elementwise(lambda a, high: hl.select(a > high, high, a), found, max)
+        result = elementwise(lambda a, low: hl.select(a < low, low, a), result, min)
+    return result if max is None else elementwise(lambda a, high: hl.select(a > high, high, a), result, max)
 
 
 def _as_bool(a: Any) -> Any:
@@ -243,10 +243,10 @@ def Pow(a: Number, b: Number) -> Value:
         exact = whole & (n > 0.0) & (hl.floor(x) == x) & (size < 1e6)
         size = hl.select(exact, hl.round(size), size)
         is_negative = hl.reinterpret(hl.Int(32), x) < 0  # also -0
-        found = hl.select((x < 0.0) & ~whole, hl.f32(float("nan")), size)
-        found = hl.select(is_negative & whole & odd, -size, found)
-        found = hl.select(n == 0.0, hl.f32(1.0), hl.select((x == 0.0) & (n > 0.0), hl.f32(0.0), found))
-        return found if kind_of(a) == "float" else hl.cast(hl.Int(32), hl.round(found))
+        result = hl.select((x < 0.0) & ~whole, hl.f32(float("nan")), size)
+        result = hl.select(is_negative & whole & odd, -size, result)
+        result = hl.select(n == 0.0, hl.f32(1.0), hl.select((x == 0.0) & (n > 0.0), hl.f32(0.0), result))
+        return result if kind_of(a) == "float" else hl.cast(hl.Int(32), hl.round(result))
 
     return elementwise(power, a, b)
 
@@ -312,7 +312,7 @@ def _along(value: Number, rank: int, axis: int) -> Number:
     """Numbers along one axis, for broadcasting."""
     if not isinstance(value, Value) or value.rank != 1:
         return value
-    return Unsqueeze(value, axes=[each for each in range(rank) if each != axis % rank])
+    return Unsqueeze(value, axes=[n for n in range(rank) if n != axis % rank])
 
 
 def QuantizeLinear(x: Number, scale: Number, zero: Number = 0, *, axis: int = 1, to: str = "UINT8") -> Value:

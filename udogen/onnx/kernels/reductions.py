@@ -44,8 +44,8 @@ def _reduced(op: str, x: Value, axes: Axes, start: Any, both: Callable[[Any, Any
 
         def step(so_far: list[Any], index: Index, place: Index) -> list[Any]:
             full = list(index)
-            for axis, each in zip(chosen, place, strict=True):
-                full[axis] = each + first if first and axis == chosen[-1] else each
+            for axis, position in zip(chosen, place, strict=True):
+                full[axis] = position + first if first and axis == chosen[-1] else position
             return [both(so_far[0], x.at(*full))]
 
         return fold_over(op, shape, [*(x.shape[axis] for axis in chosen[:-1]), length], [start], step)
@@ -56,8 +56,8 @@ def _reduced(op: str, x: Value, axes: Axes, start: Any, both: Callable[[Any, Any
 
     def partial_step(so_far: list[Any], index: Index, place: Index) -> list[Any]:
         full = list(index[:-1])
-        for axis, each in zip(chosen, place, strict=True):
-            full[axis] = each
+        for axis, position in zip(chosen, place, strict=True):
+            full[axis] = position
         full[-1] = full[-1] * LANES + index[-1]
         return [both(so_far[0], x.at(*full))]
 
@@ -121,8 +121,8 @@ def ReduceLogSumExp(x: Number, *, axes: Axes = None, keepdims: int = 1, noop_wit
     if not axes and noop_with_empty_axes:
         return value
     top = ReduceMax(value, axes=chosen)
-    found = Add(top, Log(ReduceSum(Exp(Sub(value, top)), axes=chosen)))
-    return _with_axes(found, chosen, keepdims)
+    total = Add(top, Log(ReduceSum(Exp(Sub(value, top)), axes=chosen)))
+    return _with_axes(total, chosen, keepdims)
 
 
 def _arg(
@@ -131,12 +131,12 @@ def _arg(
     axis %= x.rank
 
     def step(so_far: list[Any], index: Index, place: Index) -> list[Any]:
-        found = x.at(*index[:axis], place[0], *index[axis + 1 :])
-        wins = better(found, so_far[1]) | (hl.Expr(bool(last)) & (found == so_far[1]))
+        value = x.at(*index[:axis], place[0], *index[axis + 1 :])
+        wins = better(value, so_far[1]) | (hl.Expr(bool(last)) & (value == so_far[1]))
         wins = wins | (place[0] == 0)
-        return [hl.select(wins, place[0], so_far[0]), hl.select(wins, found, so_far[1])]
+        return [hl.select(wins, place[0], so_far[0]), hl.select(wins, value, so_far[1])]
 
-    shape = [1 if each == axis else extent for each, extent in enumerate(x.shape)]
+    shape = [1 if n == axis else extent for n, extent in enumerate(x.shape)]
     return _with_axes(fold_over(op, shape, [x.shape[axis]], [hl.Expr(0), start], step), [axis], keepdims)
 
 
@@ -212,14 +212,14 @@ def BatchNormalization(
     x: Number, scale: Number, bias: Number, mean: Number, variance: Number, *, epsilon: float = 1e-5
 ) -> Value:
     value = as_value(x)
-    gain, shift, middle, spread = (by_channel(each, value.rank) for each in (scale, bias, mean, variance))
+    gain, shift, middle, spread = (by_channel(tensor, value.rank) for tensor in (scale, bias, mean, variance))
     return Add(Mul(Div(Sub(value, middle), Sqrt(Add(spread, epsilon))), gain), shift)
 
 
 def InstanceNormalization(x: Number, scale: Number, bias: Number, *, epsilon: float = 1e-5) -> Value:
     value = as_value(x)
-    found = _normalized(value, range(2, value.rank), epsilon)
-    return Add(Mul(found, by_channel(scale, value.rank)), by_channel(bias, value.rank))
+    normal = _normalized(value, range(2, value.rank), epsilon)
+    return Add(Mul(normal, by_channel(scale, value.rank)), by_channel(bias, value.rank))
 
 
 def GroupNormalization(
@@ -229,20 +229,20 @@ def GroupNormalization(
     value = as_value(x)
     n, channels, *rest = value.shape
     grouped = Reshape(value, shape=(n, num_groups, channels // num_groups, *rest))
-    found = _normalized(grouped, range(2, grouped.rank), epsilon)
+    normal = _normalized(grouped, range(2, grouped.rank), epsilon)
     if by_group:
-        found = Add(Mul(found, by_channel(scale, found.rank)), by_channel(bias, found.rank))
-        return Reshape(found, shape=value.shape)
-    found = Reshape(found, shape=value.shape)
-    return Add(Mul(found, by_channel(scale, value.rank)), by_channel(bias, value.rank))
+        normal = Add(Mul(normal, by_channel(scale, normal.rank)), by_channel(bias, normal.rank))
+        return Reshape(normal, shape=value.shape)
+    normal = Reshape(normal, shape=value.shape)
+    return Add(Mul(normal, by_channel(scale, value.rank)), by_channel(bias, value.rank))
 
 
 def LayerNormalization(
     x: Number, scale: Number, bias: Number | None = None, *, axis: int = -1, epsilon: float = 1e-5
 ) -> Value:
     value = as_value(x)
-    found = Mul(_normalized(value, range(axis % value.rank, value.rank), epsilon), scale)
-    return found if bias is None else Add(found, bias)
+    normal = Mul(_normalized(value, range(axis % value.rank, value.rank), epsilon), scale)
+    return normal if bias is None else Add(normal, bias)
 
 
 def RMSNormalization(x: Number, scale: Number, *, axis: int = -1, epsilon: float = 1e-5) -> Value:

@@ -36,26 +36,26 @@ def Reshape(x: Number, *, shape: Sequence[int]) -> Value:
     groups = _groups(value.shape, shape)
 
     def get(index: Index) -> Any:
-        found: list[Any] = [ZERO] * value.rank
+        indices: list[Any] = [ZERO] * value.rank
         for before, after in groups:
             if len(before) == len(after) == 1:
-                found[before[0]] = index[after[0]]
+                indices[before[0]] = index[after[0]]
                 continue
             number: Any = ZERO
             for axis in after:
                 number = number * shape[axis] + index[axis] if number is not ZERO else as_expr(index[axis])
             for place in reversed(range(len(before))):
                 axis, extent = before[place], value.shape[before[place]]
-                found[axis] = within(number % extent if place else number, extent)
+                indices[axis] = within(number % extent if place else number, extent)
                 number = number / extent
-        return value.at(*found)
+        return value.at(*indices)
 
     return Value(tuple(shape), get)
 
 
 def _groups(before: Sequence[int], after: Sequence[int]) -> list[tuple[list[int], list[int]]]:
     """The smallest groups of axes that are reshaped into each other: (before, after)."""
-    found = []
+    groups = []
     i = j = 0
     while i < len(before) or j < len(after):
         left: list[int] = []
@@ -72,8 +72,8 @@ def _groups(before: Sequence[int], after: Sequence[int]) -> list[tuple[list[int]
                 j += 1
             else:
                 break
-        found.append((left, right))
-    return found
+        groups.append((left, right))
+    return groups
 
 
 def Flatten(x: Number, *, axis: int = 1) -> Value:
@@ -84,13 +84,13 @@ def Flatten(x: Number, *, axis: int = 1) -> Value:
 
 def Squeeze(x: Number, *, axes: Axes = None) -> Value:
     value = as_value(x)
-    gone = [axis % value.rank for axis in axes] if axes else [n for n, each in enumerate(value.shape) if each == 1]
+    gone = [axis % value.rank for axis in axes] if axes else [n for n, size in enumerate(value.shape) if size == 1]
     kept = [axis for axis in range(value.rank) if axis not in gone]
 
     def get(index: Index) -> Any:
         full: list[Any] = [ZERO] * value.rank
-        for axis, each in zip(kept, index, strict=True):
-            full[axis] = each
+        for axis, position in zip(kept, index, strict=True):
+            full[axis] = position
         return value.at(*full)
 
     return Value(tuple(value.shape[axis] for axis in kept), get)
@@ -102,7 +102,7 @@ def Unsqueeze(x: Number, *, axes: Sequence[int]) -> Value:
     new = {axis % rank for axis in axes}
     extents = iter(value.shape)
     shape = tuple(1 if axis in new else next(extents) for axis in range(rank))
-    return Value(shape, lambda index: value.at(*(each for axis, each in enumerate(index) if axis not in new)))
+    return Value(shape, lambda index: value.at(*(position for axis, position in enumerate(index) if axis not in new)))
 
 
 def Transpose(x: Number, *, perm: Sequence[int] | None = None) -> Value:
@@ -110,10 +110,10 @@ def Transpose(x: Number, *, perm: Sequence[int] | None = None) -> Value:
     order = list(perm) if perm else list(reversed(range(value.rank)))
 
     def get(index: Index) -> Any:
-        found: list[Any] = [None] * value.rank
-        for each, axis in zip(index, order, strict=True):
-            found[axis] = each
-        return value.at(*found)
+        indices: list[Any] = [None] * value.rank
+        for position, axis in zip(index, order, strict=True):
+            indices[axis] = position
+        return value.at(*indices)
 
     return Value(tuple(value.shape[axis] for axis in order), get)
 
@@ -129,26 +129,28 @@ def Tile(x: Number, *, repeats: Sequence[int]) -> Value:
 
     def get(index: Index) -> Any:
         rows = zip(index, value.shape, repeats, strict=True)
-        return value.at(*(each if times == 1 else within(each % extent, extent) for each, extent, times in rows))
+        return value.at(
+            *(position if times == 1 else within(position % extent, extent) for position, extent, times in rows)
+        )
 
     return Value(shape, get)
 
 
 def Concat(*x: Number, axis: int) -> Value:
-    values = [as_value(each) for each in x]
+    values = [as_value(operand) for operand in x]
     first = values[0]
     axis %= first.rank
     shape = list(first.shape)
-    shape[axis] = sum(each.shape[axis] for each in values)
+    shape[axis] = sum(value.shape[axis] for value in values)
 
     def get(index: Index) -> Any:
-        found, start = None, shape[axis]
-        for each in reversed(values):
-            start -= each.shape[axis]
-            here = hl.clamp(index[axis] - start, 0, each.shape[axis] - 1)
-            element = each.at(*index[:axis], here, *index[axis + 1 :])
-            found = element if found is None else hl.select(index[axis] < start + each.shape[axis], element, found)
-        return found
+        chosen, start = None, shape[axis]
+        for value in reversed(values):
+            start -= value.shape[axis]
+            here = hl.clamp(index[axis] - start, 0, value.shape[axis] - 1)
+            element = value.at(*index[:axis], here, *index[axis + 1 :])
+            chosen = element if chosen is None else hl.select(index[axis] < start + value.shape[axis], element, chosen)
+        return chosen
 
     return Value(tuple(shape), get)
 
@@ -173,7 +175,9 @@ def Slice(
 
     def get(index: Index) -> Any:
         rows = zip(index, ranges, value.shape, strict=True)
-        return value.at(*(each if row == range(n) else each * row.step + row.start for each, row, n in rows))
+        return value.at(
+            *(position if row == range(n) else position * row.step + row.start for position, row, n in rows)
+        )
 
     return Value(tuple(len(each) for each in ranges), get)
 
@@ -189,12 +193,12 @@ def Pad(x: Number, *, pads: Sequence[int], mode: str = "constant", value: Any = 
 
     def get(index: Index) -> Any:
         inside: Any = None
-        found = []
-        for each, low, high, extent in zip(index, before, after, source.shape, strict=True):
+        indices = []
+        for position, low, high, extent in zip(index, before, after, source.shape, strict=True):
             if low == high == 0:
-                found.append(each)
+                indices.append(position)
                 continue
-            place = each - low
+            place = position - low
             if mode == "reflect" and extent > 1:
                 place = place % (2 * extent - 2)
                 place = hl.select(place < extent, place, 2 * extent - 2 - place)
@@ -203,8 +207,8 @@ def Pad(x: Number, *, pads: Sequence[int], mode: str = "constant", value: Any = 
             elif mode == "constant":
                 here = (place >= 0) & (place < extent)
                 inside = here if inside is None else inside & here
-            found.append(hl.clamp(place, 0, extent - 1))
-        element = source.at(*found)
+            indices.append(hl.clamp(place, 0, extent - 1))
+        element = source.at(*indices)
         return element if inside is None else hl.select(inside, element, filling.at())
 
     return Value(shape, get)
@@ -244,8 +248,8 @@ def GatherND(x: Number, indices: Number, *, batch_dims: int = 0) -> Value:
 
     def get(index: Index) -> Any:
         head, tail = index[:rank], index[rank:]
-        numbers = [chosen.at(*head, hl.Expr(each)) for each in range(count)]
-        places = [_position(each, value.shape[batch_dims + n]) for n, each in enumerate(numbers)]
+        numbers = [chosen.at(*head, hl.Expr(n)) for n in range(count)]
+        places = [_position(number, value.shape[batch_dims + n]) for n, number in enumerate(numbers)]
         return value.at(*index[:batch_dims], *places, *tail)
 
     return Value((*chosen.shape[:-1], *value.shape[batch_dims + count :]), get)

@@ -40,7 +40,7 @@ class Value:
 
     def at(self, *index: Any) -> Any:
         """The element at an index."""
-        key = (id(self), *(id(each) for each in index))
+        key = (id(self), *(id(position) for position in index))
         store = stores[-1]
         if key not in store.elements:
             around, store.used = store.used, set()
@@ -120,8 +120,8 @@ Number = Value | float | int | bool
 
 def constant(number: Any, *shape: int) -> Value:
     """A tensor of one number, which may be a scalar parameter of the op."""
-    found = hl.f32(number) if isinstance(number, float) else as_expr(number)
-    return Value(shape, lambda _: found)
+    value = hl.f32(number) if isinstance(number, float) else as_expr(number)
+    return Value(shape, lambda _: value)
 
 
 def as_value(each: Number) -> Value:
@@ -141,21 +141,21 @@ def as_float(element: Any) -> Any:
 def broadcast_shape(*shapes: Sequence[int]) -> tuple[int, ...]:
     """The shape to which several tensors are broadcast."""
     rank = max(map(len, shapes))
-    full = [(1,) * (rank - len(each)) + tuple(each) for each in shapes]
+    full = [(1,) * (rank - len(shape)) + tuple(shape) for shape in shapes]
     return tuple(next((n for n in extents if n != 1), 1) for extents in zip(*full, strict=True))
 
 
 def spread(value: Value, index: Index) -> Any:
     """The element of a broadcast tensor at an index."""
     own = index[len(index) - value.rank :]
-    return value.at(*(ZERO if extent == 1 else each for each, extent in zip(own, value.shape, strict=True)))
+    return value.at(*(ZERO if extent == 1 else position for position, extent in zip(own, value.shape, strict=True)))
 
 
 def elementwise(function: Callable[..., Any], *given: Number) -> Value:
     """A function applied to the elements at the same index."""
-    values = [as_value(each) for each in given]
-    shape = broadcast_shape(*(each.shape for each in values))
-    return Value(shape, lambda index: function(*(spread(each, index) for each in values)))
+    values = [as_value(operand) for operand in given]
+    shape = broadcast_shape(*(value.shape for value in values))
+    return Value(shape, lambda index: function(*(spread(value, index) for value in values)))
 
 
 def axes_of(value: Value, axes: Sequence[int] | None) -> list[int]:
@@ -219,7 +219,7 @@ class _Needs:
             if whole and self._is_unclear(texts):
                 self.known[key] = frozenset(), True
             else:
-                self.known[key] = self._of_names([each for text in texts for each in _LOOPS.findall(text)], whole)
+                self.known[key] = self._of_names([name for text in texts for name in _LOOPS.findall(text)], whole)
         return self.known[key]
 
     def _is_unclear(self, texts: set[str]) -> bool:
@@ -253,7 +253,7 @@ def _place_folds(output: hl.Func, names: list[str], shape: tuple[int, ...], inde
         most.update({each: min(level, most.get(each, level)) for each in fold.folds})
         # Halide does not infer the sizes of all functions, so the known ones are given.
         for (taken, looped), name, extent in zip(rows, fold.names, fold.shape, strict=True):
-            if (looped or taken) and not any(each < level for each in taken):
+            if (looped or taken) and not any(depth < level for depth in taken):
                 fold.func.bound(hl.Var(name), 0, extent)
         fold.func.store_in(hl.MemoryType.Stack)
         if fold.vector and vectors:
@@ -311,7 +311,7 @@ def fold_over(
             fold = Fold(op, hl.Func(f"{op}_{key}"), [f"f{next(numbers)}" for _ in shape], tuple(shape), vector)
             variables = tuple(hl.Var(name) for name in fold.names)
             at = tuple(reversed(variables))
-            domain = hl.RDom([(0, each) for each in over], f"r{next(numbers)}")
+            domain = hl.RDom([(0, extent) for extent in over], f"r{next(numbers)}")
             place = tuple(as_expr(domain[number]) for number in range(len(over)))
             for names_place in (False, True):
                 fold.func = hl.Func(f"{op}_{key}")
@@ -329,9 +329,9 @@ def fold_over(
             folds[key] = fold
         store.used.add(key)
         fold = folds[key]
-        fold.calls.append([str(as_expr(each)) for each in index])
-        found = fold.func[tuple(reversed(index))]
-        return hl.Expr(found) if len(starts) == 1 else hl.Expr(found[0])
+        fold.calls.append([str(as_expr(position)) for position in index])
+        value = fold.func[tuple(reversed(index))]
+        return hl.Expr(value) if len(starts) == 1 else hl.Expr(value[0])
 
     return Value(tuple(shape), get)
 

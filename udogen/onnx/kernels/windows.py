@@ -25,16 +25,16 @@ def MatMul(a: Number, b: Number) -> Value:
 
     def row(value: Value, index: Index, *last: Any) -> Any:
         own = index[len(batch) - (value.rank - 2) : len(batch)]
-        places = (ZERO if extent == 1 else each for each, extent in zip(own, value.shape[:-2], strict=True))
+        places = (ZERO if extent == 1 else position for position, extent in zip(own, value.shape[:-2], strict=True))
         return value.at(*places, *last)
 
     def step(so_far: list[Any], index: Index, place: Index) -> list[Any]:
         i, j, k = index[-2], index[-1], place[0]
         return [so_far[0] + row(left, index, i, k) * row(right, index, k, j)]
 
-    found = fold_over("MatMul", (*batch, left.shape[-2], right.shape[-1]), [left.shape[-1]], [zero], step)
+    product = fold_over("MatMul", (*batch, left.shape[-2], right.shape[-1]), [left.shape[-1]], [zero], step)
     gone = [axis for axis, is_gone in ((-2, of_row), (-1, of_column)) if is_gone]
-    return Squeeze(found, axes=gone) if gone else found
+    return Squeeze(product, axes=gone) if gone else product
 
 
 def Gemm(
@@ -47,9 +47,9 @@ def Gemm(
     transA: int = 0,
     transB: int = 0,
 ) -> Value:
-    found = MatMul(Transpose(a) if transA else a, Transpose(b) if transB else b)
-    found = found if alpha == 1.0 else Mul(found, alpha)
-    return found if c is None else Add(found, c if beta == 1.0 else Mul(c, beta))
+    product = MatMul(Transpose(a) if transA else a, Transpose(b) if transB else b)
+    product = product if alpha == 1.0 else Mul(product, alpha)
+    return product if c is None else Add(product, c if beta == 1.0 else Mul(c, beta))
 
 
 def _padding(
@@ -65,10 +65,10 @@ def _padding(
     if auto_pad in ("SAME_UPPER", "SAME_LOWER"):
         rows = zip(extents, spans, strides, strict=True)
         whole = [(math.ceil(n / stride) - 1) * stride + span - n for n, span, stride in rows]
-        whole = whole if pools else [max(each, 0) for each in whole]
+        whole = whole if pools else [max(width, 0) for width in whole]
         # Rounded towards zero, as in ONNX Runtime.
-        first = [int((each + (auto_pad == "SAME_LOWER")) / 2) for each in whole]
-        return first, [each - before for each, before in zip(whole, first, strict=True)]
+        first = [int((width + (auto_pad == "SAME_LOWER")) / 2) for width in whole]
+        return first, [width - before for width, before in zip(whole, first, strict=True)]
     count = len(extents)
     given = list(pads) if pads and auto_pad != "VALID" else [0] * (2 * count)
     return given[:count], given[count:]
@@ -77,12 +77,12 @@ def _padding(
 def _taps(value: Value, head: Index, places: Sequence[Any], outside: Any) -> Any:
     """An element of an image; outside the image, another number."""
     inside: Any = None
-    found = []
+    indices = []
     for (place, may_miss), extent in zip(places, value.shape[len(head) :], strict=True):
         here = (place >= 0) & (place < extent)
         inside = (here if inside is None else inside & here) if may_miss else inside
-        found.append(hl.clamp(place, 0, extent - 1) if may_miss else place)
-    element = value.at(*head, *found)
+        indices.append(hl.clamp(place, 0, extent - 1) if may_miss else place)
+    element = value.at(*head, *indices)
     return element if inside is None else hl.select(inside, element, outside)
 
 
@@ -121,7 +121,7 @@ def _window(
     pools: bool = True,
 ) -> _Window:
     strides, dilations = strides or [1] * len(kernel), dilations or [1] * len(kernel)
-    spans = [(size - 1) * each + 1 for size, each in zip(kernel, dilations, strict=True)]
+    spans = [(size - 1) * dilation + 1 for size, dilation in zip(kernel, dilations, strict=True)]
     # For pooling, ONNX Runtime calculates padding without dilations.
     before, after = _padding(auto_pad, pads, image, kernel if pools else spans, strides, pools=pools)
     shape = []
@@ -132,7 +132,7 @@ def _window(
             steps -= 1
         shape.append(steps + 1)
     rows = (kernel, strides, dilations, before, after, image, shape)
-    return _Window(*(tuple(each) for each in rows))
+    return _Window(*(tuple(row) for row in rows))
 
 
 Lengths = Sequence[int] | None
@@ -153,8 +153,8 @@ def Conv(
         taken = _taps(value, (n, channel), window.places(tuple(rest), place[1:]), hl.f32(0.0))
         return [so_far[0] + taken * filters.at(m, *place)]
 
-    found = fold_over("Conv", (value.shape[0], count, *window.shape), (depth, *window.kernel), [hl.f32(0.0)], step)
-    return found if bias is None else Add(found, by_channel(bias, value.rank))
+    sums = fold_over("Conv", (value.shape[0], count, *window.shape), (depth, *window.kernel), [hl.f32(0.0)], step)
+    return sums if bias is None else Add(sums, by_channel(bias, value.rank))
 
 
 def ConvTranspose(
@@ -175,18 +175,18 @@ def ConvTranspose(
     def step(so_far: list[Any], index: Index, place: Index) -> list[Any]:
         n, m, *rest = index
         inside: Any = None
-        found = []
-        for axis, (each, k) in enumerate(zip(rest, place[1:], strict=True)):
-            numerator = each + pads[axis] - k * dilations[axis]
+        indices = []
+        for axis, (position, k) in enumerate(zip(rest, place[1:], strict=True)):
+            numerator = position + pads[axis] - k * dilations[axis]
             here = (numerator % strides[axis] == 0) & (numerator >= 0) & (numerator < image[axis] * strides[axis])
             inside = here if inside is None else inside & here
-            found.append(hl.clamp(numerator / strides[axis], 0, image[axis] - 1))
-        product = value.at(n, place[0], *found) * filters.at(place[0], m, *place[1:])
+            indices.append(hl.clamp(numerator / strides[axis], 0, image[axis] - 1))
+        product = value.at(n, place[0], *indices) * filters.at(place[0], m, *place[1:])
         return [so_far[0] + hl.select(inside, product, hl.f32(0.0))]
 
     whole = (value.shape[0], count, *shape)
-    found = fold_over("ConvTranspose", whole, (depth, *kernel), [hl.f32(0.0)], step)
-    return found if bias is None else Add(found, by_channel(bias, value.rank))
+    sums = fold_over("ConvTranspose", whole, (depth, *kernel), [hl.f32(0.0)], step)
+    return sums if bias is None else Add(sums, by_channel(bias, value.rank))
 
 
 # --- pooling ----------------------------------------------------------------------------------------------------------
@@ -217,10 +217,10 @@ def _counts(x: Value, window: _Window, include: int) -> Value:
 
     def step(so_far: list[Any], index: Index, place: Index) -> list[Any]:
         inside: Any = hl.Expr(True)
-        for (each, _), below, above, extent in zip(
+        for (position, _), below, above, extent in zip(
             window.places(index[2:], place), low, high, window.image, strict=True
         ):
-            inside = inside & (each >= -below) & (each < extent + above)
+            inside = inside & (position >= -below) & (position < extent + above)
         return [so_far[0] + hl.select(inside, hl.f32(1.0), hl.f32(0.0))]
 
     return fold_over("AveragePool", (*ones.shape[:2], *window.shape), window.kernel, [hl.f32(0.0)], step)

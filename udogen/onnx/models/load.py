@@ -56,9 +56,9 @@ def load_model(path: Path, wanted: Sequence[str] = (), outputs: Outputs = no_out
 
 
 def _named(text: str, model: OnnxModel) -> list[OpName]:
-    found = ops_named(text, model)
-    if found:
-        return found
+    nodes = ops_named(text, model)
+    if nodes:
+        return nodes
     used = Counter(str(node.op) for node, _ in walk(model.graph))
     shown = ", ".join(f"{name} ({count})" for name, count in used.most_common(12))
     raise UsageError(f"{model.file} has no node of type {text}", hint=f"it has: {shown or 'no nodes at all'}")
@@ -104,7 +104,7 @@ def _stated(model: OnnxModel, outputs: Outputs) -> list[_Stated]:
 
         def type_of(name: str, scopes: tuple[OnnxGraph, ...] = scopes) -> ValueType:
             fresh = (new[key] for graph in reversed(scopes) if (key := (id(graph), name)) in new)
-            return next((each.type for each in fresh), type_in(name, scopes))
+            return next((candidate.type for candidate in fresh), type_in(name, scopes))
 
         if all(not name or type_of(name).complete for name in node.outputs):
             continue
@@ -117,12 +117,12 @@ def _stated(model: OnnxModel, outputs: Outputs) -> list[_Stated]:
 def _tell(proto: Any, graph: OnnxGraph, found: Sequence[_Stated]) -> None:
     """Write conclusions into the protobuf, each into its own graph."""
     onnx = reading.onnx_module()
-    mine = [each for each in found if each.graph is graph]
+    mine = [fact for fact in found if fact.graph is graph]
     rows = {row.name: row for row in (*proto.value_info, *proto.output)} if mine else {}
-    for each in mine:
-        row = rows[each.value] if each.value in rows else proto.value_info.add(name=each.value)
-        number = onnx.TensorProto.DataType.Value(each.type.dtype)
-        shape = None if each.type.shape is None else list(each.type.shape)
+    for fact in mine:
+        row = rows[fact.value] if fact.value in rows else proto.value_info.add(name=fact.value)
+        number = onnx.TensorProto.DataType.Value(fact.type.dtype)
+        shape = None if fact.type.shape is None else list(fact.type.shape)
         row.type.CopyFrom(onnx.helper.make_tensor_type_proto(number, shape))
     for node, frozen in zip(proto.node, graph.nodes, strict=True):
         for inner, (_, known) in zip(reading.graphs_of(node), frozen.graphs, strict=True):
@@ -157,7 +157,9 @@ def knows(op: OpName) -> bool:
 
 def nearest_standard(name: str) -> str:
     """The standard op whose name is like this one; empty if there is none."""
-    return nearest(name, [each.name for each in onnx_module("defs").get_all_schemas() if not each.domain], cutoff=0.8)
+    return nearest(
+        name, [schema.name for schema in onnx_module("defs").get_all_schemas() if not schema.domain], cutoff=0.8
+    )
 
 
 def schema_of(op: OpName, opsets: Mapping[str, int]) -> Any | None:
@@ -179,7 +181,9 @@ def custom_ops(model: OnnxModel) -> tuple[OpName, ...]:
 def containers(model: OnnxModel, wanted: Iterable[OpName] = ()) -> list[OpName]:
     """The functions that are to be replaced by their bodies: all that are neither custom ops nor requested."""
     keep = set(wanted)
-    return [each.op for each in model.functions if each.op not in keep and not is_custom(each.op, model)]
+    return [
+        function.op for function in model.functions if function.op not in keep and not is_custom(function.op, model)
+    ]
 
 
 def _is_container(op: OpName, model: OnnxModel, above: frozenset[OpName]) -> bool:
@@ -210,5 +214,5 @@ def ops_named(text: str, model: OnnxModel) -> list[OpName]:
     """The ops that `DOMAIN::TYPE`, or `TYPE` alone, means among those the model uses."""
     domain, colons, name = text.rpartition("::")
     domain = "" if domain == "ai.onnx" else domain
-    used = dict.fromkeys([node.op for node, _ in walk(model.graph)] + [each.op for each in model.functions])
+    used = dict.fromkeys([node.op for node, _ in walk(model.graph)] + [function.op for function in model.functions])
     return [op for op in used if op.type == name and (not colons or op.domain == domain)]

@@ -111,7 +111,7 @@ class OnnxModel:
 
     def function(self, op: OpName) -> Function | None:
         """The model's own definition of an op."""
-        return next((each for each in self.functions if each.op == op), None)
+        return next((function for function in self.functions if function.op == op), None)
 
 
 def walk(graph: OnnxGraph, scopes: tuple[OnnxGraph, ...] = ()) -> Iterator[tuple[OnnxNode, tuple[OnnxGraph, ...]]]:

@@ -77,7 +77,7 @@ def read_whole(path: Path) -> Any:
 
 
 def _initializers(graph: Any) -> Iterator[Any]:
-    return (each for body in bodies_of(graph) for each in body.initializer)
+    return (tensor for body in bodies_of(graph) for tensor in body.initializer)
 
 
 def _file_of(tensor: Any) -> str:
@@ -202,9 +202,9 @@ def bodies_of(graph: Any) -> Iterator[Any]:
 def captured_by(node: Any) -> Iterator[str]:
     """Names of tensors around a node that the graphs inside of it take, or return."""
     for graph in graphs_of(node):
-        own = {each.name for each in (*graph.input, *graph.initializer)}
+        own = {tensor.name for tensor in (*graph.input, *graph.initializer)}
         own |= {name for each in graph.node for name in each.output}
-        names = [*(name for each in graph.node for name in taken_by(each)), *(each.name for each in graph.output)]
+        names = [*(name for each in graph.node for name in taken_by(each)), *(tensor.name for tensor in graph.output)]
         yield from (name for name in names if name not in own)
 
 
@@ -223,7 +223,7 @@ def freeze(proto: Any, file: str) -> OnnxModel:
     return OnnxModel(
         file=file,
         graph=freezer.graph(proto.graph),
-        functions=tuple(freezer.function(each) for each in proto.functions),
+        functions=tuple(freezer.function(function) for function in proto.functions),
         opsets={_domain(row.domain): row.version for row in proto.opset_import},
     )
 
@@ -248,19 +248,19 @@ class _Freezer:
         self._to_array = onnx_module("numpy_helper").to_array
 
     def graph(self, proto: Any) -> OnnxGraph:
-        constants = {each.name: self.constant(each) for each in proto.initializer}
+        constants = {tensor.name: self.constant(tensor) for tensor in proto.initializer}
         for sparse in proto.sparse_initializer:
             constants[sparse.values.name] = OnnxConstant(self.dtype(sparse.values.data_type), tuple(sparse.dims))
-        types = {name: ValueType(each.dtype, each.shape) for name, each in constants.items()}
-        for each in (*proto.value_info, *proto.output, *proto.input):
-            found = self.value_type(each)
-            if each.name not in types or found.complete:
-                types[each.name] = found
+        types = {name: ValueType(constant.dtype, constant.shape) for name, constant in constants.items()}
+        for tensor in (*proto.value_info, *proto.output, *proto.input):
+            found = self.value_type(tensor)
+            if tensor.name not in types or found.complete:
+                types[tensor.name] = found
         return OnnxGraph(
             name=proto.name,
-            inputs=tuple(each.name for each in proto.input if each.name not in constants),
-            outputs=tuple(each.name for each in proto.output),
-            nodes=tuple(self.node(each) for each in proto.node),
+            inputs=tuple(tensor.name for tensor in proto.input if tensor.name not in constants),
+            outputs=tuple(tensor.name for tensor in proto.output),
+            nodes=tuple(self.node(node) for node in proto.node),
             types=types,
             constants=constants,
         )
@@ -271,7 +271,7 @@ class _Freezer:
             name=proto.name,
             inputs=tuple(proto.input),
             outputs=tuple(proto.output),
-            attributes=tuple(self.attribute(each) for each in proto.attribute),
+            attributes=tuple(self.attribute(attribute) for attribute in proto.attribute),
             graphs=tuple(self.graphs(proto.attribute)),
         )
 
@@ -286,8 +286,8 @@ class _Freezer:
             inputs=tuple(proto.input),
             outputs=tuple(proto.output),
             required=tuple(proto.attribute),
-            defaults=tuple(self.attribute(each) for each in proto.attribute_proto),
-            nodes=tuple(self.node(each) for each in proto.node),
+            defaults=tuple(self.attribute(attribute) for attribute in proto.attribute_proto),
+            nodes=tuple(self.node(node) for node in proto.node),
         )
 
     def attribute(self, proto: Any) -> Attribute:
@@ -300,7 +300,7 @@ class _Freezer:
         elif kind in ("FLOATS", "INTS"):
             value = tuple(proto.floats if kind == "FLOATS" else proto.ints)
         elif kind == "STRINGS":
-            value = tuple(_text(each) for each in proto.strings)
+            value = tuple(_text(string) for string in proto.strings)
         elif kind == "TENSOR":
             value = self.constant(proto.t)
         return Attribute(proto.name, kind if not proto.ref_attr_name else "REFERENCE", value)
@@ -330,7 +330,7 @@ class _Freezer:
         tensor = proto.type.tensor_type
         shape = None
         if tensor.HasField("shape"):
-            shape = tuple(_extent(each) for each in tensor.shape.dim)
+            shape = tuple(_extent(dim) for dim in tensor.shape.dim)
         return ValueType(self.dtype(tensor.elem_type), shape)
 
 

@@ -66,7 +66,7 @@ class Use:
     @property
     def title(self) -> str:
         """What a person finds it by."""
-        return self.name or next((each.name for each in self.outputs if each.name), "?")
+        return self.name or next((tensor.name for tensor in self.outputs if tensor.name), "?")
 
 
 def uses_of(model: OnnxModel, op: OpName) -> list[Use]:
@@ -141,7 +141,7 @@ class _Finder:
                 and node.op.domain in ("", "com.microsoft")
                 and node.op.type not in RANDOM
                 and not node.graphs
-                and all(not each or self._is_static(each, inside, depth + 1) for each in node.inputs)
+                and all(not tensor or self._is_static(tensor, inside, depth + 1) for tensor in node.inputs)
             )
         return self._static[key]
 
@@ -154,7 +154,7 @@ class _Finder:
         if name in graph.constants:
             return graph.constants[name]
         if node is not None and node.op == OpName("", "Constant"):
-            return next((constant_of(each) for each in node.attributes), None)
+            return next((constant_of(attribute) for attribute in node.attributes), None)
         if node is not None and node.op == OpName("", "Identity") and node.inputs:
             return self._constant(node.inputs[0], scopes)
         return None
@@ -182,10 +182,10 @@ class _Finder:
         return Quantized(dtype or "UINT8", scale if known else None, int(zero or 0) if known else 0)
 
     def _number(self, name: str, scopes: tuple[OnnxGraph, ...]) -> float | None:
-        found = self._constant(name, scopes)
-        if found is None or found.array is None or found.array.size != 1:
+        constant = self._constant(name, scopes)
+        if constant is None or constant.array is None or constant.array.size != 1:
             return None
-        return float(found.array.reshape(-1)[0])
+        return float(constant.array.reshape(-1)[0])
 
 
 def constant_of(attribute: Attribute) -> OnnxConstant | None:
@@ -203,13 +203,15 @@ def constant_of(attribute: Attribute) -> OnnxConstant | None:
 
 def _without_tail(arguments: list[Argument]) -> tuple[Argument, ...]:
     """The arguments without those at the end that are left out."""
-    last = max((index for index, each in enumerate(arguments) if each.name), default=-1)
+    last = max((index for index, argument in enumerate(arguments) if argument.name), default=-1)
     return tuple(arguments[: last + 1])
 
 
 def definition(proto: Any, op: OpName) -> tuple[Any, list[Any]]:
     """The body that the model has for an op, and its nodes; no body where its data is not at hand."""
-    body = next((each for each in proto.functions if (each.domain, each.name) == (op.domain, op.type)), None)
+    body = next(
+        (function for function in proto.functions if (function.domain, function.name) == (op.domain, op.type)), None
+    )
     if body is None or not _whole(body):
         return None, []
     return body, [
@@ -225,13 +227,14 @@ def standalone_model(proto: Any, op: OpName, uses: Sequence[Use]) -> bytes | Non
 
     Its inputs are those of the op, then the attributes that are only numbers in its body.
     """
-    found, nodes = definition(proto, op)
-    if found is None or not uses:
+    function, nodes = definition(proto, op)
+    if function is None or not uses:
         return None
-    body = type(found).FromString(found.SerializeToString())
+    body = type(function).FromString(function.SerializeToString())
     numbers = _as_inputs(body)
     calls = {
-        tuple(sorted(each.SerializeToString() for each in node.attribute if each.name not in numbers)) for node in nodes
+        tuple(sorted(attribute.SerializeToString() for attribute in node.attribute if attribute.name not in numbers))
+        for node in nodes
     }
     if len(calls) != 1:
         return None
@@ -242,7 +245,7 @@ def standalone_model(proto: Any, op: OpName, uses: Sequence[Use]) -> bytes | Non
 
 def _as_inputs(body: Any) -> list[str]:
     """Make attributes that are nothing but constants of one float inputs of a function, and return their names."""
-    used = [each.ref_attr_name for node in body.node for each in node.attribute if each.ref_attr_name]
+    used = [attribute.ref_attr_name for node in body.node for attribute in node.attribute if attribute.ref_attr_name]
     constants = {
         node.attribute[0].ref_attr_name: node
         for node in body.node
@@ -265,7 +268,7 @@ def _model_of_one(proto: Any, body: Any, call: Any, uses: Sequence[Use], numbers
     casts = [helper.make_node("Cast", [f"{name}_as_it_is"], [name], to=kind) for name, kind in typed]
     given = [f"{name}_as_it_is" if kind else name for name, kind in zip(tensors, kinds, strict=True)]
     node = helper.make_node(call.op_type, [*tensors, *numbers], list(body.output), domain=call.domain)
-    node.attribute.extend(each for each in call.attribute if each.name not in numbers)
+    node.attribute.extend(attribute for attribute in call.attribute if attribute.name not in numbers)
     rows = [
         helper.make_tensor_value_info(name, kind or tensor.FLOAT, None) for name, kind in zip(given, kinds, strict=True)
     ]
@@ -275,16 +278,16 @@ def _model_of_one(proto: Any, body: Any, call: Any, uses: Sequence[Use], numbers
         rows + [helper.make_tensor_value_info(name, tensor.FLOAT, []) for name in numbers],
         [onnx_module().ValueInfoProto(name=name) for name in body.output],
     )
-    others = [each for each in proto.functions if (each.domain, each.name) != (body.domain, body.name)]
-    needed = [body, *(each for each in others if _whole(each))]
+    others = [function for function in proto.functions if (function.domain, function.name) != (body.domain, body.name)]
+    needed = [body, *(other for other in others if _whole(other))]
     made = helper.make_model(graph, functions=needed, opset_imports=list(proto.opset_import))
     made.ir_version, made.producer_name = max(proto.ir_version, 8), "udogen"
     return made
 
 
 def _type(uses: Sequence[Use], place: int) -> int | None:
-    found = next((use.inputs[place].type.dtype for use in uses if place < len(use.inputs)), "")
-    number: int | None = onnx_module().TensorProto.DataType.Value(found) if found else None
+    dtype = next((use.inputs[place].type.dtype for use in uses if place < len(use.inputs)), "")
+    number: int | None = onnx_module().TensorProto.DataType.Value(dtype) if dtype else None
     return number
 
 

@@ -101,7 +101,7 @@ def _check_packages(network: Network, packages: Sequence[Path]) -> None:
 
 def _is_on_qnn(node: Any, names: Collection[str]) -> bool:
     """Whether the node or a tensor that it computes is in QNN's graphs."""
-    return not {each for name in node.output if name for each in (name, f"{name}{STORED}")}.isdisjoint(names)
+    return not {alias for name in node.output if name for alias in (name, f"{name}{STORED}")}.isdisjoint(names)
 
 
 def _elsewhere(network: Network, made: Executed) -> Iterator[Elsewhere]:
@@ -119,13 +119,15 @@ def op_types(model: Path, until: str = "") -> frozenset[str]:
 def _defaults(packages: Sequence[Path]) -> dict[str, dict[str, object]]:
     """The defaults of parameters in the configs of these packages, by op: a node may leave its attributes out."""
     configs = dict.fromkeys(
-        file for path in packages if path.is_dir() for each in open_packages(path) for file in each.configs
+        file for path in packages if path.is_dir() for package in open_packages(path) for file in package.configs
     )
     return {
         op.name: {
-            each.name: each.default if each.is_scalar or isinstance(each.default, str) else np.asarray(each.default)
-            for each in op.params
-            if each.default is not None
+            param.name: param.default
+            if param.is_scalar or isinstance(param.default, str)
+            else np.asarray(param.default)
+            for param in op.params
+            if param.default is not None
         }
         for file in configs
         for package in load([file])[0]
@@ -162,8 +164,8 @@ class _Layers:
             targets = [[self.evaluator.node(number, sample) for sample in self.values]]
             if self.quants and is_fused(node):
                 targets.append([self.evaluator.fused(number, sample) for sample in self.values])
-            for name in (each for each in node.output if each and each not in hidden):
-                yield self._of(number, name, [[each[name] for each in target] for target in targets])
+            for name in (tensor for tensor in node.output if tensor and tensor not in hidden):
+                yield self._of(number, name, [[sample[name] for sample in target] for target in targets])
 
     @cached_property
     def _makers(self) -> dict[str, int]:
@@ -174,10 +176,10 @@ class _Layers:
         node, hidden, quant = self.evaluator.nodes[number], self.evaluator.network.hidden, self.quants.get(name)
         maker = self._makers[node.input[0]] if node.op_type == QUANTIZE and node.input[0] in hidden else number
         named = self.evaluator.nodes[maker]
-        expected, made = [each[name] for each in self.expected], [each[name] for each in self.values]
+        expected, made = [sample[name] for sample in self.expected], [value[name] for value in self.values]
         spans = [span_of(whole) if quant is None else quant.span for whole in expected]
         if quant is not None:
-            targets = [[quant.rounded(each) for each in target] for target in targets]
+            targets = [[quant.rounded(array) for array in target] for target in targets]
         own = min(_error(made, target, spans) for target in targets)
         op = named.op_type if named is node else f"{named.op_type}, {node.op_type}"
         return LayerResult(
@@ -270,17 +272,17 @@ class NetworkResult:
     @property
     def first_wrong(self) -> LayerResult | None:
         """The first layer whose own error is too large."""
-        return next((each for each in self.layers if each.wrong), None)
+        return next((layer for layer in self.layers if layer.wrong), None)
 
     @property
     def on_qnn(self) -> int:
         """The number of tensors that QNN computed; only these are evidence."""
-        return sum(each.on == QNN for each in self.layers)
+        return sum(layer.on == QNN for layer in self.layers)
 
     @property
     def verdict(self) -> Verdict:
         """The verdict on all tensors; those that QNN did not compute are skipped."""
-        wrong, skipped = sum(each.wrong for each in self.layers), len(self.layers) - self.on_qnn
+        wrong, skipped = sum(layer.wrong for layer in self.layers), len(self.layers) - self.on_qnn
         return Verdict(len(self.layers), passed=self.on_qnn - wrong, failed=wrong, skipped=skipped, unit="tensor")
 
     @property
@@ -303,8 +305,8 @@ class NetworkResult:
         yield ""
         if self.random:
             yield f"random numbers: {', '.join(self.random)}"
-        for each in self.assumed:
-            yield f"open dimensions taken as 1: {each}"
+        for name in self.assumed:
+            yield f"open dimensions taken as 1: {name}"
         for nodes, reason in self.reasons():
             yield f"not on QNN: {nodes}: {reason}"
         yield self.sentence()
@@ -314,8 +316,8 @@ class NetworkResult:
     def reasons(self) -> Iterator[tuple[str, str]]:
         """The nodes that did not run on QNN, and the reason, for each reason."""
         by_reason = defaultdict(list)
-        for each in self.elsewhere:
-            by_reason[each.reason].append(f"{each.node} ({each.op})")
+        for node in self.elsewhere:
+            by_reason[node.reason].append(f"{node.node} ({node.op})")
         for reason, nodes in by_reason.items():
             yield ", ".join(nodes), reason.rstrip(".")
 
@@ -347,7 +349,7 @@ class NetworkResult:
             "random": list(self.random),
             "assumed": list(self.assumed),
             "on_qnn": self.on_qnn,
-            "elsewhere": [vars(each) for each in self.elsewhere],
-            "layers": [vars(each) for each in self.layers],
+            "elsewhere": [vars(node) for node in self.elsewhere],
+            "layers": [vars(layer) for layer in self.layers],
             "first_wrong": None if first is None else first.tensor,
         }

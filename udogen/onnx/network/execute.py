@@ -69,7 +69,7 @@ def run_on_qnn(
         onnx_module().save(model, str(path))
         command = RunNetwork(
             backend=options.backend,
-            packages=tuple(each.resolve() for each in options.packages),
+            packages=tuple(package.resolve() for package in options.packages),
             model=path,
             samples=tuple(tuple(ArrayRow.of(name, array) for name, array in sample.items()) for sample in samples),
             outputs=tuple(outputs),
@@ -111,8 +111,8 @@ class Executor:
             if fault.kind not in _OF_ONE_NODE:
                 raise
             preload = _watch() if isinstance(fault, OpCrashed) else ()
-            first, found = self._first_failure(samples[:1], preload)
-            raise (fault if found is None else self._named(found, first)) from fault
+            first, failure = self._first_failure(samples[:1], preload)
+            raise (fault if failure is None else self._named(failure, first)) from fault
         values = [_real(rows, self.quants) for rows in ran.samples]
         for row, sample in zip(values, samples, strict=True):
             self._add_hidden(row, sample)
@@ -171,7 +171,7 @@ class Executor:
             model = Quantizer(network, self.quants).quantized(model, values)
         options = replace(self.options, packages=self._needed(network))
         rows = [{name: array for name, array in sample.items() if name in network.inputs} for sample in samples]
-        names = {each.name for each in model.graph.output}
+        names = {tensor.name for tensor in model.graph.output}
         outputs = [name if name in names else f"{name}{STORED}" for name in network.observed]
         return run_on_qnn(options, model, outputs, rows, preload=preload)
 
@@ -189,11 +189,11 @@ def ops_in(folder: Path) -> set[str]:
 
 
 def _real(rows: Sequence[ArrayRow], quants: Mapping[str, Quant]) -> dict[str, Array]:
-    found = {}
+    reals = {}
     for row in rows:
         array, name = row.array, row.name.removesuffix(STORED)
-        found[name] = quants[name].real(array) if name in quants and name != row.name else array
-    return found
+        reals[name] = quants[name].real(array) if name in quants and name != row.name else array
+    return reals
 
 
 def _watch() -> Sequence[Path]:
@@ -258,18 +258,18 @@ def rounded(values: Mapping[str, Array], quants: Mapping[str, Quant]) -> dict[st
 
 def quants_of(network: Network, expected: Sequence[Mapping[str, Array]]) -> dict[str, Quant]:
     """The 8-bit quantization of every float tensor, from its values for all samples."""
-    found: dict[str, Quant] = {}
+    quants: dict[str, Quant] = {}
     for name in (*network.inputs, *network.constants, *network.observed):
-        values = [network.constants[name]] if name in network.constants else [each[name] for each in expected]
+        values = [network.constants[name]] if name in network.constants else [sample[name] for sample in expected]
         if values[0].dtype == np.float32 and values[0].size:
-            low, high = min(float(each.min()) for each in values), max(float(each.max()) for each in values)
-            found[name] = Quant.of_range(low, high)
+            low, high = min(float(value.min()) for value in values), max(float(value.max()) for value in values)
+            quants[name] = Quant.of_range(low, high)
     for node in network.nodes:
-        if is_one_of(node, _WEIGHTED) and node.input[1] in found.keys() & network.constants:
-            found[node.input[1]] = Quant.of_weights(network.constants[node.input[1]])
-        if is_one_of(node, _MOVES) and node.input[0] in found:
-            found[node.output[0]] = found[node.input[0]]
-    return found
+        if is_one_of(node, _WEIGHTED) and node.input[1] in quants.keys() & network.constants:
+            quants[node.input[1]] = Quant.of_weights(network.constants[node.input[1]])
+        if is_one_of(node, _MOVES) and node.input[0] in quants:
+            quants[node.output[0]] = quants[node.input[0]]
+    return quants
 
 
 def rounded_constants(network: Network, quants: Mapping[str, Quant]) -> dict[str, Array]:
@@ -312,7 +312,7 @@ class Quantizer:
         made = self._onnx.ModelProto()
         made.CopyFrom(model)
         used = {name for node in self._nodes for name in node.input}
-        inputs = [each for each in made.graph.input if each.name in network.inputs]
+        inputs = [tensor for tensor in made.graph.input if tensor.name in network.inputs]
         del made.graph.initializer[:], made.graph.node[:], made.graph.output[:], made.graph.input[:]
         made.graph.input.extend(inputs)
         made.ir_version = max(made.ir_version, 4)  # in earlier versions constants are inputs too

@@ -45,21 +45,21 @@ class Network:
     def __init__(self, onnx: Any, path: Path, *, until: str = "", least_opset: int = 0) -> None:
         self.onnx, self.path = onnx, path
         self.model = read_whole(path)
-        if any(each.domain in STANDARD and each.version < least_opset for each in self.model.opset_import):
+        if any(opset.domain in STANDARD and opset.version < least_opset for opset in self.model.opset_import):
             self.model = _converted(self.model, least_opset, path)
         graph = self.model.graph
         self.constants: dict[str, Array] = {
-            each.name: onnx.numpy_helper.to_array(each, base_dir=str(path.parent)) for each in graph.initializer
+            tensor.name: onnx.numpy_helper.to_array(tensor, base_dir=str(path.parent)) for tensor in graph.initializer
         }
-        self.inputs = {each.name: each for each in graph.input if each.name not in self.constants}
+        self.inputs = {tensor.name: tensor for tensor in graph.input if tensor.name not in self.constants}
         if until:
             self._cut(until)
         self.nodes = [each for each in graph.node if each.op_type != "Constant"]
         for node in graph.node:
             if node.op_type == "Constant":
                 self.constants[node.output[0]] = _constant(onnx, node)
-        self.outputs = [each.name for each in graph.output]
-        self._functions = {(each.domain, each.name) for each in self.model.functions}
+        self.outputs = [tensor.name for tensor in graph.output]
+        self._functions = {(function.domain, function.name) for function in self.model.functions}
         self._check()
 
     @property
@@ -86,7 +86,7 @@ class Network:
             for node in self.nodes
             if real & {*node.input} or node.domain not in STANDARD
             for name in node.output
-            if {each.op_type for each in readers[name]} == {QUANTIZE} and name not in self.outputs
+            if {reader.op_type for reader in readers[name]} == {QUANTIZE} and name not in self.outputs
         }
         return frozenset(real | stored_again)
 
@@ -97,18 +97,22 @@ class Network:
     def _inside(self, node: Any) -> Iterator[Any]:
         """The nodes in the bodies of a node or of the model function that it calls, recursively."""
         bodies = [*graphs_of(node)]
-        bodies += [each for each in self.model.functions if (each.domain, each.name) == (node.domain, node.op_type)]
+        bodies += [
+            function
+            for function in self.model.functions
+            if (function.domain, function.name) == (node.domain, node.op_type)
+        ]
         for body in bodies:
             for each in body.node:
                 yield each
                 yield from self._inside(each)
 
     def _readers(self) -> Mapping[str, list[Any]]:
-        found: dict[str, list[Any]] = defaultdict(list)
+        readers: dict[str, list[Any]] = defaultdict(list)
         for node in self.nodes:
             for name in taken_by(node):
-                found[name].append(node)
-        return found
+                readers[name].append(node)
+        return readers
 
     def _check(self) -> None:
         """Raise for nodes that Qualcomm's provider does not compute, or whose tensors it returns only in part."""
@@ -123,7 +127,7 @@ class Network:
                         hint="export the model without the control flow or the function, so that the node is outside",
                     )
             for name in node.output if self.is_custom(node) else ():
-                quantizers = [each for each in readers[name] if each.op_type == QUANTIZE]
+                quantizers = [reader for reader in readers[name] if reader.op_type == QUANTIZE]
                 if quantizers and (len(readers[name]) > 1 or name in self.outputs):
                     raise UsageError(
                         f"{where}: its output `{name}` is quantized by node `{title(quantizers[0])}`, and is used "
@@ -146,10 +150,10 @@ class Network:
         graph.node.extend(reversed(kept))
         del graph.output[:]
         graph.output.append(self.onnx.ValueInfoProto(name=until))
-        used = [each for each in graph.input if each.name in needed]
+        used = [tensor for tensor in graph.input if tensor.name in needed]
         del graph.input[:]
         graph.input.extend(used)
-        self.inputs = {name: each for name, each in self.inputs.items() if name in needed}
+        self.inputs = {name: tensor for name, tensor in self.inputs.items() if name in needed}
 
     def beginning(self, count: int) -> Network:
         """The network with only its first nodes."""
@@ -162,7 +166,7 @@ class Network:
         constant = [node for node in self.model.graph.node if node.op_type == "Constant"]
         del graph.node[:]
         graph.node.extend([*constant, *made.nodes])
-        made.inputs = {name: each for name, each in self.inputs.items() if name in used}
+        made.inputs = {name: tensor for name, tensor in self.inputs.items() if name in used}
         del graph.input[:]
         graph.input.extend(made.inputs.values())
         return made
@@ -204,8 +208,8 @@ class Network:
         return random, assumed
 
     def _dims(self, name: str) -> Sequence[Any]:
-        found: Sequence[Any] = self.inputs[name].type.tensor_type.shape.dim
-        return found
+        dims: Sequence[Any] = self.inputs[name].type.tensor_type.shape.dim
+        return dims
 
     def _dtype(self, name: str) -> Any:
         kind = self.inputs[name].type.tensor_type.elem_type
@@ -216,14 +220,14 @@ class Network:
             raise UsageError(what, hint="make it a tensor, or export the model again") from None
 
     def _load(self, name: str, file: Path) -> list[Array]:
-        found = load_array(file)
-        shape = [each.dim_value or None for each in self._dims(name)]
-        rows = [found] if found.ndim == len(shape) else list(found) if found.ndim == len(shape) + 1 else []
+        array = load_array(file)
+        shape = [dim.dim_value or None for dim in self._dims(name)]
+        rows = [array] if array.ndim == len(shape) else list(array) if array.ndim == len(shape) + 1 else []
         fits = rows and all(want in (None, have) for have, want in zip(rows[0].shape, shape, strict=True))
         if not fits:
-            shown = [each or "?" for each in shape]
+            shown = [size or "?" for size in shape]
             raise UsageError(
-                f"{file} has the shape {list(found.shape)}, input `{name}` has {shown}",
+                f"{file} has the shape {list(array.shape)}, input `{name}` has {shown}",
                 hint="give that shape, or several samples with a first axis more",
             )
         return [np.asarray(row, self._dtype(name), order="C") for row in rows]
@@ -270,8 +274,8 @@ def _converted(model: Any, opset: int, path: Path) -> Any:
 def _constant(onnx: Any, node: Any) -> Array:
     [attribute] = [each for each in node.attribute if each.name.startswith("value")]
     value = onnx.helper.get_attribute_value(attribute)
-    found: Array = onnx.numpy_helper.to_array(value) if attribute.name == "value" else np.asarray(value)
-    return found.astype(np.float32) if found.dtype == np.float64 and attribute.name != "value" else found
+    array: Array = onnx.numpy_helper.to_array(value) if attribute.name == "value" else np.asarray(value)
+    return array.astype(np.float32) if array.dtype == np.float64 and attribute.name != "value" else array
 
 
 def _dim_text(dim: Any, known: Mapping[str, int]) -> str:
@@ -314,7 +318,7 @@ class Evaluator:
         self.network, self._onnx, self._references = network, network.onnx, references
         self.nodes = network.nodes
         self._sessions: dict[int, tuple[Any, list[str]]] = {}
-        missing = sorted({each.op_type for each in self.nodes if network.is_custom(each)} - references.keys())
+        missing = sorted({node.op_type for node in self.nodes if network.is_custom(node)} - references.keys())
         if missing:
             raise UsageError(
                 f"there is no reference for the op{'s' * (len(missing) > 1)} {', '.join(missing)}",
@@ -336,35 +340,35 @@ class Evaluator:
         """The outputs of one node from these tensors and the network's constants."""
         node = self.network.nodes[number]
         if self._is_custom(node):
-            found = self._reference(node, {**self._constants, **values}, self._attributes(node))
-            return {name: array.astype(np.float32) for name, array in found.items()}
+            arrays = self._reference(node, {**self._constants, **values}, self._attributes(node))
+            return {name: array.astype(np.float32) for name, array in arrays.items()}
         if number not in self._sessions:
             self._sessions[number] = self._session(node, values)
         session, names = self._sessions[number]
         outputs = [name for name in node.output if name]
-        found = session.run(outputs, {name: values[name] for name in names})
-        return dict(zip(outputs, found, strict=True))
+        arrays = session.run(outputs, {name: values[name] for name in names})
+        return dict(zip(outputs, arrays, strict=True))
 
     def fused(self, number: int, values: Mapping[str, Array]) -> dict[str, Array]:
         """The outputs of a node, computed from unrounded outputs of the nodes before it."""
         inputs = {}
         for before, node in enumerate(self.nodes[:number]):
             if used := {*node.output} & {*self.nodes[number].input} - {""}:
-                found = (self.fused if is_fused(node) else self.node)(before, values)
-                inputs.update({name: found[name] for name in used})
+                arrays = (self.fused if is_fused(node) else self.node)(before, values)
+                inputs.update({name: arrays[name] for name in used})
         return self.node(number, {**values, **inputs})
 
     def _is_custom(self, node: Any) -> bool:
         return node.op_type in self._references and node.domain not in STANDARD
 
     def _attributes(self, node: Any) -> dict[str, object]:
-        given = {each.name: _attribute(self._onnx, each) for each in node.attribute}
+        given = {attribute.name: _attribute(self._onnx, attribute) for attribute in node.attribute}
         return {**self._defaults.get(node.op_type, {}), **given} if self._is_custom(node) else given
 
     def _reference(self, node: Any, values: Arrays, params: Mapping[str, object]) -> dict[str, Array]:
         inputs = [np.asarray(values[name], np.float64) if name else None for name in node.input]
-        found = self._references[node.op_type](inputs, params, [name for name in node.output if name])
-        return {name: np.asarray(found[name], np.float64) for name in node.output if name}
+        arrays = self._references[node.op_type](inputs, params, [name for name in node.output if name])
+        return {name: np.asarray(arrays[name], np.float64) for name in node.output if name}
 
     def _session(self, node: Any, values: Mapping[str, Array]) -> tuple[Any, list[str]]:
         helper, network = self._onnx.helper, self.network

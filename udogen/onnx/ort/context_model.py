@@ -70,7 +70,7 @@ def write_model(
     rows = [(graph, *_ports(graph, several=several, floats=floats)) for graph in chosen]
     faults = [*contexts.faults_of(info, chosen)]
     if not faults:
-        faults += [each for row in rows for each in _port_faults(*row, several=several)]
+        faults += [fault for row in rows for fault in _port_faults(*row, several=several)]
     if embed and data is None:
         faults.append(("it is too large for a model, which is limited to 2 GiB", "leave --embed out"))
     if faults:
@@ -91,25 +91,25 @@ def _chosen(binary: Path, info: BinaryInfo, names: Sequence[str]) -> list[GraphI
         if name not in known:
             have = f"it has: {', '.join(known) or 'none'}"
             raise UsageError(f"{binary} has no graph {name}", hint=f"{suggestion(name, known)} {have}".strip())
-    found = [graph for graph in info.graphs if not names or graph.name in names]
-    if not found:
+    graphs = [graph for graph in info.graphs if not names or graph.name in names]
+    if not graphs:
         raise ContextRefused(f"{binary} has no graph", hint="make it again")
-    return found
+    return graphs
 
 
 def _reference(binary: Path, out: Path) -> str:
     """The path from the model to the binary; ONNX Runtime accepts none that leads out of the model's folder."""
     here = Path(os.path.abspath(out)).parent
-    found = os.path.relpath(os.path.abspath(binary), here)
-    if found.startswith(".."):  # perhaps the same folder under another name
-        found = os.path.relpath(binary.resolve(), here.resolve())
-    if ".." in found:  # anywhere, even within a name
+    path = os.path.relpath(os.path.abspath(binary), here)
+    if path.startswith(".."):  # perhaps the same folder under another name
+        path = os.path.relpath(binary.resolve(), here.resolve())
+    if ".." in path:  # anywhere, even within a name
         raise ContextRefused(
-            f"{binary} is not beside or below {out}" if found.startswith("..") else f"the path {found} contains `..`",
+            f"{binary} is not beside or below {out}" if path.startswith("..") else f"the path {path} contains `..`",
             details=["ONNX Runtime refuses paths with `..`, and absolute ones, to the file of a context"],
             hint=f"write the model beside it: -o {binary.parent / out.name}; or embed it: --embed",
         )
-    return found
+    return path
 
 
 def _write(out: Path, data: bytes) -> None:
@@ -142,17 +142,17 @@ def _ports(graph: GraphInfo, *, several: bool, floats: bool) -> tuple[tuple[Port
 def _port_faults(
     graph: GraphInfo, inputs: Sequence[Port], outputs: Sequence[Port], *, several: bool
 ) -> Iterator[Fault]:
-    names = [name for each in (*inputs, *outputs) for name in dict.fromkeys((each.name, each.inner))]
+    names = [name for tensor in (*inputs, *outputs) for name in dict.fromkeys((tensor.name, tensor.inner))]
     for name in sorted({name for name in names if names.count(name) > 1 or not name}):
         yield f"graph {graph.name} has two tensors called `{name}`", "give them different names"
-    for each in (*inputs, *outputs):
-        if several and {";", "="} & {*each.inner}:
+    for tensor in (*inputs, *outputs):
+        if several and {";", "="} & {*tensor.inner}:
             yield (
-                f"tensor {each.inner} has a `;` or `=` in its name, the separators of the provider",
+                f"tensor {tensor.inner} has a `;` or `=` in its name, the separators of the provider",
                 "write a model for each graph: --graph",
             )
-        if each.dtype == _FLOAT and each.inner != each.name and (why := _unquantizable(each.tensor)):
-            yield f"tensor {each.inner} {why}", "leave --float out"
+        if tensor.dtype == _FLOAT and tensor.inner != tensor.name and (why := _unquantizable(tensor.tensor)):
+            yield f"tensor {tensor.inner} {why}", "leave --float out"
 
 
 def _unquantizable(tensor: TensorInfo) -> str:
@@ -194,16 +194,20 @@ def _model(info: BinaryInfo, rows: Sequence[Any], *, reference: str, data: bytes
 
     for number, (graph, inputs, outputs) in enumerate(rows):
         for side, ports in zip(ends, (inputs, outputs), strict=True):
-            side += [value(each.name, each.dtype, each.tensor, _meaning(each.tensor)) for each in ports]
+            side += [value(port.name, port.dtype, port.tensor, _meaning(port.tensor)) for port in ports]
         nodes += [
-            converted(each, "QuantizeLinear", each.name, each.inner) for each in inputs if each.name != each.inner
+            converted(tensor, "QuantizeLinear", tensor.name, tensor.inner)
+            for tensor in inputs
+            if tensor.name != tensor.inner
         ]
         nodes.append(_node(info, graph, (inputs, outputs), reference=reference, data=data, main=not number))
         if len(rows) > 1:
-            pairs = ";".join(f"{each.inner}={each.tensor.name}" for each in (*inputs, *outputs))
+            pairs = ";".join(f"{tensor.inner}={tensor.tensor.name}" for tensor in (*inputs, *outputs))
             nodes[-1].attribute.append(helper.make_attribute("io_name_overrides", pairs))
         nodes += [
-            converted(each, "DequantizeLinear", each.inner, each.name) for each in outputs if each.name != each.inner
+            converted(tensor, "DequantizeLinear", tensor.inner, tensor.name)
+            for tensor in outputs
+            if tensor.name != tensor.inner
         ]
     graph = helper.make_graph(nodes, "context", *ends, constants, value_info=between)
     opsets = [helper.make_opsetid("", _OPSET), helper.make_opsetid(DOMAIN, 1)]
@@ -224,7 +228,7 @@ def _node(
     """The node of a graph; the first contains the context or names its file, the others share that context."""
     helper = reading.onnx_module("helper")
     # The provider finds each graph of a binary by the name of its node.
-    made = helper.make_node(OP, *([each.inner for each in side] for side in ports), name=graph.name, domain=DOMAIN)
+    made = helper.make_node(OP, *([port.inner for port in side] for side in ports), name=graph.name, domain=DOMAIN)
     attributes = {
         "main_context": int(main),
         "embed_mode": int(data is not None),

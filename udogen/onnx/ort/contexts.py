@@ -71,11 +71,11 @@ class ContextModel:
 def nodes_of(path: Path) -> tuple[ContextNode, ...]:
     """The EPContext nodes of a model."""
     graph = reading.read_proto(path).graph
-    return tuple(_node(each) for each in graph.node if each.op_type == OP and each.domain == DOMAIN)
+    return tuple(_node(node) for node in graph.node if node.op_type == OP and node.domain == DOMAIN)
 
 
 def _node(proto: Any) -> ContextNode:
-    given = {each.name: each for each in proto.attribute}
+    given = {attribute.name: attribute for attribute in proto.attribute}
 
     def text(name: str) -> bytes:
         return bytes(given[name].s) if name in given else b""
@@ -154,27 +154,27 @@ def _tensor_faults(where: str, tensor: TensorInfo) -> Iterator[Fault]:
 def check(path: Path, nodes: Sequence[ContextNode], packages: Sequence[Package]) -> ContextModel:
     """Compare the EPContext nodes of a model with their binaries; one error with every fault."""
     faults = [
-        (f"{each} is of `{each.source}`, not of QNN", "it is for another execution provider")
-        for each in nodes
-        if each.source.lower() not in _SOURCES
+        (f"{node} is of `{node.source}`, not of QNN", "it is for another execution provider")
+        for node in nodes
+        if node.source.lower() not in _SOURCES
     ]
-    if not any(each.main for each in nodes):
+    if not any(node.main for node in nodes):
         faults.append(("no EPContext node has main_context=1, so none has a context", _WRITE_AGAIN))
     types = freeze(reading.read_proto(path), path.name).graph.types
     found: list[_Binary] = []
-    for main in (each for each in nodes if each.main):
+    for main in (node for node in nodes if node.main):
         try:
             found.append(_binary_of(path, main))
         except UdogenError as fault:
             faults += [(fault.message, fault.hint), *((line, "") for line in fault.details)]
         else:
-            faults += _main_faults(main, [each for each in nodes if not each.main], found[-1].info, types)
-    names = frozenset(name for each in found for name in each.package_names)
+            faults += _main_faults(main, [node for node in nodes if not node.main], found[-1].info, types)
+    names = frozenset(name for binary in found for name in binary.package_names)
     faults += [] if faults else _unused(packages, names)
     if faults:
         first, *more = dict.fromkeys(faults)
         raise UsageError(f"{path}: {first[0]}", details=[text for text, _ in more], hint=first[1])
-    return ContextModel(tuple(nodes), names, tuple(each.info.build_id for each in found))
+    return ContextModel(tuple(nodes), names, tuple(binary.info.build_id for binary in found))
 
 
 def _main_faults(
@@ -196,7 +196,7 @@ def _unused(packages: Sequence[Package], names: frozenset[str]) -> Iterator[Faul
 
 def under_one_op(packages: Sequence[Package]) -> tuple[Package, ...]:
     """Each package with only one of its ops: that suffices to register it, and a context finds all its ops."""
-    return tuple(replace(each, ops=(each.ops or (each.name,))[:1], models=()) for each in packages)
+    return tuple(replace(package, ops=(package.ops or (package.name,))[:1], models=()) for package in packages)
 
 
 @dataclass(frozen=True)
@@ -224,10 +224,10 @@ def _file_of(model: Path, node: ContextNode) -> Path:
             f"{named}: ONNX Runtime takes neither absolute paths nor any with `..`",
             hint="put the file beside the model, and name it by its file name",
         )
-    found = model.parent / node.file
-    if not found.is_file():
-        raise UsageError(f"{named}, and {found} does not exist", hint="keep the file beside the model")
-    return found
+    file = model.parent / node.file
+    if not file.is_file():
+        raise UsageError(f"{named}, and {file} does not exist", hint="keep the file beside the model")
+    return file
 
 
 def _read_binary(file: Path) -> _Binary:

@@ -134,8 +134,8 @@ class OrtSession(ProgramSession):
             self._start()
         situation = Situation(str(self._built.library), every[0])
         reply = self._worker.ask(command, ModelRan, situation, self._timeout)
-        found = [row.array for row in reply.outputs]
-        return list(self._results(chains, found, reply, loops=loops, nodes=len(every)))
+        arrays = [row.array for row in reply.outputs]
+        return list(self._results(chains, arrays, reply, loops=loops, nodes=len(every)))
 
     def _results(
         self, chains: Sequence[Chain], found: Sequence[Array], reply: ModelRan, *, loops: int, nodes: int
@@ -177,10 +177,10 @@ def explain_failure(situation: Situation, failed: Failed) -> UdogenError:
         status = rest.partition("Non-zero status")[2]  # ONNX Runtime logs it, too
         repeated = [line for line in details if line == own + reason or (status and line.endswith(status))]
         text, details = f"{head}: {reason}", [rest, *(line for line in details if line not in repeated)]
-    found = kind(text, hint=failed.hint, details=details)
-    if type(found) is RunFailed:
-        found.kind = failed.kind
-    return found
+    error = kind(text, hint=failed.hint, details=details)
+    if type(error) is RunFailed:
+        error.kind = failed.kind
+    return error
 
 
 def _kind(calls: Chain) -> tuple[Any, ...]:
@@ -303,7 +303,7 @@ class _Builder:
         if not low <= -offset <= high:
             raise _inexpressible(call, f"the offset {offset} of tensor `{arg.name}` is not a zero point of {row.numpy}")
         constants = {f"{made}_scale": np.float32(scale), f"{made}_zero": np.dtype(row.numpy).type(-offset)}
-        self.constants += [self._numpy.from_array(np.asarray(each), name) for name, each in constants.items()]
+        self.constants += [self._numpy.from_array(np.asarray(array), name) for name, array in constants.items()]
         self.nodes.append(self._helper.make_node(kind, [given, *constants], [made], name=f"{kind} {made}"))
 
     def _value(self, name: str, arg: QnnTensor, call: OpCall) -> Any:
@@ -324,9 +324,9 @@ class _Builder:
             )
         types = [*(tensor.datatypes if tensor is not None else ()), datatypes.BY_NAME[param.dtype]]
         numbers: list[float] = array.ravel().astype(float).tolist()
-        if param.dtype != "FLOAT_32" and any(each.integral for each in types):
-            numbers = [int(each) for each in array.ravel()]
-            if any(each not in _INT32 for each in numbers):
+        if param.dtype != "FLOAT_32" and any(kind.integral for kind in types):
+            numbers = [int(number) for number in array.ravel()]
+            if any(number not in _INT32 for number in numbers):
                 raise _inexpressible(call, f"parameter `{param.name}` does not fit into 32 bits")
         return self._helper.make_attribute(param.name, numbers if array.ndim else numbers[0])
 

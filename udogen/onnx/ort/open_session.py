@@ -70,7 +70,7 @@ def session(
     if reserved := sorted(_RESERVED & set(more)):
         raise UsageError(f"the provider option {reserved[0]} is set by the other arguments", hint="leave it out")
     given = [packages] if isinstance(packages, str | Path) else packages
-    found = find_packages([Path(each) for each in given], PackageOptions(backend, ops=tuple(ops)))
+    found = find_packages([Path(path) for path in given], PackageOptions(backend, ops=tuple(ops)))
     prepared = _prepare(Path(model), found, backend, rules, narrow=not ops)
     made, _ = _open(prepared, backend_library(backend, qnn_lib), options, more)
     return ProvingSession(made, prepared.packages, stored=prepared.contexts is not None) if prove else made
@@ -157,7 +157,7 @@ def _open(
             reasons = _reasons(fault.log, prepared, library)
             if not reasons:
                 raise
-            details = [*(each.message for each in reasons[1:]), fault.message, *fault.details, fault.hint]
+            details = [*(reason.message for reason in reasons[1:]), fault.message, *fault.details, fault.hint]
             raise type(fault)(
                 reasons[0].message, details=list(filter(None, details)), hint=reasons[0].hint, log=fault.log
             ) from fault
@@ -165,14 +165,14 @@ def _open(
 
 
 def _reasons(log: LogReasons, prepared: _PreparedSession, library: Path) -> list[Finding]:
-    found = []
+    reasons = []
     if log.not_registered:
-        found += placement.of_packages(prepared.packages, backend=prepared.backend, runtime=library)
+        reasons += placement.of_packages(prepared.packages, backend=prepared.backend, runtime=library)
     if prepared.contexts is not None:
-        found += placement.of_contexts(prepared.contexts, prepared.packages, library)
+        reasons += placement.of_contexts(prepared.contexts, prepared.packages, library)
     if prepared.schemas is not None:
-        found += placement.of_model(prepared.schemas.model, prepared.packages, prepared.backend)
-    return found
+        reasons += placement.of_model(prepared.schemas.model, prepared.packages, prepared.backend)
+    return reasons
 
 
 # --- ONNX Runtime ---------------------------------------------------------------------------------------
@@ -181,10 +181,10 @@ def _reasons(log: LogReasons, prepared: _PreparedSession, library: Path) -> list
 def backend_library(backend: str, given: Path | None = None) -> Path:
     """The given backend library, or the one that is installed with the provider."""
     modules = _modules()
-    found = given or Path(getattr(modules[1], f"get_qnn_{backend}_path")())
-    if not found.is_file():
-        raise ToolMissing(f"there is no QNN backend at {found}", hint='backend="htp", or give qnn_lib=PATH')
-    return found
+    library = given or Path(getattr(modules[1], f"get_qnn_{backend}_path")())
+    if not library.is_file():
+        raise ToolMissing(f"there is no QNN backend at {library}", hint='backend="htp", or give qnn_lib=PATH')
+    return library
 
 
 def _modules() -> tuple[Any, Any]:
@@ -204,9 +204,9 @@ def _modules() -> tuple[Any, Any]:
 def _device(ort: Any, qnn: Any) -> Any:
     """The device of the provider, which is registered once per process."""
     for _ in range(2):
-        for each in ort.get_ep_devices():
-            if EP in each.ep_name:
-                return each
+        for device in ort.get_ep_devices():
+            if EP in device.ep_name:
+                return device
         ort.register_execution_provider_library(EP, qnn.get_library_path())
     raise SessionFailed("onnxruntime-qnn offers no device on this machine", hint="use x86-64 Linux, or a Snapdragon")
 

@@ -50,17 +50,17 @@ class LogReasons:
     @property
     def first(self) -> str:
         """The best sentence about the failure; empty if there is none."""
-        return next(iter((*self.refusals, *(each.message for each in self.known))), "")
+        return next(iter((*self.refusals, *(finding.message for finding in self.known))), "")
 
     @property
     def details(self) -> list[str]:
         """Everything that `first` may leave out."""
-        return [*self.refusals[1:], *(each.message for each in self.known)]
+        return [*self.refusals[1:], *(finding.message for finding in self.known)]
 
     @property
     def remedy(self) -> str:
         """The first remedy; empty if there is none."""
-        return next((each.hint for each in self.known if each.hint), "")
+        return next((finding.hint for finding in self.known if finding.hint), "")
 
 
 def read_log(output: str, *, message: str = "", ops: Sequence[str] = ()) -> LogReasons:
@@ -72,14 +72,16 @@ def read_log(output: str, *, message: str = "", ops: Sequence[str] = ()) -> LogR
         line for line in printed if re.match(r"op \w+: ", line) and (not ops or line.split()[1].rstrip(":") in ops)
     ]
     lines = [_COLOURS.sub("", line) for line in f"{output}\n{message}".splitlines()]
-    found: dict[str, Finding] = {}
+    findings: dict[str, Finding] = {}
     for index, line in enumerate(lines):
         for each in explain_line(line, lines[index + 1 : index + 1 + _LOOKAHEAD]):
             if not each.harmless:
-                found.setdefault(each.key, Finding(each.meaning, each.causes[0].remedy if each.causes else ""))
-    ranked = sorted(found, key=lambda key: 2 if key.startswith("ort ") else _RANKS.get(key, 0))
+                findings.setdefault(each.key, Finding(each.meaning, each.causes[0].remedy if each.causes else ""))
+    ranked = sorted(findings, key=lambda key: 2 if key.startswith("ort ") else _RANKS.get(key, 0))
     return LogReasons(
-        tuple(dict.fromkeys(refusals)), tuple(found[key] for key in ranked), not_registered=_NOT_REGISTERED in found
+        tuple(dict.fromkeys(refusals)),
+        tuple(findings[key] for key in ranked),
+        not_registered=_NOT_REGISTERED in findings,
     )
 
 
@@ -247,13 +249,13 @@ def of_model(model: OnnxModel, packages: Sequence[Package], backend: str) -> lis
     """Why the provider refuses nodes of these packages; measured with onnxruntime-qnn 2.3.0."""
     ops = {op for package in packages for op in package.ops}
     of_configs = {op.name for package in packages for op in package.models}
-    found = (
+    reasons = (
         reason
         for node, scopes in walk(model.graph)
         if node.op.type in ops
         for reason in _of_node(node, scopes, backend, of_config=node.op.type in of_configs)
     )
-    return list(dict.fromkeys(found))
+    return list(dict.fromkeys(reasons))
 
 
 def _of_node(node: OnnxNode, scopes: tuple[OnnxGraph, ...], backend: str, *, of_config: bool) -> Iterator[Finding]:
@@ -274,9 +276,9 @@ def _of_node(node: OnnxNode, scopes: tuple[OnnxGraph, ...], backend: str, *, of_
 
 def _per_channel(where: str, node: OnnxNode, scopes: tuple[OnnxGraph, ...]) -> Iterator[Finding]:
     """Inputs from a DequantizeLinear with several scales; libQnnHtp refuses the node (addNode: 1000)."""
-    for each in (each for graph in scopes for each in graph.nodes if each.op.type == "DequantizeLinear"):
-        scales = type_in(each.inputs[1], scopes).shape or ()
-        for name in {*each.outputs} & {*node.inputs} if any(size != 1 for size in scales) else ():
+    for other in (node for graph in scopes for node in graph.nodes if node.op.type == "DequantizeLinear"):
+        scales = type_in(other.inputs[1], scopes).shape or ()
+        for name in {*other.outputs} & {*node.inputs} if any(size != 1 for size in scales) else ():
             yield Finding(
                 f"{where}: input {name} has a scale for each channel; HTP passes no such tensors to custom ops",
                 "quantize it with one scale, or pass it as float",
@@ -289,8 +291,8 @@ def _of_tensor(where: str, name: str, scopes: tuple[OnnxGraph, ...], backend: st
     if shape is None:
         yield Finding(f"{described}, and its shape is unknown; QNN takes only fixed shapes", SHAPE_HINT)
     else:
-        described += " [" + ", ".join("?" if each is None else str(each) for each in shape) + "]"
-        if not all(isinstance(each, int) for each in shape):
+        described += " [" + ", ".join("?" if size is None else str(size) for size in shape) + "]"
+        if not all(isinstance(size, int) for size in shape):
             yield Finding(
                 f"{described}; QNN takes only fixed shapes",
                 "fix them: `python -m onnxruntime.tools.make_dynamic_shape_fixed`, or "
@@ -317,7 +319,7 @@ _SHORTEST_NAME = 4  # shorter package names occur by chance in a gigabyte of wei
 
 def of_packages(packages: Sequence[Package], *, backend: str, runtime: Path) -> list[Finding]:
     """Why a package is not registered: the error when a worker registers it."""
-    found = []
+    findings = []
     for package in packages:
         try:
             with OpSession(
@@ -325,14 +327,14 @@ def of_packages(packages: Sequence[Package], *, backend: str, runtime: Path) -> 
             ) as session:
                 _ = session.package
         except UdogenError as fault:
-            found += [Finding(fault.message, fault.hint), *(Finding(line) for line in fault.details)]
-    return found
+            findings += [Finding(fault.message, fault.hint), *(Finding(line) for line in fault.details)]
+    return findings
 
 
 def of_contexts(model: ContextModel, packages: Sequence[Package], runtime: Path) -> list[Finding]:
     """Why contexts may fail to be restored: packages that they seem to need but are not given, or a newer SDK."""
     missing = model.package_names - {package.name for package in packages}
-    found = [
+    findings = [
         Finding(f"a context of the model has kernels of package {name}, which is not given", "give that package too")
         for name in sorted(missing)
         if len(name) >= _SHORTEST_NAME
@@ -340,11 +342,11 @@ def of_contexts(model: ContextModel, packages: Sequence[Package], runtime: Path)
     newest = max(map(elf.version_key, elf.sdk_releases(runtime)), default=())
     for build in dict.fromkeys(model.builds):
         if newest and elf.version_key(build) > newest:
-            found.append(
+            findings.append(
                 Finding(
                     f"a context of the model was made by {build}, which is newer than {runtime.name} "
                     f"({elf.sdk_releases(runtime)[-1]})",
                     "make it with this release, or use a runtime that is at least as new",
                 )
             )
-    return found
+    return findings

@@ -63,14 +63,14 @@ def _check_domains(model: OnnxModel, name: str, nodes: Sequence[OnnxNode], packa
 def _faults(node: OnnxNode, op: Op | None) -> Iterator[tuple[str, str]]:
     """(problem of one node, remedy)."""
     where = f"node `{node.name or node.outputs[0]}` of op {node.op.type}"
-    for each in node.attributes:
-        if fault := _attribute_fault(each):
+    for attribute in node.attributes:
+        if fault := _attribute_fault(attribute):
             yield (
-                f"{where}: attribute {each.name} {fault}",
+                f"{where}: attribute {attribute.name} {fault}",
                 "make it an INT (of an enumeration) or a FLOAT, or an input",
             )
-        elif op is not None and (mismatch := _mismatch(each, op)):
-            yield f"{where}: attribute {each.name} {mismatch[0]}", mismatch[1]
+        elif op is not None and (mismatch := _mismatch(attribute, op)):
+            yield f"{where}: attribute {attribute.name} {mismatch[0]}", mismatch[1]
     if "" in node.inputs:
         yield (
             f"{where} has an empty input name, with which Qualcomm's provider ends the process",
@@ -78,7 +78,7 @@ def _faults(node: OnnxNode, op: Op | None) -> Iterator[tuple[str, str]]:
         )
     if op is None:
         return
-    given = {each.name for each in node.attributes}
+    given = {attribute.name for attribute in node.attributes}
     for param in op.params:
         if param.mandatory and param.name not in given:
             yield f"{where} lacks the attribute {param.name}, a mandatory parameter", "add it to the node"
@@ -98,7 +98,7 @@ def _attribute_fault(attribute: Attribute) -> str:
 
 def _integers(attribute: Attribute) -> list[int]:
     values = attribute.value if isinstance(attribute.value, tuple) else (attribute.value,)
-    return [each for each in values if isinstance(each, int)] if attribute.kind in ("INT", "INTS") else []
+    return [value for value in values if isinstance(value, int)] if attribute.kind in ("INT", "INTS") else []
 
 
 def _mismatch(attribute: Attribute, op: Op) -> tuple[str, str] | None:
@@ -131,9 +131,9 @@ def _type_mismatch(attribute: Attribute, param: Tensor) -> tuple[str, str] | Non
 
 
 def _counts(where: str, what: str, names: Sequence[str], tensors: Sequence[Tensor]) -> Iterator[tuple[str, str]]:
-    least = max((number for number, each in enumerate(tensors, 1) if each.required), default=0)
+    least = max((number for number, tensor in enumerate(tensors, 1) if tensor.required), default=0)
     most = len(tensors)
-    if any(each.repeated for each in tensors):
+    if any(tensor.repeated for tensor in tensors):
         return
     given = len([name for name in names if name])
     if not least <= given <= most:

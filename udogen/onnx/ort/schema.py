@@ -100,7 +100,7 @@ def schemas_of(
         added.graph.value_info.extend(rows)
     _add_imports(added, raw, without)
     # The provider passes up to three attributes in reverse order, more in another order (measured: 2.3.0).
-    order = {op.name: tuple(each.name for each in reversed(op.params)) for op in ops if len(op.params) > 1}
+    order = {op.name: tuple(param.name for param in reversed(op.params)) for op in ops if len(op.params) > 1}
     return Schemas(
         loaded.model,
         tuple(undefined),
@@ -110,7 +110,7 @@ def schemas_of(
         tuple(dict.fromkeys(_external(raw.graph))),
         order,
         _reorder(raw, order),
-        shared=bool(without or raw.functions) and any(_split(each) for each in _bodies(raw)),
+        shared=bool(without or raw.functions) and any(_split(body) for body in _bodies(raw)),
     )
 
 
@@ -127,7 +127,7 @@ def for_packages(
     path: Path, packages: Sequence[Package], rules: Path | None = None, *, known: Sequence[OpName] = ()
 ) -> Schemas:
     """Schemas for the ops of packages in a model, with shapes from their configs and rules."""
-    without_config = next((each for each in packages if each.built is None or not each.built.configs), None)
+    without_config = next((package for package in packages if package.built is None or not package.built.configs), None)
     if rules is not None and without_config is not None:
         raise UsageError(
             f"{rules} needs the config of the op, and {without_config.library.file} is only a library",
@@ -152,19 +152,19 @@ def add_schemas(
     path: Path, out: Path, only: Sequence[str] = (), *, ops: Sequence[Op] = (), rules: Path | None = None
 ) -> Schemas:
     """Write a model with schemas for its custom ops; its weights are copied unchanged."""
-    found = schemas_of(path, only, ops=ops, rules=rules)
+    schemas = schemas_of(path, only, ops=ops, rules=rules)
     if out.exists() and out.samefile(path):
         raise UsageError(f"{out} is the model itself", hint="choose another name")
-    if found.external and out.resolve().parent != path.resolve().parent:
+    if schemas.external and out.resolve().parent != path.resolve().parent:
         raise UsageError(
             f"{path} has data in files beside it, which would be missing beside {out}",
             hint=f"write it to the same folder: -o {path.resolve().parent / out.name}",
         )
     try:
-        out.write_bytes(found.of(path))
+        out.write_bytes(schemas.of(path))
     except OSError as fault:
         raise UsageError(f"{out} cannot be written: {fault.strerror}", hint="give another -o") from fault
-    return found
+    return schemas
 
 
 def library_of(ops: Sequence[Op], domain: str) -> bytes:
@@ -173,9 +173,9 @@ def library_of(ops: Sequence[Op], domain: str) -> bytes:
     helper = reading.onnx_module("helper")
     functions = []
     for op in ops:
-        inputs, outputs = ([each.name for each in tensors] for tensors in (op.inputs, op.outputs))
+        inputs, outputs = ([tensor.name for tensor in tensors] for tensors in (op.inputs, op.outputs))
         nodes = [node for name in outputs for node in _like(helper, inputs[0], name, op.name)] if inputs else []
-        attributes, opsets = [each.name for each in op.params], [helper.make_opsetid("", _NEWEST_OPSET)]
+        attributes, opsets = [param.name for param in op.params], [helper.make_opsetid("", _NEWEST_OPSET)]
         functions.append(helper.make_function(domain, op.name, inputs, outputs, nodes, opsets, attributes))
     graph = helper.make_graph([], "schemas", [], [])
     imports = [helper.make_opsetid("", _NEWEST_OPSET), helper.make_opsetid(domain, 1)]
@@ -201,7 +201,7 @@ def _function(op: OpName, uses: Sequence[_Use], opset: int, notes: list[str]) ->
         if any(out is UNKNOWN for _, out in pairs) and _alike(pairs):
             notes.append(f"output {index} of {op}: assumed to have the type and shape of its first input")
         nodes += _output(helper, inputs[0], name, op, pairs)
-    attributes = sorted({each.name for use in uses for each in use.node.attributes})
+    attributes = sorted({attribute.name for use in uses for attribute in use.node.attributes})
     opsets = [helper.make_opsetid("", opset)]
     return helper.make_function(op.domain, op.type, inputs, outputs, nodes, opsets, attributes)
 
@@ -268,9 +268,9 @@ def _missing_types(raw: Any, uses: Sequence[_Use]) -> list[Any]:
 
 def _external(graph: Any) -> Iterator[str]:
     for body in reading.bodies_of(graph):
-        for each in body.initializer:
-            if each.data_location == 1:
-                yield next((row.value for row in each.external_data if row.key == "location"), "")
+        for tensor in body.initializer:
+            if tensor.data_location == 1:
+                yield next((row.value for row in tensor.external_data if row.key == "location"), "")
 
 
 def _add_imports(added: Any, raw: Any, ops: Sequence[OpName]) -> None:
@@ -288,8 +288,8 @@ def _add_imports(added: Any, raw: Any, ops: Sequence[OpName]) -> None:
 
 def _bodies(model: Any) -> Iterator[Any]:
     """The graph and the functions of a model, and the graphs inside of their nodes."""
-    for each in (model.graph, *model.functions):
-        yield from reading.bodies_of(each)
+    for function in (model.graph, *model.functions):
+        yield from reading.bodies_of(function)
 
 
 def _reorder(model: Any, order: Mapping[str, Sequence[str]]) -> bool:
@@ -297,7 +297,7 @@ def _reorder(model: Any, order: Mapping[str, Sequence[str]]) -> bool:
     changed = False
     for node in (node for body in _bodies(model) for node in body.node if node.op_type in order):
         places = {name: place for place, name in enumerate(order[node.op_type])}
-        before = [type(each).FromString(each.SerializeToString()) for each in node.attribute]
+        before = [type(attribute).FromString(attribute.SerializeToString()) for attribute in node.attribute]
         after = sorted(before, key=lambda each: places.get(each.name, -1))
         if after != before and not any(reading.graphs_of(node)):
             del node.attribute[:]
@@ -321,7 +321,7 @@ def _split(body: Any) -> bool:
             if name in read:
                 copy = type(node)()
                 copy.CopyFrom(made[name])
-                own = next(f"{name}_{each}" for each in count(2) if f"{name}_{each}" not in known)
+                own = next(f"{name}_{number}" for number in count(2) if f"{name}_{number}" not in known)
                 known.add(own)
                 copy.name = copy.output[0] = node.input[at] = own
                 nodes.append(copy)
@@ -366,14 +366,14 @@ class _OutputTypes:
                 raise UsageError(f"{where}: {fault.message}", details=fault.details, hint=fault.hint) from fault
             return ()  # the node differs from the config; `check_model` reports how
         first = type_of(node.inputs[0]).dtype if node.inputs else ""
-        found = []
+        types = []
         for tensor in op.outputs:
-            names = [f"{tensor.name}.{each}" for each in range(len(inferred))] if tensor.repeated else [tensor.name]
+            names = [f"{tensor.name}.{number}" for number in range(len(inferred))] if tensor.repeated else [tensor.name]
             for name in names:
                 if name in inferred:
                     dtype = _onnx_dtype(inferred[name].dtype, tensor.datatypes, first)
-                    found.append(ValueType(dtype, inferred[name].shape))
-        return [each if each.complete else UNKNOWN for each in found]
+                    types.append(ValueType(dtype, inferred[name].shape))
+        return [value if value.complete else UNKNOWN for value in types]
 
 
 def _inputs(
@@ -381,24 +381,24 @@ def _inputs(
 ) -> Mapping[str, Given | Sequence[Given]] | None:
     """The inputs of the node by their names in the config; None if a shape is unknown or not fixed."""
     spare = len(node.inputs) - len(op.inputs) + 1  # the tensors of a repeated input
-    found: dict[str, Given | Sequence[Given]] = {}
+    inputs: dict[str, Given | Sequence[Given]] = {}
     at = 0
     for tensor in op.inputs:
         names = node.inputs[at : at + (max(spare, 0) if tensor.repeated else 1)]
         at += len(names)
         given = [_given(name, scopes, type_of(name)) for name in names if name]
-        known = [each for each in given if each is not None]
+        known = [value for value in given if value is not None]
         if len(known) < len(given):
             return None
         if known:
-            found[tensor.name] = known if tensor.repeated else known[0]
-    return found
+            inputs[tensor.name] = known if tensor.repeated else known[0]
+    return inputs
 
 
 def _given(name: str, scopes: tuple[OnnxGraph, ...], known: ValueType) -> Given | None:
     if known.shape is None or known.dtype not in _FROM_ONNX:
         return None
-    extents = [each for each in known.shape if isinstance(each, int)]
+    extents = [size for size in known.shape if isinstance(size, int)]
     if len(extents) < len(known.shape):
         return None
     constant = next((graph.constants[name] for graph in reversed(scopes) if name in graph.constants), None)
@@ -409,14 +409,14 @@ def _given(name: str, scopes: tuple[OnnxGraph, ...], known: ValueType) -> Given 
 
 
 def _params(op: Op, node: OnnxNode) -> dict[str, object]:
-    names = {each.name for each in op.params}
-    return {each.name: each.value for each in node.attributes if each.name in names}
+    names = {param.name for param in op.params}
+    return {attribute.name: attribute.value for attribute in node.attributes if attribute.name in names}
 
 
 def _counts(op: Op, number: int) -> dict[str, int]:
     """The number of outputs that the node has for each output of the config."""
     spare = number - len(op.outputs) + 1
-    return {each.name: spare if each.repeated else int(at < number) for at, each in enumerate(op.outputs)}
+    return {output.name: spare if output.repeated else int(at < number) for at, output in enumerate(op.outputs)}
 
 
 def _onnx_dtype(inferred: str | None, allowed: Sequence[DataType], first: str) -> str:

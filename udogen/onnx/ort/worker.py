@@ -62,13 +62,13 @@ class OrtWorker:
         hint = "see the kernel: this is its return value"
         try:
             for _ in range(command.loops):
-                found = self._execute(self._session, command, command.inputs, f"op `{command.op}`", hint)
+                arrays = self._execute(self._session, command, command.inputs, f"op `{command.op}`", hint)
         except failures.OpFailed:
             self._drop()
             raise
         counters = _counters(library, provider)
         counts = (before, ready, _counts(library, provider, command.op))
-        return ModelRan(found, counters.counted if counters else "", counts)
+        return ModelRan(arrays, counters.counted if counters else "", counts)
 
     def run_network(self, command: RunNetwork) -> NetworkRan:
         """Execute a whole model; it is an error if a custom node is not on QNN in its package."""
@@ -94,7 +94,7 @@ class OrtWorker:
         except Exception as fault:  # pybind11 raises many kinds
             reason = " ".join(str(fault).split())[:300]
             raise failures.OpFailed(f"{what} failed when ONNX Runtime executed it: {reason}", hint=hint) from fault
-        whole = (np.asarray(each, order="C") for each in found)  # ascontiguousarray gives a scalar an axis
+        whole = (np.asarray(array, order="C") for array in found)  # ascontiguousarray gives a scalar an axis
         return tuple(ArrayRow.of(*row) for row in zip(command.outputs, whole, strict=True))
 
     def _opened(self, path: Path, command: RunModel) -> Any:
@@ -126,8 +126,8 @@ def _counters(library: Path, provider: str) -> execution_counts.Counters | None:
 
 def _counts(library: Path, provider: str, op: str) -> tuple[int, int]:
     """How often the package executed this op, and all its ops."""
-    found = _counters(library, provider)
-    return (found.of(op), found.total()) if found else (0, 0)
+    counters = _counters(library, provider)
+    return (counters.of(op), counters.total()) if counters else (0, 0)
 
 
 def main() -> None:

@@ -305,9 +305,9 @@ class ManagedBuffer(Buffer):
         if not is_array and None not in self.dims:
             return self.info.shape
         if not is_array or not self.info.takes(source.shape):
-            found = f"has the shape {list(source.shape)}" if is_array else "is bytes, which have no shape"
+            shape = f"has the shape {list(source.shape)}" if is_array else "is bytes, which have no shape"
             raise UsageError(
-                f"what is copied into it {found}, buffer `{self.name}` has {self.info.sizes}",
+                f"what is copied into it {shape}, buffer `{self.name}` has {self.info.sizes}",
                 hint="give an array with the shape of its roles and its description",
             )
         return tuple(source.shape)

@@ -149,7 +149,7 @@ class GraphDraft:
         package, described = self._builder.find(op, package)
         given = dict(params or {})
         rows = self._described(op, described, given) if described else [self._param(*row) for row in given.items()]
-        roles = [APP_READ if each.name in self.wanted else NATIVE for each in outputs]
+        roles = [APP_READ if tensor.name in self.wanted else NATIVE for tensor in outputs]
         made = [self._add(replace(each, role=role, id=0)) for each, role in zip(outputs, roles, strict=True)]
         name = made[0].name if made else op
         while name in self._nodes:
@@ -169,18 +169,18 @@ class GraphDraft:
         return made
 
     def _check_own(self, op: str, inputs: Sequence[QnnTensor]) -> None:
-        for each in inputs:
-            arguments.expect(each, QnnTensor, f"an input of op `{op}`", "a tensor of this graph")
-            if self._names.get(each.name) is not each:
+        for tensor in inputs:
+            arguments.expect(tensor, QnnTensor, f"an input of op `{op}`", "a tensor of this graph")
+            if self._names.get(tensor.name) is not tensor:
                 raise UsageError(
-                    f"the input `{each.name}` of op `{op}` is not a tensor of graph `{self.name}`",
+                    f"the input `{tensor.name}` of op `{op}` is not a tensor of graph `{self.name}`",
                     hint="give what input(), weight() or op() of this graph has returned",
                 )
 
     def _described(self, name: str, described: tuple[Built, Op], given: Mapping[str, Any]) -> list[Param]:
         """Parameters with the types that the config of their op defines."""
         built, op = described
-        names = [each.name for each in op.params]
+        names = [param.name for param in op.params]
         for key in given:
             if key not in names:
                 raise UnknownName(
@@ -199,10 +199,10 @@ class GraphDraft:
         """A parameter of an op without a config, typed by its value."""
         if isinstance(value, (Scalar, QnnTensor)):
             return value
-        if isinstance(value, (list, tuple)) and all(isinstance(each, int) for each in value):
+        if isinstance(value, (list, tuple)) and all(isinstance(item, int) for item in value):
             value = np.array(value, np.uint32)
         if isinstance(value, (np.ndarray, np.generic)):
-            row = next((each for each in datatypes.ALL if each.numpy == str(value.dtype)), None)
+            row = next((datatype for datatype in datatypes.ALL if datatype.numpy == str(value.dtype)), None)
             if row is None:
                 raise UsageError(f"parameter `{name}` holds {value.dtype}", hint="QNN has float32, int32, uint32 …")
             if isinstance(value, np.generic):
@@ -246,7 +246,7 @@ class GraphDraft:
 
     def _refused(self, where: str, tensors: Sequence[QnnTensor], fault: RunFailed) -> RunFailed:
         """The error for a runtime that does not support dynamic dimensions."""
-        names = [f"`{each.name}`" for each in tensors if any(each.dynamic)]
+        names = [f"`{tensor.name}`" for tensor in tensors if any(tensor.dynamic)]
         return RunFailed(
             f"{self._builder.runtime.name} does not support dynamic dimensions {where or 'at all'}: "
             f"tensor{'s' * (len(names) > 1)} {', '.join(names)} of graph `{self.name}`",
@@ -257,7 +257,7 @@ class GraphDraft:
     @property
     def is_dynamic(self) -> bool:
         """Whether it has tensors with dynamic dimensions."""
-        return any(any(each.dynamic) for each in self._names.values())
+        return any(any(name.dynamic) for name in self._names.values())
 
     def check_outputs(self) -> None:
         """Raise if an output is written by no op."""
@@ -305,9 +305,11 @@ class GraphBuilder(Closing):
                 self.runtime = runtime
             else:
                 self.runtime = stack.enter_context(Runtime(backend, runtime=runtime, soc=soc, log=log))
-            self._built = [find_built(arguments.path(each, "an op package"), backend=backend) for each in packages]
-            for each in self._built:
-                self.runtime.register(each.library, each.provider)
+            self._built = [
+                find_built(arguments.path(package, "an op package"), backend=backend) for package in packages
+            ]
+            for package in self._built:
+                self.runtime.register(package.library, package.provider)
             if share_weights and self.runtime.backend != htp.BACKEND.id:
                 raise UsageError(
                     f"contexts of {self.runtime.backend} store the weights of each graph",
@@ -369,15 +371,15 @@ class GraphBuilder(Closing):
         for built in self._built:
             if package not in ("", built.package) or (not package and built.config is None):
                 continue
-            found = built.op(op, self.runtime.backend)
-            if found is not None:
-                return built.package, (built, found)
+            built_op = built.op(op, self.runtime.backend)
+            if built_op is not None:
+                return built.package, (built, built_op)
         return package or BUILT_IN, None
 
     def refusal(self, what: str, node: OpConfig, fault: QnnError) -> UdogenError:
         """The error for a node that the runtime refuses: a misspelt name, or the reason that it logged."""
         if fault.row.name == "QNN_BACKEND_ERROR_OP_PACKAGE_NOT_FOUND":
-            names = [each.name for each in self.runtime.operations() if each.package == node.package]
+            names = [operation.name for operation in self.runtime.operations() if operation.package == node.package]
             if node.op_type not in names:
                 has = f"{self.runtime.name} has {len(names)} ops of package `{node.package}`"
                 return UnknownName(f"{what}: there is no such op", hint=suggestion(node.op_type, names, has))

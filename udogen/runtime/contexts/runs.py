@@ -96,11 +96,11 @@ class ContextSession(Closing):
         return replace(ran, graphs=tuple(_with_lines(graph, printed) for graph in ran.graphs))
 
     def _start(self) -> None:
-        options, found = self._options, self._found
+        options, chosen = self._options, self._found
         # The library is found already; the worker must not search for it, or compile it, again.
-        runtime, library = ("emulator", None) if found.emulator else ("auto", found.path)
+        runtime, library = ("emulator", None) if chosen.emulator else ("auto", chosen.path)
         command = OpenContexts(replace(options, runtime=runtime, qnn_lib=library))
-        situation = Situation(f"runtime {found.path}", what="the")
+        situation = Situation(f"runtime {chosen.path}", what="the")
         timeout = max(options.timeout or 0.0, _START_SECONDS)
         self._opened = self._worker.start(command, ContextsOpened, situation, timeout)
 

@@ -373,8 +373,8 @@ def _check_inputs(chain: Chain, given: Mapping[str, Array]) -> None:
     faults += [f"graph `{chain.name}` is given no input `{name}`" for name in chain.inputs if name not in given]
     if faults:
         hint = f"{chain.name} takes {_signature(chain.inputs)}"
-        found = arguments.faulty(faults, "things are wrong with the inputs of a step", hint=hint)
-        raise UnknownName(found.message, hint=hint, details=found.details)
+        fault = arguments.faulty(faults, "things are wrong with the inputs of a step", hint=hint)
+        raise UnknownName(fault.message, hint=hint, details=fault.details)
 
 
 def _signature(tensors: Mapping[str, TensorInfo]) -> str:

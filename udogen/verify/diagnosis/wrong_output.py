@@ -208,10 +208,10 @@ class WrongOutput:
     def _agrees_again(self, cause: Cause) -> bool:
         if self._other is None:
             inputs = {name: _new(array, seed) for seed, (name, array) in enumerate(self.case.inputs.items())}
-            found = self.rerun(inputs=inputs)
-            if found is None or found.shape != self.found.shape:
+            again = self.rerun(inputs=inputs)
+            if again is None or again.shape != self.found.shape:
                 return False
-            self._other = OpExecution(self, inputs, found)
+            self._other = OpExecution(self, inputs, again)
         return self._agreeing(cause, self._other) is not None
 
 

@@ -131,8 +131,8 @@ def _difference(tensor: TensorResult, outcome: Outcome) -> list[str]:
         f"largest error {text.largest_error(tensor)} (allowed: {tensor.tolerance})"
     ]
     if tensor.first is not None:
-        found, expected = tensor.found[tensor.first], tensor.expected[tensor.first]
-        lines.append(f"  the first at {text.index_of('', tensor.first)}: {found:.7g}, expected {expected:.7g}")
+        value, expected = tensor.found[tensor.first], tensor.expected[tensor.first]
+        lines.append(f"  the first at {text.index_of('', tensor.first)}: {value:.7g}, expected {expected:.7g}")
         given = text.given_at(outcome, tensor, tensor.first)
         lines += [f"  computed from {given}"] if given else []
     return lines

@@ -279,7 +279,7 @@ def _fill(node: Node) -> values.Fill | GivenNumbers:
 
 def _quant(node: Node) -> Any:
     quantization = instance(node, Quantization)
-    if quantization is None or not isinstance(node.value, dict) or not all(each.is_number for each in node.items()):
+    if quantization is None or not isinstance(node.value, dict) or not all(item.is_number for item in node.items()):
         return INVALID  # reported
     given = node.value
     is_right = all(abs(bound) < 1e38 for bound in given.values())
@@ -298,8 +298,8 @@ def _quant(node: Node) -> Any:
 def _param(node: Node) -> Any:
     """A number or string, or a list of them; a date is none."""
     if isinstance(node.value, list):
-        for each in node.items():
-            _param(each)
+        for item in node.items():
+            _param(item)
     elif not isinstance(node.value, str | int | float):
         raise UsageError(f"{node.shown} is neither a number nor a string", hint="give a number, or a list of numbers")
     return node.value
