@@ -114,3 +114,12 @@ def test_what_the_commands_write_is_taken(tmp_path: Path) -> None:
         assert not udogen("new", tmp_path / backend, *flags, "--backend", backend).returncode
         paths += (tmp_path / backend).glob("*.xml")
     assert all(agree(paths).values())
+
+
+def test_a_config_that_one_generator_refuses_is_written_with_a_warning(tmp_path: Path) -> None:
+    softmax = ROOT / "examples/softmax/Softmax_Htp.json"
+    for flags, refused in (((), True), (("--backend", "cpu"), False)):
+        done = udogen("convert", softmax, "--to", "xml", *flags, "-o", tmp_path / f"{len(flags)}.xml")
+        assert done.returncode == 0
+        assert ("qnn-op-package-generator of Qualcomm's release 2.25 would refuse" in done.stderr) is refused, done.stderr
+    assert "--backend NAME" in udogen("convert", softmax, "--to", "xml").stderr

@@ -108,11 +108,15 @@ def _for_backends(op: Op, package: OpPackage, chosen: Sequence[str]) -> Op | Non
 
 
 def _warn_of_refusals(text: str, package: OpPackage, findings: Findings) -> None:
-    """Warn if Qualcomm's generators would refuse the converted config."""
+    """Warn if one of Qualcomm's generators would refuse the converted config; JSON is for SNPE's alone."""
     refused = vendor.refusals(text.encode(), "the converted config")
-    meant = next(iter(refused))
-    for reason in refused[meant][:_SHOWN] if all(refused.values()) else ():
-        what = f"{meant} of Qualcomm's release {vendor.release()} would refuse the converted config"
+    if all(refused.values()):
+        meant = next(iter(refused))
+        shown = [(meant, reason) for reason in refused[meant][:_SHOWN]]
+    else:
+        shown = [(tool, reasons[0]) for tool, reasons in refused.items() if reasons and text.startswith("<")]
+    for tool, reason in shown:
+        what = f"{tool} of Qualcomm's release {vendor.release()} would refuse the converted config"
         findings.warn(package.location, f"{what}: {reason.message}", reason.hint)
 
 
