@@ -259,7 +259,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
 
 
 # They come from others: runtimes make graphs and contexts, `open_packages` packages.
-NOT_MADE = {"Context", "Graph", "GraphDraft", "Outcome", "PackageLibrary"}
+NOT_MADE = {"Context", "Graph", "GraphDraft", "Outcome", "PackageLibrary", "kernel"}
 
 
 # Right calls that cannot be made in this world.

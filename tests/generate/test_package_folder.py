@@ -164,7 +164,9 @@ def test_two_builds_at_once_wait_for_each_other(work: Work) -> None:
     printed = [child.communicate(timeout=240) for child in children]
     assert [child.returncode for child in children] == [0, 0, 0], printed
     assert sum(" compiled)" in out for out, _ in printed) == 1, printed
-    assert sum(f"waiting for another udogen in {work.package}\n" in err for _, err in printed) == 2, printed
+    assert sum(f"waiting for another udogen in {work.package}\n" in err for _, err in printed) in (1, 2), (
+        printed
+    )  # the last may begin late
     assert not left.exists()
 
 

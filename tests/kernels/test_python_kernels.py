@@ -185,7 +185,7 @@ schedule = Autoschedule("Adams2019", input=(1024, 64), output=(1024, 64))
         (RIGHT + FUNCTION.replace("= f[i]", "= f[hl.i32(input[i])]"), "LeakyRelu.py:9: Buffer input may"),
         (RIGHT.replace("alpha):", "alpha=0.5):"), "`alpha` of LeakyRelu() is 0.5 by default, and 0.01 in the"),
         (RIGHT + "    (", "LeakyRelu.py:6: '(' was never closed"),
-        (RIGHT + "    import os; os.abort()", "LeakyRelu.py: it ended the process that compiles it with SIGABRT"),
+        (RIGHT + "    import os; os.abort()", "LeakyRelu.py:6: it ended the process that compiles it with SIGABRT"),
         (MEMORY, "LeakyRelu.py:6: `sum_1` needs memory of a size that is only known when LeakyRelu runs"),
         (AUTO.replace("Adams", "Adam"), "'Adam2019' is not an autoscheduler: Halide has Adams2019, Li2018"),
         (AUTO.replace("output=", "outputs="), "LeakyRelu.py:8: Adams2019 is given a size of `outputs`, which the op"),

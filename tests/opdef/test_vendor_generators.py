@@ -121,5 +121,7 @@ def test_a_config_that_one_generator_refuses_is_written_with_a_warning(tmp_path:
     for flags, refused in (((), True), (("--backend", "cpu"), False)):
         done = udogen("convert", softmax, "--to", "xml", *flags, "-o", tmp_path / f"{len(flags)}.xml")
         assert done.returncode == 0
-        assert ("qnn-op-package-generator of Qualcomm's release 2.25 would refuse" in done.stderr) is refused, done.stderr
+        assert ("qnn-op-package-generator of Qualcomm's release 2.25 would refuse" in done.stderr) is refused, (
+            done.stderr
+        )
     assert "--backend NAME" in udogen("convert", softmax, "--to", "xml").stderr

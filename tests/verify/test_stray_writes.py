@@ -95,7 +95,7 @@ def test_a_kernel_that_reads_a_vector_too_much_is_not_accused_on_cpu(how: str, c
     for loops in LOOPS:
         call = call_of(cpu, "cpu", how, loops=loops)
         outputs = on_cpu.run(call).outputs
-        assert outputs["y"].tolist() == [max(pair) for pair in zip(*(arg.array for arg in call.inputs), strict=True)]
+        assert outputs["y"].tolist() == [max(pair) for pair in zip(*(arg.data for arg in call.inputs), strict=True)]
 
 
 def test_on_the_cpu_emulator(cpu: Built) -> None:
@@ -129,7 +129,7 @@ def test_what_is_read_on_hexagon(how: str, side: str, htp: Built, on_hexagon: He
         assert raised.value.message == f"op `Stray` read past the end of its input `x` ({SIZE} bytes): at byte 256"
         return
     outputs = on_hexagon.run(call, Watch(guard=side)).outputs
-    assert outputs["y"].tolist() == [max(pair) for pair in zip(*(arg.array for arg in call.inputs), strict=True)]
+    assert outputs["y"].tolist() == [max(pair) for pair in zip(*(arg.data for arg in call.inputs), strict=True)]
 
 
 @pytest.mark.parametrize("side", ["end", "begin"])
@@ -162,7 +162,7 @@ def test_udogen_test_on_hexagon(htp: Built) -> None:
         case = Case(
             name=how,
             op="Stray",
-            inputs={tensor.name: tensor.array for tensor in call.inputs if tensor.array is not None},
+            inputs={tensor.name: tensor.data for tensor in call.inputs if tensor.data is not None},
             expected={},
             params={param.name: param.value for param in call.params},
             quants=dict.fromkeys(("x", "z", "y", "w"), (1.0, 0)),

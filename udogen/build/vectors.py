@@ -110,7 +110,7 @@ def _objects(folder: Path) -> list[Path]:
 
 
 def _cached(key: str, kernel: Path, folder: Path, on_step: Callable[[str], None] | None) -> tuple[Execution, ...]:
-    """The executions of a folder, from the cache, or now if there is an `on_step`.
+    """The executions of a folder, from the cache, or now: another process may have compiled it just before.
 
     Missing tools and differences are not cached.
     """
@@ -119,7 +119,7 @@ def _cached(key: str, kernel: Path, folder: Path, on_step: Callable[[str], None]
     if file.is_file():
         rows = json.loads(file.read_text("utf-8"))
     else:
-        missing = _missing_tool() if on_step else "the build that would have executed it failed, or had no QEMU"
+        missing = _missing_tool()
         if on_step and not missing:
             on_step(f"QEMU {kernel.name} {folder.name}: vectors against scalar twins")
         rows = [{"why_not": missing} for _ in functions] if missing else _run(functions, kernel, folder)

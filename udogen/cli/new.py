@@ -38,7 +38,8 @@ class NewOptions:
         help="A package of Qualcomm's generators, or handwritten in their style; DIR is not changed.",
     )  # fmt: skip
     example: str | None = option(
-        "--example", type=NameChoice(resources.examples), help="A copy of an example that comes with udogen.",
+        "--example", type=NameChoice(resources.examples), metavar="EXAMPLE",
+        help="A copy of an example that comes with udogen.",
     )  # fmt: skip
     kernel: str | None = option(
         "--kernel", type=NameChoice(["cpp", "python"]),

@@ -35,7 +35,7 @@ SCALARS = {"f32": "Float", "i32": "Int"}
 _UNBOUNDED = re.compile(r"Buffer (\w+)\S* may be accessed in an unbounded way")
 _FUNCTION = re.compile(r"[Ff]unc(?:tion)? \"?([\w$]+)")
 _MOST_OPTIONAL = 3  # optional tensors: functions are compiled with and without each
-_REDUCTIONS = ("sum", "product", "maximum", "minimum", "argmax", "argmin")
+_USUAL = hl.Func, {name: getattr(hl, name) for name in ("sum", "product", "maximum", "minimum", "argmax", "argmin")}
 
 
 class UncalledFunction:
@@ -381,7 +381,9 @@ def _remember_lines(
     `use` is called with each element of them that is read.
     """
 
-    class Func(hl.Func):  # type: ignore[misc]  # Halide has no types
+    usual, reductions = _USUAL
+
+    class Func(usual):  # type: ignore[misc, valid-type]  # Halide has no types
         def __init__(self, *given: Any) -> None:
             super().__init__(*given)
             lines[self.name()] = line_in(file)
@@ -395,7 +397,10 @@ def _remember_lines(
         lines[name] = line_in(file)
         return reduction(*given, name)
 
-    return [(hl, "Func", Func), *((hl, kind, partial(named, getattr(hl, kind), kind)) for kind in _REDUCTIONS)]
+    return [
+        (hl, "Func", Func),
+        *((hl, kind, partial(named, reduction, kind)) for kind, reduction in reductions.items()),
+    ]
 
 
 def text_of(fault: BaseException) -> str:
