@@ -28,7 +28,7 @@ _MAGIC = 0x314F4455
 _MOST_AXES = 8
 
 
-class Element(NamedTuple):
+class StoredElement(NamedTuple):
     """How HTP stores a data type: its element type, and the bias that is added to signed values."""
 
     code: int
@@ -37,19 +37,19 @@ class Element(NamedTuple):
 
 
 ELEMENTS = {
-    "FLOAT_32": Element(4, size=4),
-    "FLOAT_16": Element(8, size=2),
-    "INT_32": Element(5, size=4),
-    "UINT_32": Element(5, size=4),
-    "UFIXED_POINT_8": Element(1),
-    "SFIXED_POINT_8": Element(1, bias=1 << 7),
-    "UINT_8": Element(1),
-    "INT_8": Element(1, bias=1 << 7),
-    "BOOL_8": Element(1),
-    "UFIXED_POINT_16": Element(2, size=2),
-    "SFIXED_POINT_16": Element(2, bias=1 << 15, size=2),
-    "UINT_16": Element(2, size=2),
-    "INT_16": Element(2, bias=1 << 15, size=2),
+    "FLOAT_32": StoredElement(4, size=4),
+    "FLOAT_16": StoredElement(8, size=2),
+    "INT_32": StoredElement(5, size=4),
+    "UINT_32": StoredElement(5, size=4),
+    "UFIXED_POINT_8": StoredElement(1),
+    "SFIXED_POINT_8": StoredElement(1, bias=1 << 7),
+    "UINT_8": StoredElement(1),
+    "INT_8": StoredElement(1, bias=1 << 7),
+    "BOOL_8": StoredElement(1),
+    "UFIXED_POINT_16": StoredElement(2, size=2),
+    "SFIXED_POINT_16": StoredElement(2, bias=1 << 15, size=2),
+    "UINT_16": StoredElement(2, size=2),
+    "INT_16": StoredElement(2, bias=1 << 15, size=2),
 }
 
 # Scalar parameters: their format in the C API, and the data type that HTP stores.
@@ -139,7 +139,7 @@ def outputs_of(call: OpCall, raw: list[bytes]) -> Mapping[str, Any]:
     return arrays_of(call, turned)
 
 
-def _element(call: OpCall, name: str, dtype: str) -> Element:
+def _element(call: OpCall, name: str, dtype: str) -> StoredElement:
     return _row(ELEMENTS, "HTP", call, name, dtype)
 
 
@@ -191,12 +191,12 @@ def _param(call: OpCall, param: ParamArg) -> bytes:
     return _head(element, element.bias, 1.0, True, (), len(data)) + _pad(_turn(element, data))
 
 
-def _head(element: Element, zero: int, step: float, constant: bool, shape: Any, size: int) -> bytes:
+def _head(element: StoredElement, zero: int, step: float, constant: bool, shape: Any, size: int) -> bytes:
     dims = [*shape, *([0] * (_MOST_AXES - len(shape)))]
     return struct.pack("<IifII8II", element.code, zero, step, constant, len(shape), *dims, size)
 
 
-def _turn(element: Element, data: bytes) -> bytes:
+def _turn(element: StoredElement, data: bytes) -> bytes:
     """Convert signed values to unsigned ones, or back."""
     if not element.bias:
         return data
