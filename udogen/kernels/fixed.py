@@ -153,13 +153,21 @@ class Fixed(hl.Expr):  # type: ignore[misc]  # Halide has no types
 
     def too_many_bits(self, count: hl.Expr) -> hl.Expr:
         """The bits by which a sum of so many numbers may exceed an integer."""
+        return hl.clamp(self._bits_of_sum(count) - _BITS, 0, _BITS)
+
+    def _bits_of_sum(self, count: hl.Expr) -> hl.Expr:
         most = hl.reinterpret(hl.Int(32), self.most * hl.cast(hl.Float(32), count))
-        return hl.clamp((most >> 23) - 126 - _BITS, 0, _BITS)
+        return (most >> 23) - 126
 
     def summed(self, integer: hl.Expr, count: hl.Expr, fits: list[Any]) -> Fixed:
         """The sum of so many of these numbers, which must fit in an integer."""
         fits.append(self.too_many_bits(count) == 0)
-        return Fixed(integer, self.scale, _MOST)
+        return self.of_sum(integer, self.scale, count)
+
+    def of_sum(self, integer: hl.Expr, scale: hl.Expr, count: hl.Expr) -> Fixed:
+        """The sum of so many of these numbers in all bits of an integer: what is added to it may be finer."""
+        spare = hl.clamp(_BITS - self._bits_of_sum(count), 0, _BITS)
+        return Fixed(integer << spare, scale * hl.reinterpret(hl.Float(32), (127 - spare) << 23), _MOST)
 
     def in_steps(self, step: Any) -> hl.Expr:
         """The number divided by a positive float that all elements share, rounded; saturates beyond about 2 ** 22."""
@@ -355,9 +363,11 @@ def count_of(over: hl.RDom) -> hl.Expr:
 
 def total(over: hl.RDom, x: Fixed) -> Fixed:
     """The sum over a domain, with as many bits as its length leaves."""
-    shift = x.too_many_bits(count_of(over))
+    count = count_of(over)
+    shift = x.too_many_bits(count)
     step = hl.i32(1) << shift
-    return Fixed(hl.sum(over, (x.integer + (step >> 1)) >> shift), x.scale * hl.cast(hl.Float(32), step), _MOST)
+    integer = hl.sum(over, (x.integer + (step >> 1)) >> shift)
+    return x.of_sum(integer, x.scale * hl.cast(hl.Float(32), step), count)
 
 
 def exp(x: Fixed) -> Fixed:
