@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cache
 from importlib import import_module
 from pathlib import Path
@@ -38,3 +38,16 @@ def load(package: str, init: str, name: str) -> object:
     for each in {each for each, _ in rows.values()} & sys.modules.keys():
         check_classes(sys.modules[each])
     return checked(getattr(loaded, own), name)
+
+
+def lazy(module: str, file: str) -> tuple[Callable[[str], object], Callable[[], list[str]]]:
+    """`__getattr__` and `__dir__` of a module whose public names are loaded when they are used."""
+
+    def attribute(name: str) -> object:
+        value = vars(sys.modules[module])[name] = load(module, file, name)
+        return value
+
+    def names() -> list[str]:
+        return [*vars(sys.modules[module]), *load(module, file, "__all__")]  # type: ignore[misc]
+
+    return attribute, names

@@ -367,15 +367,17 @@ def test_explain() -> None:
 _REDUCED = {"of_elements": "x[k]", "of_products": "x[k] * x[k]", "of_negated": "-x[k]"}
 
 
+def write_project(folder: Path, package: str, ops: list[str], references: list[str], cases: list[str]) -> None:
+    (folder / f"{package}.xml").write_text(config(package, ops))
+    (folder / "reference.py").write_text("\n".join(references))
+    (folder / "op_tests.toml").write_text("\n".join([f'config = "{package}.xml"', 'kernels = "kernels"', *cases]))
+
+
 def test_values_of_rows_in_fixed_point(tmp_path: Path) -> None:
     """Each alone is the output: in a sum with other numbers a wrong one could stay below the tolerance."""
     need_packets()
     types = {"of_elements": "SFIXED_POINT_8", "of_products": "UFIXED_POINT_8", "of_negated": "UFIXED_POINT_16"}
-    ops, cases, references = (
-        [],
-        ['config = "Rows.xml"', 'kernels = "kernels"'],
-        ["import numpy as np", "k = slice(None)"],
-    )
+    ops, cases, references = [], list[str](), ["import numpy as np", "k = slice(None)"]
     (tmp_path / "kernels").mkdir()
     for (name, term), kind in product(_REDUCED.items(), ("min", "max", "mean")):
         op, dtype = f"{kind}_{name}", types[name]
@@ -391,9 +393,7 @@ def test_values_of_rows_in_fixed_point(tmp_path: Path) -> None:
             f'[[op]]\nname = "{op}"\nreference = "reference.py:{op}"\n[[op.case]]\nshape = ["1", "2x130", "3x257"]\n'
             f'values = "uniform(0.3, 0.9)"\nquant = {{ x = {grid}, y = {grid} }}'
         )
-    (tmp_path / "Rows.xml").write_text(config("Rows", ops))
-    (tmp_path / "reference.py").write_text("\n".join(references))
-    (tmp_path / "op_tests.toml").write_text("\n".join(cases))
+    write_project(tmp_path, "Rows", ops, references, cases)
     done = udogen("test", tmp_path, "--backend", "htp,hexagon")
     assert "54 passed" in done.stdout, done.stdout + done.stderr
 
@@ -401,7 +401,7 @@ def test_values_of_rows_in_fixed_point(tmp_path: Path) -> None:
 def test_narrowed_integers_of_floats(tmp_path: Path) -> None:
     """Out of the range of the narrow type, integers keep their low bits, also after a function that is inlined."""
     wide, narrow = ("i32", "u32"), ("u8", "i8", "u16", "i16")
-    ops, cases, references = [], ['config = "Narrow.xml"', 'kernels = "kernels"'], ["import numpy as np"]
+    ops, cases, references = [], list[str](), ["import numpy as np"]
     (tmp_path / "kernels").mkdir()
     pairs = [*product(wide, narrow), ("i16", "u8"), ("u16", "i8")]
     for backend, (first, last) in product(("CPU", "HTP", "GPU"), pairs):
@@ -420,8 +420,6 @@ def test_narrowed_integers_of_floats(tmp_path: Path) -> None:
             f'[[op]]\nname = "{op}"\nreference = "reference.py:{op}"\n[[op.case]]\nshape = ["3", "1000"]\n'
             f'values = "uniform({low}, {most})"'
         )
-    (tmp_path / "Narrow.xml").write_text(config("Narrow", ops))
-    (tmp_path / "reference.py").write_text("\n".join(references))
-    (tmp_path / "op_tests.toml").write_text("\n".join(cases))
+    write_project(tmp_path, "Narrow", ops, references, cases)
     done = udogen("test", tmp_path, "--backend", "cpu,htp,gpu")
     assert "60 passed" in done.stdout, done.stdout + done.stderr

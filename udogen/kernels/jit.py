@@ -20,7 +20,7 @@ from udogen.kernels.algorithm import schedule
 from udogen.kernels.kernel_file import Algorithm, Kernel, Way, algorithm_of
 from udogen.kernels.mistakes import refused
 from udogen.kernels.objects import PythonKernels, request_of
-from udogen.kernels.request import MACHINES, KernelVariant, type_combinations
+from udogen.kernels.request import MACHINES, KernelVariant
 from udogen.kernels.signature import KernelSignature, Shape
 
 _MACHINES = {"x86_64": "x86_64-linux-clang", "aarch64": "aarch64-linux-gnu"}
@@ -58,12 +58,6 @@ class JitKernel:
         self.request = replace(request, file=found.file, machine=MACHINES[machine])
         parts = {found.op.name: self.function, "schedule": self.function.__globals__.get("schedule")}
         self.kernel = Kernel(self.request, SimpleNamespace(**parts))
-
-    @property
-    def types(self) -> list[dict[str, str]]:
-        """The combinations of types in which the tensors may be stored."""
-        names = [port.name for port in self.request.tensors]
-        return [dict(zip(names, row, strict=True)) for row in type_combinations(self.request.tensors)]
 
     def run(self, arrays: Values, types: Mapping[str, str], params: Values, quants: Values) -> None:
         """Run the function on inputs and outputs, stored as these types."""

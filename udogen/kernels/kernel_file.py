@@ -174,7 +174,7 @@ class Kernel:
         rows: dict[tuple[str, ...], None] = {}
         for given in product((True, False), repeat=len(optional)):
             absent = {name for name, is_given in zip(optional, given, strict=True) if not is_given}
-            for types in type_combinations(ports):
+            for types in type_combinations([port.types for port in ports]):
                 row = ("" if port.name in absent else stored for port, stored in zip(ports, types, strict=True))
                 rows[tuple(row)] = None
         return list(rows)

@@ -5,10 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any
+from itertools import product
+from typing import Any, TypeVar
 
 from udogen import backends
 from udogen.backends import architectures
+
+Kind = TypeVar("Kind")
 
 TWINS = "twins"  # the folder of scalar twins, and of the file that lists the functions and their arguments
 FUNCTIONS = "functions.json"
@@ -144,13 +147,11 @@ class Report:
         return Report(**{**row, **known})
 
 
-def type_combinations(tensors: Sequence[TensorPort]) -> list[tuple[str, ...]]:
-    """The combinations of types in which tensors may be stored: those that allow the same types have the same one."""
-    lists = list(dict.fromkeys(port.types for port in tensors))
-    combinations: list[dict[tuple[str, ...], str]] = [{}]
-    for types in lists:
-        combinations = [{**combination, types: one} for combination in combinations for one in types]
-    return [tuple(combination[port.types] for port in tensors) for combination in combinations]
+def type_combinations(lists: Sequence[tuple[Kind, ...]]) -> list[tuple[Kind, ...]]:
+    """The combinations of types of tensors that allow these: those that allow the same types have the same one."""
+    distinct = list(dict.fromkeys(lists))
+    places = [distinct.index(types) for types in lists]
+    return [tuple(row[place] for place in places) for row in product(*distinct)]
 
 
 # x86-64 since 2013.  Under qemu-hexagon, which does not support HVX floating point, Hexagon's functions are in a static

@@ -9,13 +9,6 @@ load numpy.
 
 from __future__ import annotations
 
-from udogen.public_names import load
+from udogen.public_names import lazy
 
-
-def __getattr__(name: str) -> object:
-    value = globals()[name] = load(__name__, __file__, name)
-    return value
-
-
-def __dir__() -> list[str]:
-    return [*globals(), *__getattr__("__all__")]
+__getattr__, __dir__ = lazy(__name__, __file__)

@@ -2,13 +2,6 @@
 
 from __future__ import annotations
 
-from udogen.public_names import load
+from udogen.public_names import lazy
 
-
-def __getattr__(name: str) -> object:
-    found = globals()[name] = load(__name__, __file__, name)
-    return found
-
-
-def __dir__() -> list[str]:
-    return [*globals(), *__getattr__("__all__")]
+__getattr__, __dir__ = lazy(__name__, __file__)

@@ -25,6 +25,7 @@ from udogen.resources import pip_install
 from udogen.verdict import Verdict
 from udogen.verify import tolerances
 from udogen.verify.kernel_packets import Arrays, KernelCall, Quants, Types, drawn, packets_of, stored, type_rows
+from udogen.verify.report import text
 from udogen.verify.test_files import values
 from udogen.verify.test_files.references import ReferenceFunction
 from udogen.verify.tolerances import Tolerance
@@ -271,7 +272,7 @@ class KernelFunction:
         if not deviation.wrong:
             return
         shapes = ", ".join(
-            f"{each} {_shape_text(array.shape)} {types[each].name}" for each, array in call.inputs.items()
+            f"{each} {text.shape(array.shape)} {types[each].name}" for each, array in call.inputs.items()
         )
         bad = np.argwhere(tolerances.differences(found, expected) > tolerance.allowed(expected))[:_SHOWN]
         lines = (
@@ -288,7 +289,7 @@ class KernelFunction:
 
     def _other_shape(self, name: str, call: KernelCall, shape: Shape) -> VerificationFailed:
         first, array = next(iter(call.inputs.items()))
-        ours, theirs, given = (_shape_text(size) for size in (call.shapes[name], shape, array.shape))
+        ours, theirs, given = (text.shape(size) for size in (call.shapes[name], shape, array.shape))
         return VerificationFailed(
             f"{self.signature.where}: `{name}` has the shape {ours}, and {theirs} in the reference, "
             f"for `{first}` of {given}",
@@ -318,7 +319,7 @@ class KernelFunction:
         for call, types in self._examples(_CASES, given):
             shapes = {name: array.shape for name, array in call.inputs.items()}
             first = next(iter(shapes))
-            title = f"{_shape_text(shapes[first])} {types[first].name}"
+            title = f"{text.shape(shapes[first])} {types[first].name}"
             yield DraftCase(
                 title + ("" if len(shapes) == len(op.inputs) else f" with {', '.join(shapes)}"),
                 op.name,
@@ -334,10 +335,6 @@ class KernelFunction:
 
 def _array(given: Any) -> Any:
     return None if given is None else np.asarray(given)
-
-
-def _shape_text(shape: Shape) -> str:
-    return "x".join(map(str, shape)) or "scalar"
 
 
 def _fits(array: Any, row: DataType, is_quantized: bool) -> bool:

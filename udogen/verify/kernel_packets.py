@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +14,7 @@ from udogen.build.package import no_say
 from udogen.configs.load import load
 from udogen.errors import UsageError
 from udogen.generate.pipeline import GenerateOptions, generate
+from udogen.kernels.request import type_combinations
 from udogen.opdef.datatypes import DataType
 from udogen.opdef.model import Op, Tensor
 from udogen.runtime.built import Built, find_source
@@ -44,8 +44,8 @@ class KernelCall:
 
 def type_rows(tensors: Sequence[Tensor]) -> list[dict[str, DataType]]:
     """The types of each function of a kernel: tensors that allow the same types have the same one."""
-    lists = list(dict.fromkeys(tensor.datatypes for tensor in tensors))
-    return [{tensor.name: row[lists.index(tensor.datatypes)] for tensor in tensors} for row in product(*lists)]
+    rows = type_combinations([tensor.datatypes for tensor in tensors])
+    return [dict(zip(_names(tensors), row, strict=True)) for row in rows]
 
 
 def drawn(row: DataType, shape: Shape, random: Any) -> Any:
