@@ -52,6 +52,15 @@ def device_libraries() -> Path:
     return parts_of(WHEEL, "manylinux_2_34_aarch64", {f"onnxruntime_qnn/{part}": part for part in PARTS})
 
 
+def install(wheel: str, folder: Path) -> Path:
+    """Install a wheel for this machine into a folder; the test is skipped if it is not available."""
+    argv = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", str(folder), wheel]
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=LONG, check=False)
+    if done.returncode:
+        pytest.skip(f"{wheel} is not available here: {done.stderr.strip().splitlines()[-1:]}")
+    return folder
+
+
 def parts_of(wheel: str, platform: str, parts: Mapping[str, str]) -> Path:
     """Return a folder with renamed members of a wheel; it is downloaded once, and the test is skipped if that fails."""
     folder = resources.cache_dir("test-wheels") / wheel
@@ -61,7 +70,7 @@ def parts_of(wheel: str, platform: str, parts: Mapping[str, str]) -> Path:
     argv += ["--platform", platform, "--python-version", "3.11", "-d", str(folder), wheel]
     done = subprocess.run(argv, capture_output=True, text=True, timeout=LONG)
     if done.returncode:
-        pytest.skip(f"{wheel} for {platform} cannot be had: {done.stderr[-200:]}")
+        pytest.skip(f"{wheel} for {platform} is not available: {done.stderr[-200:]}")
     for file in folder.glob("*.whl"):  # another worker may have downloaded it at the same time
         with zipfile.ZipFile(file) as archive:
             for member, name in parts.items():

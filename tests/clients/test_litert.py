@@ -6,7 +6,6 @@ import os
 import shlex
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +14,7 @@ import pytest
 from tests.clients import litert_model
 from tests.command_line import udogen
 from tests.making import LONG, ROOT, make_packages, make_well
-from tests.wheels import parts_of
+from tests.wheels import install, parts_of
 
 TOOL, PLUGIN, SCHEMA = (
     "tools/apply_plugin_main",
@@ -37,12 +36,9 @@ def litert() -> Path:
 @pytest.fixture(scope="module")
 def qnn(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return QNN's libraries, and a libQnnLpai.so: the plug-in is linked with it, and no wheel has it."""
-    folder = tmp_path_factory.mktemp("qnn")
-    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", str(folder), RUNTIME]
-    done = subprocess.run(pip, capture_output=True, text=True, timeout=LONG, check=False)
-    if done.returncode or shutil.which("gcc") is None:
-        pytest.skip(f"{RUNTIME} cannot be had here, or gcc is not installed")
-    libraries = folder / "onnxruntime_qnn"
+    if shutil.which("gcc") is None:
+        pytest.skip("gcc is not installed")
+    libraries = install(RUNTIME, tmp_path_factory.mktemp("qnn")) / "onnxruntime_qnn"
     empty = ["gcc", "-shared", "-x", "c", "/dev/null", "-o", str(libraries / "libQnnLpai.so")]
     subprocess.run(empty, check=True)
     return libraries

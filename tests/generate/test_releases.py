@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 from tests.generate import test_order
-from tests.making import CONFIGS, KERNELS, LONG, ROOT, htp_package
+from tests.making import CONFIGS, KERNELS, ROOT, htp_package
+from tests.wheels import install
 from udogen.build.elf import version_key
 from udogen.runtime import find_runtime
 from udogen.runtime.built import Built
@@ -63,13 +64,7 @@ def test_no_release_is_untried(wheel: str) -> None:
 def test_the_same_libraries_in_this_release(
     release: str, built: Built, hooked: Built, ordered: Built, answers: dict[str, Any], tmp_path: Path
 ) -> None:
-    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", tmp_path]
-    done = subprocess.run(
-        [*map(str, pip), f"onnxruntime-qnn=={release}"], capture_output=True, text=True, timeout=LONG, check=False
-    )
-    if done.returncode != 0:
-        pytest.skip(f"onnxruntime-qnn {release} cannot be had here: {done.stderr.strip().splitlines()[-1:]}")
-    runtime = tmp_path / "onnxruntime_qnn" / "libQnnHtp.so"
+    runtime = install(f"onnxruntime-qnn=={release}", tmp_path) / "onnxruntime_qnn" / "libQnnHtp.so"
     with OpSession(built.library, built.provider, backend="htp", qnn_lib=runtime, timeout=60) as session:
         assert session.runtime.build_id.startswith(RELEASES[release])
         a, b = np.ones((1, 2, 2, 2), np.float32), np.array([7, 8, 9], np.int32)
