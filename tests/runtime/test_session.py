@@ -148,8 +148,8 @@ def test_what_does_not_fit_is_refused_before_the_call(session: OpSession, broken
 
 
 @pytest.mark.parametrize("value", [None, [1, 2], 2j, np.array(None)], ids=str)
-def test_a_parameter_is_a_number_a_text_or_an_array(session: OpSession, value: object) -> None:
-    with pytest.raises(UsageError, match="parameter `step` is "):
+def test_a_scalar_is_a_number_or_a_text(session: OpSession, value: object) -> None:
+    with pytest.raises(UsageError, match="Scalar: `value` is "):
         session.run(call("AddOne", params=(param_of("step", value, "INT_32"),)))  # type: ignore[arg-type]
 
 

@@ -7,11 +7,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from udogen.errors import RunFailed, UsageError, kind_of
+from udogen.errors import RunFailed, kind_of
 from udogen.opdef import datatypes
 from udogen.opdef.datatypes import Named
 from udogen.qnn.tensors import STATIC, QnnTensor, Scalar
-from udogen.runtime.arguments import MOST, expect, whole
+from udogen.runtime.arguments import MOST, whole
 from udogen.runtime.channel import LogLine
 
 if TYPE_CHECKING:
@@ -174,12 +174,7 @@ def _checked_param(call: OpCall, param: CallParam) -> CallParam:
         _check(call, param.name, param.dtype, param.shape, param.data)
         return param if param.static else replace(param, role=STATIC)
     value: Any = param.value
-    hint = "an array is a tensor: Tensor(name, dtype, shape, data=array)"
-    if getattr(value, "shape", ()) != ():
-        raise UsageError(f"parameter `{param.name}` is {kind_of(value)}, not one value", hint=hint)
-    value = value.item() if hasattr(value, "item") else value  # a scalar of numpy
-    expect(value, (bool, int, float, str), f"parameter `{param.name}`", "a number or a text", hint=hint)
-    return replace(param, value=value)
+    return replace(param, value=value.item()) if hasattr(value, "item") else param  # a scalar of numpy
 
 
 def _check(call: OpCall, name: str, dtype: str, shape: tuple[int, ...], array: Any) -> None:

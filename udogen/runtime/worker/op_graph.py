@@ -16,7 +16,6 @@ from typing import Any, NamedTuple
 from udogen.errors import RunFailed
 from udogen.qnn import abi
 from udogen.qnn.handles import GraphHandle
-from udogen.qnn.system import TensorInfo
 from udogen.qnn.tensors import APP_READ, APP_WRITE, NULL, STATIC, OpConfig, QnnTensor
 from udogen.runtime.channel import GUARD, Block, Region, SharedMemory
 from udogen.runtime.contexts.context import Context
@@ -119,7 +118,7 @@ def stored_graph(context: Context, call: OpCall) -> Graph:
     return context.graph(info.name)
 
 
-def _check_stored(what: str, stored: Sequence[TensorInfo], args: Sequence[QnnTensor]) -> None:
+def _check_stored(what: str, stored: Sequence[QnnTensor], args: Sequence[QnnTensor]) -> None:
     by_name = {arg.name: arg for arg in args}
     if sorted(by_name) != sorted(info.name for info in stored):
         has = ", ".join(info.name for info in stored) or "none"
