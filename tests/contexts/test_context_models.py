@@ -27,6 +27,9 @@ from udogen import GraphBuilder, Model, RunFailed, UdogenError, UsageError
 from udogen.findings import ConfigError
 from udogen.qnn.interface import Interface
 from udogen.runtime import ModelDescription, QnnError, Runtime
+from udogen.runtime.buffers.plan import BufferPlan
+from udogen.runtime.contexts import report
+from udogen.runtime.contexts.commands import ContextRan, ContextsOpened, Job
 from udogen.runtime.models.description import read_description
 from udogen.runtime.quantization import dequantize, grid_of
 
@@ -720,6 +723,15 @@ def test_a_weight_of_two_graphs_is_stored_once(kind: str, tmp_path: Path) -> Non
         with runtime.restore(shared) as context:
             np.testing.assert_array_equal(context.graph("decode")(x=ROW)["y"], expected)
             assert len(context.binary()) == len(alone), "the option is not stored"
+
+
+def test_the_report_of_contexts_says_what_is_stored_once() -> None:
+    """Only a device restores such contexts of HTP, and the emulator's descriptions have no sizes of shared weights."""
+    said, plan = "4,198,400 bytes of weights for prefill, decode", BufferPlan((), (), "")
+    ran = ContextRan(0.1, (), plan, "", (), shared=said)
+    rows, runtime = [(Job(0, "both", Path("both.bin")), ran)], ContextsOpened("HTP", "v2.47", "libQnnHtp.so", False)
+    assert f"  stored once: {said}" in report.lines(rows, runtime)
+    assert report.as_json(rows, runtime)["contexts"][0]["shared"] == said
 
 
 def test_only_htp_shares_weights() -> None:
