@@ -666,9 +666,11 @@ UNKNOWN = {
     "an input of a step": lambda model: model.step(x=ramp(0), y=ramp(0), graph="step"),
     "an input that is missing": lambda model: model.step({}, graph="step"),
     "an output of a step": lambda model: model.step(x=ramp(0), out={"x_ut": ramp(0)}, graph="step"),
+    "an output of a model": lambda model: model.origin("step", "x_ut"),
     "a graph of a context": lambda model: model.runtime.contexts[0].graph("stp"),
     "a tensor of a graph": lambda model: model.runtime.contexts[0].graph("step").binding("z"),
     "an input of a graph": lambda model: model.runtime.contexts[0].graph("step")(z=ramp(0)),
+    "an output of a graph": lambda model: model.runtime.contexts[0].graph("step")(x=ramp(0), out={"z": ramp(0)}),
     "an array to bind": lambda model: model.runtime.contexts[0].graph("step").bind({"z": ramp(0)}),
 }
 

@@ -22,7 +22,6 @@ from udogen.tables import columns
 if TYPE_CHECKING:
     from udogen.qnn.handles import DeviceInfo
     from udogen.qnn.system import BinaryInfo
-    from udogen.qnn.tensors import QnnTensor
     from udogen.runtime.contexts.context import Context
     from udogen.runtime.contexts.runtime import Runtime
 

@@ -234,7 +234,9 @@ class Model(Closing):
         """The name of an output with its context: forward_7.logits."""
         chain = self._one(graph).wired
         if output not in self.outputs(graph):
-            raise UsageError(f"the model has no output `{output}`", hint=f"it has: {', '.join(self.outputs(graph))}")
+            known = self.outputs(graph)
+            hint = suggestion(output, known, f"it has: {', '.join(known)}")
+            raise UnknownName(f"the model has no output `{output}`", hint=hint)
         [(stage, tensor)] = next(outer.ends for outer in chain.outputs if outer.name == output)
         return f"{self.names[chain.contexts[stage]]}.{tensor}"
 
