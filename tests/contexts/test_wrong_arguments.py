@@ -12,6 +12,7 @@ import pytest
 
 from tests.contexts.stepping import SHAPE, array, binary, open_runtime
 from tests.making import ONE_KERNEL, ONE_OP, cpu_package
+from udogen import GraphBuilder
 from udogen.errors import RunFailed, UdogenError
 from udogen.qnn.handles import ContextOptions
 from udogen.qnn.interface import QnnError
