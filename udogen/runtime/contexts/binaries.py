@@ -31,7 +31,7 @@ from udogen.qnn.system import BinaryInfo
 from udogen.runtime import arguments
 from udogen.runtime.arguments import PathArgument
 from udogen.runtime.contexts import context_json, manifest
-from udogen.runtime.contexts.context_json import ContextJson, Difference, compare, too_small
+from udogen.runtime.contexts.context_json import ContextJson, compare, too_small
 from udogen.runtime.contexts.manifest import ManifestCheck, mapped_file
 from udogen.runtime.failures import OpCrashed, OpTimedOut, Situation, error_of
 from udogen.runtime.library import find_runtime
@@ -250,7 +250,7 @@ class StoredContext(Closing):
         if warn and check_manifest and self.verdict.state == manifest.ABSENT:
             warnings.warn(manifest.unverified([self.path]), stacklevel=2)
         self.description: ContextJson | None = None
-        self.differences: tuple[Difference, ...] = ()
+        self.differences: tuple[str, ...] = ()
         with ExitStack() as stack:
             self.data: mmap.mmap = stack.enter_context(mapped_file(self.path))
             head = heads.check(self.data, str(self.path))

@@ -302,7 +302,7 @@ class Runtime(Closing):
             info = self._info_of(content, name, info)
             with self._lock, ExitStack() as failing:
                 self.check_open()
-                measures = self._profile(failing, profile)
+                measures = failing.enter_context(ProfileHandle(self._backend, detailed=True)) if profile else None
                 with self.turn or nullcontext(), self._importing_arrays():
                     handle = self._restored(content, device, chosen, name)
                 failing.pop_all()
@@ -370,20 +370,14 @@ class Runtime(Closing):
         self,
         name: str = "new",
         *,
-        device: int | None = None,
         options: ContextOptions | None = None,
-        profile: bool = False,
     ) -> Context:
         """An empty context to build graphs in: `Context.new_graph`, then `Context.finalize_graph`."""
         chosen = _options(options, deferred=False)
         arguments.expect(name, str, "the name of a context", "a str")
         with self._lock:
             self.check_open()
-            self._check_device(device)
-            with ExitStack() as stack:
-                measures = self._profile(stack, profile)
-                handle = self._backend.context(self.device(device), chosen)
-                stack.pop_all()
+            handle = self._backend.context(self.device(), chosen)
             interface = self._interface
             info = BinaryInfo(
                 backend_id=interface.backend_id,
@@ -393,13 +387,7 @@ class Runtime(Closing):
                 soc="",
                 graphs=(),
             )
-            return self._opened(
-                Context(self, handle, info, name=name, options=chosen, profile=measures, restored=False)
-            )
-
-    def _profile(self, stack: ExitStack, wanted: bool) -> ProfileHandle | None:
-        """The profile of the executions of a context, if wanted; the stack closes it if the context cannot be made."""
-        return stack.enter_context(ProfileHandle(self._backend, detailed=True)) if wanted else None
+            return self._opened(Context(self, handle, info, name=name, options=chosen, restored=False))
 
     @contextmanager
     def _importing_arrays(self) -> Iterator[None]:

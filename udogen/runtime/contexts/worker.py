@@ -138,7 +138,7 @@ class ContextWorker:
                 with warnings.catch_warnings(record=True) as notes, placement.allocate() as buffers:
                     graphs = tuple(self._graph(context, name, buffers, command) for name in names)
                 self.phase("free the context")
-        differences = (*(note.message for note in stored.differences), *(str(note.message) for note in notes))
+        differences = (*stored.differences, *(str(note.message) for note in notes))
         return ContextRan(
             seconds,
             graphs,
