@@ -14,6 +14,7 @@ from udogen.runtime.buffers.plan import BufferPlan
 from udogen.runtime.channel import Failed
 
 if TYPE_CHECKING:
+    from udogen.qnn.system import GraphInfo
     from udogen.qnn.tensors import QnnTensor
     from udogen.runtime.op.calls import Array
 
@@ -121,18 +122,10 @@ def row_of(info: QnnTensor, array: Array | None = None) -> TensorRow:
 
 
 @dataclass(frozen=True)
-class DescribedGraph:
-    """A graph of a context, and its inputs."""
-
-    name: str
-    inputs: tuple[TensorRow, ...]
-
-
-@dataclass(frozen=True)
 class ContextDescribed:
     """The contents of a context."""
 
-    graphs: tuple[DescribedGraph, ...]
+    graphs: tuple[GraphInfo, ...]
 
 
 @dataclass(frozen=True)

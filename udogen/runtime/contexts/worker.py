@@ -26,7 +26,6 @@ from udogen.runtime.contexts.commands import (
     ContextRan,
     ContextsOpened,
     DescribeContext,
-    DescribedGraph,
     GraphRan,
     InputRow,
     Job,
@@ -89,10 +88,7 @@ class ContextWorker:
     def describe(self, command: DescribeContext) -> ContextDescribed:
         """Describe a context."""
         with self._stored(command.job, check=False) as stored:
-            graphs = stored.info.graphs
-            return ContextDescribed(
-                tuple(DescribedGraph(graph.name, tuple(map(row_of, graph.inputs))) for graph in graphs)
-            )
+            return ContextDescribed(stored.info.graphs)
 
     @property
     def runtime(self) -> Runtime:
