@@ -12,6 +12,7 @@ from udogen.errors import UsageError
 from udogen.qnn.interface import WARN
 from udogen.runtime.buffers.plan import BufferPlan
 from udogen.runtime.channel import Failed
+from udogen.runtime.contexts.binaries import Shard
 
 if TYPE_CHECKING:
     from udogen.qnn.system import GraphInfo
@@ -78,30 +79,10 @@ class OpenContexts:
 
 
 @dataclass(frozen=True)
-class ContextsOpened:
-    """The runtime that was loaded."""
-
-    name: str
-    build_id: str
-    path: str
-    emulator: bool
-
-
-@dataclass(frozen=True)
-class Job:
-    """One context."""
-
-    index: int
-    name: str
-    binary: Path
-    metadata: Path | None = None
-
-
-@dataclass(frozen=True)
 class DescribeContext:
     """Describe a context, without restoring it."""
 
-    job: Job
+    shard: Shard
 
 
 @dataclass(frozen=True)
@@ -132,7 +113,7 @@ class ContextDescribed:
 class RunContext:
     """Restore a context and execute its graphs."""
 
-    job: Job
+    shard: Shard
     options: RunOptions
 
 

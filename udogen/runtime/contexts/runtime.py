@@ -47,6 +47,7 @@ from udogen.runtime.library import (
     find_runtime,
     interface_providers,
 )
+from udogen.runtime.op.calls import RuntimeInfo
 from udogen.runtime.worker.loaded_package import LoadedPackage, listen
 
 if TYPE_CHECKING:
@@ -149,6 +150,12 @@ class Runtime(Closing):
     def interface(self) -> Interface:
         """The backend's functions, for calls that have no wrapper."""
         return self._interface
+
+    @property
+    def about(self) -> RuntimeInfo:
+        """Its names and versions."""
+        api, backend = self._interface.api_version, self._interface.backend_version
+        return RuntimeInfo(self.name, self.build_id, api, backend, str(self.path), self.emulator)
 
     @property
     def contexts(self) -> tuple[Context, ...]:

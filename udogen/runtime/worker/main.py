@@ -32,7 +32,6 @@ from udogen.runtime.op.calls import (
     PrepareOp,
     RunOp,
     RunOpTwice,
-    RuntimeInfo,
 )
 from udogen.runtime.op.watch import Fence, Heap, Watch
 from udogen.runtime.worker.guarded_package import GuardedPackage, poison_heap
@@ -100,9 +99,7 @@ class OpWorker:
         self._guards = behaviour.clears_outputs
         self._rules = Rules(command.delivers, behaviour.validates, phase)
         name, operations = package.info()
-        interface, path = runtime.interface, str(runtime.path)
-        about = RuntimeInfo(runtime.name, runtime.build_id, interface.api_version, interface.backend_version, path)
-        return PackageOpened(OpPackageInfo(name, tuple(operations)), about)
+        return PackageOpened(OpPackageInfo(name, tuple(operations)), runtime.about)
 
     def _new_runtime(self) -> Runtime:
         command, log = self._command, self._parent.log("runtime")
