@@ -226,6 +226,7 @@ class ContextRan:
     plan: BufferPlan
     manifest: str
     differences: tuple[str, ...]
+    shared: str = ""  # what it stores once for several graphs
     proof: tuple[Any, ...] | None = None
 
 

@@ -160,7 +160,15 @@ class ContextWorker:
                     graphs = tuple(self._graph(context, name, buffers, command) for name in names)
                 self.phase("free the context")
         differences = (*(note.message for note in stored.differences), *(str(note.message) for note in notes))
-        return ContextRan(seconds, graphs, placement, stored.verdict.message, differences, self.rises(before))
+        return ContextRan(
+            seconds,
+            graphs,
+            placement,
+            stored.verdict.message,
+            differences,
+            shared=stored.info.sharing,
+            proof=self.rises(before),
+        )
 
     def rises(self, before: list[dict[str, int]]) -> tuple[Any, ...] | None:
         """The increases of the counts of op packages since `before`, if requested."""

@@ -276,8 +276,8 @@ class MemoryRow:
 
     name: str
     model: int  # weights
-    context: int  # state
-    compute: int  # activations between contexts, inputs and outputs, spill-fill
+    context: int  # state, once
+    compute: int  # its next values, activations between contexts, inputs and outputs, spill-fill
     total: int | None = None
     unaccounted: int | None = None  # of the host: by how much this process grew, less all that the rows count
 

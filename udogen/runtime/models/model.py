@@ -234,7 +234,9 @@ class Model(Closing):
         """The name of an output with its context: forward_7.logits."""
         chain = self._one(graph).wired
         if output not in self.outputs(graph):
-            raise UsageError(f"the model has no output `{output}`", hint=f"it has: {', '.join(self.outputs(graph))}")
+            known = self.outputs(graph)
+            hint = suggestion(output, known, f"it has: {', '.join(known)}")
+            raise UnknownName(f"the model has no output `{output}`", hint=hint)
         [(stage, tensor)] = next(outer.ends for outer in chain.outputs if outer.name == output)
         return f"{self.names[chain.contexts[stage]]}.{tensor}"
 
@@ -308,12 +310,12 @@ class Model(Closing):
         sessions = [
             MemoryRow(session.name, *session.sizes, session.limit) for session in self.sessions.sessions.values()
         ]
-        kept = sum(pair.reading.size + pair.writing.size for pair in self._pairs)
         # Memory that the runtime does not register is in this process, as are the arrays of the caller.
         arrays = sum(chain.array_bytes for chain in self._chains.values())
-        here = 0 if self.domain.registers else kept
-        rest = 0 if self.domain.registers else self.domain.size - kept
-        host = MemoryRow("host", 0, here, rest + arrays)
+        state, here = sum(pair.reading.size for pair in self._pairs), self.domain.size
+        if self.domain.registers:
+            state = here = 0
+        host = MemoryRow("host", 0, state, here - state + arrays)
         grown = resident() - self._resident - sum(row.used for row in (*sessions, host))
         return MemoryBreakdown((*sessions, replace(host, unaccounted=grown)))
 
