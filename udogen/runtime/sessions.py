@@ -6,10 +6,9 @@ import re
 import threading
 import weakref
 from bisect import bisect_left
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -237,30 +236,23 @@ def _too_much(layers: Sequence[Layer], sessions: Sequence[SessionSpec], runs: Se
 
 # --- layers of a model --------------------------------------------------------------------------------------------
 
-_STATES = ("past_*", "*_cache", "*_cache_in", "*_cache_out", "kv_*")
 
-
-def is_state_name(tensor: str) -> bool:
-    """Whether the name of a tensor is one that caches usually have."""
-    return any(fnmatchcase(tensor, pattern) for pattern in _STATES)
-
-
-def layer_of(name: str, info: BinaryInfo, size: int, *, is_state: Callable[[str], bool] = is_state_name) -> Layer:
+def layer_of(name: str, info: BinaryInfo, size: int, states: Collection[str]) -> Layer:
     """The layer of a context binary of `size` bytes, which are somewhat more than its weights.
 
-    cache: the states, once.  compute: their next values, which have memory of their own, and the other inputs and
-    outputs of the largest graph, as graphs of a context run one after another.
+    cache: the states, of these names, once.  compute: their next values, which have memory of their own, and the other
+    inputs and outputs of the largest graph, as graphs of a context run one after another.
     """
-    states: tuple[dict[str, int], dict[str, int]] = {}, {}  # read and written
+    kept: tuple[dict[str, int], dict[str, int]] = {}, {}  # read and written
     compute = [0]
     for graph in info.graphs:
-        for sizes, tensors in zip(states, (graph.inputs, graph.outputs), strict=True):
+        for sizes, tensors in zip(kept, (graph.inputs, graph.outputs), strict=True):
             for tensor in tensors:
-                if is_state(tensor.name):
+                if tensor.name in states:
                     sizes[tensor.name] = max(sizes.get(tensor.name, 0), tensor.nbytes)
         tensors = (*graph.inputs, *graph.outputs)
-        compute.append(sum(tensor.nbytes for tensor in tensors if not is_state(tensor.name)))
-    following, cache = sorted(sum(sizes.values()) for sizes in states)
+        compute.append(sum(tensor.nbytes for tensor in tensors if tensor.name not in states))
+    following, cache = sorted(sum(sizes.values()) for sizes in kept)
     spill_fill = max((graph.htp.spill_fill for graph in info.graphs if graph.htp), default=0)
     return Layer(name, size, cache, max(compute) + following, spill_fill)
 

@@ -46,6 +46,9 @@ class TensorBinding:
         self._spare: tuple[Attachment | None, Any] = (None, None)  # see `flip`
         self._why = ""  # why its memory was freed
 
+    def __repr__(self) -> str:
+        return f"<TensorBinding of {self.info!r}: {'bound' if self.bound else 'not bound'}>"
+
     @cached_property
     def _layout(self) -> tuple[type[Array], np.dtype[Any], tuple[int, ...]]:
         """The class, the type and the shape of its arrays."""

@@ -276,19 +276,15 @@ class Graph:
             results = {name: self._bindings[name].written(array) for name, array in results.items()}
         return Outputs(results, self._infos)
 
-    def lend(self, inputs: Lent, outputs: Lent) -> int:
-        """Execute it on arrays for some tensors, which are as these store them; the others are bound.
-
-        Returns the bytes that were copied.
-        """
-        copied = 0
+    def lend(self, inputs: Lent, outputs: Lent) -> None:
+        """Execute it on arrays for some tensors, which are as these store them; the others are bound."""
         borrowed = [binding for binding, _ in (*inputs, *outputs)]
         with self._lock:
             if not self._open or not self._missing.issubset(borrowed):
                 self._refuse(borrowed)
             try:
                 for binding, array in inputs:
-                    copied += binding.lend(array)
+                    self.copied += binding.lend(array)
                 for binding, array in outputs:
                     binding.lend(array, into=True)
                 began = monotonic()
@@ -298,8 +294,6 @@ class Graph:
                     binding.end_borrowing()
         if code:
             raise self._handle.interface.error("graphExecute", code, began)
-        self.copied += copied
-        return copied
 
     def _refuse_results(self, results: Mapping[str, Array]) -> None:
         for name in results.keys() - {binding.info.name for binding in self._outs}:

@@ -23,7 +23,7 @@ from udogen.runtime.contexts.arrays import fits, given_value
 from udogen.runtime.contexts.commands import parse_package
 from udogen.runtime.contexts.report import GraphProfile, profile_row
 from udogen.runtime.contexts.runtime import Runtime
-from udogen.runtime.models.chain import NOTHING, Chain, ChainState, Copies, MemoryBreakdown, MemoryRow, Timing, resident
+from udogen.runtime.models.chain import Chain, ChainState, MemoryBreakdown, MemoryRow, Timing, resident
 from udogen.runtime.models.description import ModelDescription, bytes_of, describe, open_runtime, planned, sharing_in
 from udogen.runtime.models.wiring import GraphChain, StateTensor
 from udogen.runtime.sessions import Sessions
@@ -77,8 +77,7 @@ class Model(Closing):
                 name: Timing(name, names=tuple(self.names[number] for number in chain.wired.contexts))
                 for name, chain in self._chains.items()
             }
-            self._copied = Copies()
-            self.closed, self.steps = False, 0
+            self.closed, self.steps, self._copied_by_reset = False, 0, 0
             self.reset()
             self._stack = stack.pop_all()
 
@@ -143,13 +142,11 @@ class Model(Closing):
             arrays = {name: chain.stored(name, array) for name, array in given.items()}
             began = perf_counter()
             try:
-                outputs, copied = chain.run(arrays, out or {})
+                outputs = chain.run(arrays, out or {})
             except RunFailed as fault:
                 fault.details = (f"in step {self.steps} of the model, graph `{chain.name}`", *fault.details)
                 raise
             self.steps += 1
-            if copied is not NOTHING:
-                self._copied += copied
             self.timings[chain.name].add(perf_counter() - began, chain.seconds)
             return outputs
 
@@ -258,7 +255,7 @@ class Model(Closing):
 
     @property
     def state(self) -> dict[str, BufferPair]:
-        """The state, by context and input: `model.state["forward_0.past_key"].copy_to()`; copies are counted."""
+        """The state, by context and input: `model.state["forward_0.past_key"].copy_to()`."""
         rows = zip(self.wiring.states, self._pairs, strict=True)
         return {f"{self.names[state.context]}.{state.key}": pair for state, pair in rows}
 
@@ -266,11 +263,13 @@ class Model(Closing):
         """Set all state to zero, for a new sequence: `model.reset()`."""
         with self._lock:
             self.check_open()
+            before = self.domain.copied
             for state, pair in zip(self.wiring.states, self._pairs, strict=True):
                 zero = self.sessions.context(self.names[state.context])
                 graph, (reads, writes) = next(iter(state.uses.items()))
                 empty = self._graph(zero, graph).binding(reads or writes).zeros()
                 pair.copy_from(given_value(np.zeros(empty.shape), state.info) if state.info.quant else empty)
+            self._copied_by_reset += self.domain.copied - before
 
     def _bind_state(self, state: StateTensor) -> BufferPair:
         """A pair of buffers for a state of one context, read and written by all its graphs."""
@@ -320,9 +319,13 @@ class Model(Closing):
         return MemoryBreakdown((*sessions, replace(host, unaccounted=grown)))
 
     @property
-    def copied(self) -> Copies:
-        """Bytes that udogen copied in steps, by kind; those of state and between contexts are always 0."""
-        return self._copied
+    def copied(self) -> int:
+        """Bytes that udogen copied: inputs that are not contiguous, inputs and outputs in shared memory, state by hand.
+
+        What contexts pass on and what steps do with state is never copied.
+        """
+        graphs = {graph for chain in self._chains.values() for graph in chain.graphs}
+        return sum(graph.copied for graph in graphs) + self.domain.copied - self._copied_by_reset
 
     @property
     def plan(self) -> BufferPlan:
