@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +11,7 @@ from tests.command_line import udogen
 from tests.dsp.conftest import SEVERAL
 from tests.hexagon.running import on_hexagon
 from tests.making import make_packages
+from tests.opdef.texts import udo
 from udogen.configs import resolve
 from udogen.configs.load import load
 from udogen.errors import UdogenError
@@ -100,10 +100,8 @@ def test_options_that_mean_nothing_there_are_refused(
 
 def problems_of(kind: str, scratch: Path, *, repeated: bool = False, layout: str = "snpe") -> list[str]:
     tensor = {"name": "x", "data_type": kind, **({"repeated": True} if repeated else {})}
-    op = {"type": "Op", "inputs": [tensor], "outputs": [{"name": "y", "data_type": "FLOAT_32"}]}
-    op |= {"core_types": ["DSP"], "dsp_arch_types": ["v66"]}
     config = scratch / "config.json"
-    config.write_text(json.dumps({"UdoPackage_0": {"Operators": [op], "UDO_PACKAGE_NAME": "P"}}))
+    config.write_text(udo(inputs=[tensor], core_types=["DSP"], dsp_arch_types=["v66"]))
     found = Findings()
     [package], _ = load([config])
     resolve.for_backend(package, "dsp", found, layout=layout)

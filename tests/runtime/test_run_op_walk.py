@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.command_line import udogen
+from tests.opdef.texts import collection, op, tensor
 
 COUNTED = """
 import atexit, collections, runpy, sys
@@ -26,18 +27,8 @@ runpy.run_module("udogen", run_name="__main__")
 def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a generated package with a library that cannot be loaded."""
     folder = tmp_path_factory.mktemp("walk")
-    (folder / "Scale.xml").write_text("""<?xml version="1.0"?>
-<OpDefCollection PackageName="ScalePackage" Domain="aisw" Version="1.0">
-  <OpDefList>
-    <OpDef>
-      <Name>Scale</Name>
-      <Input><Name>x</Name><Mandatory>true</Mandatory><Datatype>FLOAT_32</Datatype><Shape><Rank>1D</Rank></Shape></Input>
-      <Output><Name>y</Name><Mandatory>true</Mandatory><Datatype>FLOAT_32</Datatype><Shape><Rank>1D</Rank></Shape></Output>
-      <SupportedBackend>CPU</SupportedBackend>
-    </OpDef>
-  </OpDefList>
-</OpDefCollection>
-""")
+    ends = tensor("Input", "x", rank="1D") + tensor("Output", "y", rank="1D")
+    (folder / "Scale.xml").write_text(collection(op(ends), name="ScalePackage"))
     assert udogen("generate", folder / "Scale.xml", "-o", folder / "out").returncode == 0
     made = folder / "out" / "ScalePackage"
     library = made / "libs" / "x86_64-linux-clang" / "libScalePackage.so"
