@@ -40,7 +40,7 @@ from udogen.runtime.library import find_runtime
 from udogen.runtime.worker_process import WorkerProcess, deadline_of
 
 _SECONDS = 30.0
-_AGAIN = "take it from where it was made again; keep the checksums beside it that udogen writes"
+_AGAIN = "copy it again from where it was made, with the file of checksums beside it"
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ def file_info(library: Path, path: Path, *, timeout: float = _SECONDS) -> Binary
         answer = worker.ask(ReadBinary(library, path), BinaryInfo, deadline=deadline_of(timeout))
     except TimeoutError as fault:
         raise NoContextBinary(
-            f"{path} is damaged: {library.name} did not come back from reading it in {timeout:g} seconds", hint=_AGAIN
+            f"{path} is damaged: {library.name} did not finish reading it within {timeout:g} seconds", hint=_AGAIN
         ) from fault
     except (EOFError, Garbled):
         pass  # its exit code shows more
