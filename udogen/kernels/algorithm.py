@@ -229,7 +229,7 @@ class KernelTensor:
             return self._over_row(kind, [hl.f32(start)], both, lambda k: [hl.cast(hl.Float(32), get(k))])[0]
         sample = get(hl.Var("sample"))
         if not self._place.last or not isinstance(sample, Fixed):
-            raise NotFixedError("rows lie along another axis than the last" if not self._place.last else _IN_FLOATS)
+            raise NotFixedError("rows are along an axis other than the last" if not self._place.last else _IN_FLOATS)
         if kind == "sum":
             return self._fixed_sum(get, sample)
         plain = sample.zero is None

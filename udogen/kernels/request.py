@@ -16,7 +16,7 @@ Kind = TypeVar("Kind")
 TWINS = "twins"  # the folder of scalar twins, and of the file that lists the functions and their arguments
 FUNCTIONS = "functions.json"
 NO_FLOATS = "QEMU does not emulate HVX floating point"
-SCALAR_UNDER_QEMU = "QEMU has no HVX floating point: what runs there is scalar code, and not what a device gets"
+SCALAR_UNDER_QEMU = "QEMU has no HVX floating point: it runs scalar code, not the code for a device"
 
 PLACE = "place"  # a file in the folder of a request: the place in the user's code that is running
 RUNNING, RAN = "running the kernel", "the kernel ran"  # the lines around code of the user
