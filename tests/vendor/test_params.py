@@ -19,7 +19,7 @@ from udogen.errors import RunFailed
 from udogen.runtime import Tensor
 from udogen.runtime.built import Built, find_source
 from udogen.runtime.hexagon.session import HexagonSession
-from udogen.runtime.op.calls import OpCall, OpResult, ParamArg
+from udogen.runtime.op.calls import OpCall, OpResult, param_of
 
 HERE = Path(__file__).parent
 # Op -> its parameters in the order of the config, which is not that of their names.
@@ -135,7 +135,7 @@ def call_of(op: str, params: Mapping[str, str], given: tuple[str, ...]) -> tuple
     args = []
     for name in given:
         dtype, _, _, _, value, _ = KINDS[params[name]]
-        args.append(ParamArg(name, value, dtype))
+        args.append(param_of(name, value, dtype))
     added = sum(
         10**i * (KINDS[kind][5] if name in given else KINDS[kind][3]) for i, (name, kind) in enumerate(params.items())
     )
@@ -145,7 +145,7 @@ def call_of(op: str, params: Mapping[str, str], given: tuple[str, ...]) -> tuple
 
 def pair_of(r: float, s: float) -> tuple[OpCall, float]:
     """A call with the parameters of `Pair` in the other order, and what it adds to the input."""
-    args = (ParamArg("s", s, "FLOAT_32"), ParamArg("r", r, "FLOAT_32"))
+    args = (param_of("s", s, "FLOAT_32"), param_of("r", r, "FLOAT_32"))
     x, y = Tensor("x", "FLOAT_32", X.shape, data=X), Tensor("y", "FLOAT_32", X.shape)
     return OpCall("Pair", "ParamsPackage", (x,), (y,), args), r + 10 * s
 
