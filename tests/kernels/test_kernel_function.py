@@ -167,7 +167,7 @@ WRONG: dict[str, tuple[int, str]] = {  # lines of a kernel -> the line of its fa
     "y[i] = np.ones(3) * x[i]": (2, "Halide does not take a value of this kind here"),
     "y[i] = x[i / 2.0]": (2, "an index is a float"),
     "y[i] = x[j]": (2, "an index is not defined"),
-    "j = hl.Var('j'); y[i] = x[j]": (2, "an element depends on a variable that is none of the output's indices"),
+    "j = hl.Var('j'); y[i] = x[j]": (2, "an element depends on a variable that is not an index of the output"),
     "y[i] = x[hl.i32(x[i])]": (2, "may be accessed in an unbounded way"),
     "y[i] = 2.0 * x": (0, "F() takes no element of `x`, which has neither a default nor a type"),
     "return x[i]": (0, "F() writes to none of its tensors"),

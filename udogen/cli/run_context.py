@@ -190,8 +190,6 @@ def _run_options(options: RunContextOptions) -> RunOptions:
     from udogen.runtime.contexts.commands import RunOptions, parse_package
 
     backend = options.backend or htp.BACKEND.id
-    if options.prove and not options.packages:
-        raise UsageError("--prove is about op packages, and none was given", hint="--op-package LIB registers one")
     if options.align != _ALIGNMENT:
         from udogen.runtime.buffers.memory import check_alignment  # takes 8 ms, and few runs need it
 

@@ -39,7 +39,7 @@ from udogen.runtime.library import find_runtime
 from udogen.runtime.worker_process import WorkerSession
 
 _SECONDS = 30.0
-_AGAIN = "take it from where it was made again; keep the checksums beside it that udogen writes"
+_AGAIN = "copy it again from where it was made, with the file of checksums beside it"
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,11 @@ def file_info(library: Path, path: Path, *, timeout: float = _SECONDS) -> Binary
     worker = WorkerSession(__name__, explain=lambda _situation, failed: error_of(failed))
     try:
         return worker.start(ReadBinary(library, path), BinaryInfo, Situation(library.name, what="the library"), timeout)
-    except (OpCrashed, OpTimedOut) as fault:
+    except OpTimedOut as fault:
+        raise NoContextBinary(
+            f"{path} is damaged: {library.name} did not finish reading it within {timeout:g} seconds", hint=_AGAIN
+        ) from fault
+    except OpCrashed as fault:
         raise NoContextBinary(f"{path} is damaged: {fault.message}", hint=_AGAIN) from fault
     finally:
         worker.drop()

@@ -70,6 +70,10 @@ class RunOptions:
     shared: bool = False  # registered memory, bound by handle
     timeout: float | None = None
 
+    def __post_init__(self) -> None:
+        if self.prove and not self.packages:
+            raise UsageError("--prove is about op packages, and none was given", hint="--op-package LIB registers one")
+
 
 @dataclass(frozen=True)
 class OpenContexts:

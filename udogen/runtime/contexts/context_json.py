@@ -188,7 +188,7 @@ def _unique(rows: Sequence[tuple[JsonNode, str]], what: str, which: str) -> None
     seen: set[str] = set()
     for row, key in rows:
         if key and key != "-1" and key in seen:
-            row.error(f"two of the {what} have {which} `{key}`", "each has one of its own")
+            row.error(f"two of the {what} have {which} `{key}`", "it must be unique")
         seen.add(key)
 
 
