@@ -15,7 +15,6 @@ from typing import Any, NamedTuple
 
 from udogen.backends.backend import PROVIDER
 from udogen.errors import RunFailed, VerificationFailed
-from udogen.runtime import arguments
 from udogen.runtime.arguments import PathArgument
 from udogen.runtime.library import interface_providers
 from udogen.runtime.worker.loaded_package import LoadedPackage
@@ -222,8 +221,7 @@ def executions(library: PathArgument, provider: str = "") -> Mapping[str, int]:
 
     `executions("libPackage.so")["LeakyRelu"]`
     """
-    arguments.expect(provider, str, "the interface provider", "its name: `<Package>InterfaceProvider`")
-    return counted_package(arguments.path(library, "the op package"), provider).counts()
+    return counted_package(Path(library), provider).counts()
 
 
 def summary(rows: Sequence[Mapping[str, Any]]) -> dict[tuple[str, str, str], int]:

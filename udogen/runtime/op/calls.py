@@ -11,7 +11,6 @@ from udogen.errors import RunFailed, kind_of
 from udogen.opdef import datatypes
 from udogen.opdef.datatypes import Named
 from udogen.qnn.tensors import STATIC, QnnTensor, Scalar
-from udogen.runtime.arguments import MOST, whole
 from udogen.runtime.channel import LogLine
 
 if TYPE_CHECKING:
@@ -142,7 +141,7 @@ def refuse_unwritten(run: Callable[[OpCall], OpResult], call: OpCall, result: Op
 def checked_call(call: OpCall) -> OpCall:
     """Check that arrays match their tensors, and return the call with plain Python numbers."""
     op = call.op_type
-    loops = whole(call.loops, f"the number of loops of op `{op}`", least=-MOST)
+    loops = int(call.loops)
     if loops < 1:
         raise RunFailed(f"op `{op}` cannot be run {loops} times", hint="give 1 or more loops")
     if not 0 <= call.poison <= 255:
