@@ -436,13 +436,13 @@ class MemoryDomain(Closing):
         self._buffers[buffer] = None
         return buffer
 
-    def pair(self, roles: Sequence[Role], desc: BufferDesc | None = None, *, name: str = "") -> BufferPair:
+    def pair(self, roles: Sequence[Role], *, name: str = "") -> BufferPair:
         """Two buffers for a state: `pair = domain.pair([Role(g, "past", "input"), Role(g, "next", "output")])`.
 
         `pair.bind(g, reads="past", writes="next")` binds them, `pair.swap()` makes what was written the state.
         """
         name = name or "state"
-        return BufferPair(name, *(self.allocate(roles, desc, name=f"{name}.{index}") for index in range(2)))
+        return BufferPair(name, *(self.allocate(roles, name=f"{name}.{index}") for index in range(2)))
 
     def forget(self, buffer: ManagedBuffer) -> None:
         """Remove a closed buffer."""
