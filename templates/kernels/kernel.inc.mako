@@ -48,6 +48,24 @@ udo::Status prepare(const Args& args, State& state) {
 }
 
 % endif
+% if memory:
+udo::Status run(const Args& args, udo::halide::Call& call, const udo::halide::Part& part);
+
+// Memory for the functions of one thread is reserved before the first execution.
+struct State {
+  std::size_t memory;
+};
+
+udo::Status prepare(const Args& args, State& state) {
+  udo::halide::Call call, none;
+  call.measure();
+  const udo::Status status = run(args, call, {0, 1});
+  state.memory = call.measured();
+  const udo::halide::Memory memory(none, state.memory);
+  return status;
+}
+
+% endif
 % if gpu:
 % for function in launches:
 const udo::halide::Launch ${function.name}_launches[] = {
@@ -68,6 +86,13 @@ udo::Status execute(const Args& args${state}) {
   const udo::halide::Part part{0, 1};
 #endif
   udo::halide::Call call;
+% if memory:
+  const udo::halide::Memory memory(call, state.memory);
+  return run(args, call, part);
+}
+
+udo::Status run(const Args& args, udo::halide::Call& call, const udo::halide::Part& part) {
+% endif
 % endif
   call.setLines(lines_of_tensors);
 % for view in views:

@@ -11,7 +11,13 @@ import halide as hl
 
 from udogen.kernels import fixed
 from udogen.kernels.fixed import Fixed
+from udogen.kernels.scratch import scan, scratch
 from udogen.kernels.sums import Domain
+
+__all__ = [
+    "absolute", "exp", "inverse", "larger", "maximum", "minimum", "scan", "scratch", "select", "sigmoid", "smaller",
+    "tanh", "total",
+]  # fmt: skip
 
 _ROUNDER = 12582912.0  # 1.5 * 2 ** 23
 

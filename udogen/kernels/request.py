@@ -130,6 +130,8 @@ class Report:
     not_on_gpu: str = ""  # why the op does not run on a GPU
     lines: Mapping[str, tuple[int, ...]] = field(default_factory=dict)  # lines of the kernel where each tensor is used
     untiled: Mapping[str, str] = field(default_factory=dict)  # functions that add products one by one, and why
+    # Functions that allocate memory, and how often before they do anything else.
+    allocations: Mapping[str, int] = field(default_factory=dict)
 
     def as_json(self) -> str:
         """The report as JSON, for a file."""

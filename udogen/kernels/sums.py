@@ -7,7 +7,6 @@ a * b, and q times the sum of a, and p times the sum of b, and p * q for each el
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import dataclass, field
@@ -17,9 +16,9 @@ from typing import Any
 import halide as hl
 
 from udogen.kernels.fixed import Fixed, count_of
+from udogen.kernels.scratch import UNDEFINED
 
 _RDom = hl.RDom  # which is replaced while a function is called
-_UNDEFINED = re.compile(r'Undefined variable "([^"]+)"')
 _AXES = "xyzw"
 _NO_ZERO = hl.i32(0)  # of integers
 _TAPS = 3  # of a window, whose loop is unrolled: rows of a tile share what they load
@@ -153,7 +152,7 @@ class Domain:
             try:
                 _define("probe", [*free_axes, *self.variables], value)
             except hl.HalideError as fault:
-                missing = _UNDEFINED.search(str(fault))
+                missing = UNDEFINED.search(str(fault))
                 if not missing or missing[1].endswith("_of_domain"):
                     raise NotTiledError(str(fault)) from fault
                 free_axes.append(hl.Var(missing[1]))

@@ -13,7 +13,6 @@ from __future__ import annotations
 import mmap
 import os
 import re
-import signal
 import stat
 import warnings
 from collections.abc import Callable, Iterable, Sequence
@@ -31,13 +30,12 @@ from udogen.qnn.heads import NoContextBinary
 from udogen.qnn.system import BinaryInfo
 from udogen.runtime import arguments
 from udogen.runtime.arguments import PathArgument
-from udogen.runtime.channel import Failed, Garbled
 from udogen.runtime.contexts import context_json, manifest
 from udogen.runtime.contexts.context_json import ContextJson, Difference, compare, too_small
 from udogen.runtime.contexts.manifest import ManifestCheck, mapped_file
-from udogen.runtime.failures import error_of
+from udogen.runtime.failures import OpCrashed, OpTimedOut, Situation, error_of
 from udogen.runtime.library import find_runtime
-from udogen.runtime.worker_process import WorkerProcess, deadline_of
+from udogen.runtime.worker_process import WorkerSession
 
 _SECONDS = 30.0
 _AGAIN = "copy it again from where it was made, with the file of checksums beside it"
@@ -54,30 +52,17 @@ class ReadBinary:
 def file_info(library: Path, path: Path, *, timeout: float = _SECONDS) -> BinaryInfo:
     """`system.file_info` in a worker: what would crash or hang this process becomes an error."""
     head_of(path)  # a check that starts no process
-    worker = WorkerProcess(__name__)
-    answer: BinaryInfo | Failed | None = None
+    worker = WorkerSession(__name__, explain=lambda _situation, failed: error_of(failed))
     try:
-        answer = worker.ask(ReadBinary(library, path), BinaryInfo, deadline=deadline_of(timeout))
-    except TimeoutError as fault:
+        return worker.start(ReadBinary(library, path), BinaryInfo, Situation(library.name, what="the library"), timeout)
+    except OpTimedOut as fault:
         raise NoContextBinary(
             f"{path} is damaged: {library.name} did not finish reading it within {timeout:g} seconds", hint=_AGAIN
         ) from fault
-    except (EOFError, Garbled):
-        pass  # its exit code shows more
+    except OpCrashed as fault:
+        raise NoContextBinary(f"{path} is damaged: {fault.message}", hint=_AGAIN) from fault
     finally:
-        returncode = worker.end(0.5 if answer is None else 0.0)
-    if isinstance(answer, BinaryInfo):
-        return answer
-    if isinstance(answer, Failed):
-        raise error_of(answer)
-    if returncode < 0:
-        name = signal.Signals(-returncode).name
-        raise NoContextBinary(f"{path} is damaged: {library.name} crashed on reading it ({name})", hint=_AGAIN)
-    raise RunFailed(
-        f"reading {path} in a child process failed with code {returncode}",
-        details=worker.output()[-5:],
-        hint="see the details: a limit of memory (`ulimit -v`) may be too low; otherwise please report this",
-    )
+        worker.drop()
 
 
 def head_of(path: Path) -> heads.Head:
@@ -102,9 +87,16 @@ def unreadable(path: Path, fault: OSError) -> RunFailed:
 
 def main() -> None:
     """Run the worker."""
-    from udogen.runtime.worker.serving import serve
+    from udogen.runtime.worker.serving import Commands, Parent, serve
 
-    serve(lambda _parent: {ReadBinary: lambda command: system.file_info(command.library, command.path)})
+    def commands(parent: Parent) -> Commands:
+        def read(command: ReadBinary) -> BinaryInfo:
+            parent.phase("read its description")
+            return system.file_info(command.library, command.path)
+
+        return {ReadBinary: read}
+
+    serve(commands)
 
 
 _BINARY = re.compile(r"forward_(\d+)\.bin")
