@@ -47,7 +47,7 @@ class ScratchTensor:
 
     def __getitem__(self, indices: Any) -> hl.Expr:
         if not self.func.defined():
-            raise TypeError(f"`{self.func.name()}` is memory, and nothing was written to it yet")
+            raise TypeError("memory is read, and nothing was written to it yet")
         value, number = hl.Expr(self.func[self._at(indices)]), self._number
         return value if number is None else Fixed(value, number.scale, number.bound, at_most_zero=number.at_most_zero)
 
@@ -96,7 +96,7 @@ def scan(over: hl.RDom, start: Any, step: Callable[[Any], Any]) -> Steps:
     if not isinstance(over, _RDom) or over.dimensions() != 1:
         raise TypeError("a scan goes along one axis: scan(hl.RDom([(0, x.extent(1))]), start, step)")
     count = len(start) if isinstance(start, tuple) else 0
-    starts = [hl.f32(each) if isinstance(each, float) else hl.Expr(each) for each in (start if count else (start,))]
+    starts = [hl.f32(each) if isinstance(each, float) else _expr(each) for each in (start if count else (start,))]
     unknown = [hl.Expr(hl.Param(each.type(), "before")) for each in starts]
 
     def after(before: Sequence[Any]) -> list[Any]:
@@ -116,6 +116,10 @@ def scan(over: hl.RDom, start: Any, step: Callable[[Any], Any]) -> Steps:
     func[(*free, over.x + 1)] = hl.Tuple(values) if count else values[0]
     place.scratch.append(made)
     return made
+
+
+def _expr(value: Any) -> hl.Expr:
+    return value if isinstance(value, hl.Expr) else hl.Expr(value)
 
 
 def _place(function: str) -> RowLayout:
