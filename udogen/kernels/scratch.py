@@ -108,7 +108,7 @@ def scan(over: hl.RDom, start: Any, step: Callable[[Any], Any]) -> Steps:
             raise TypeError(f"a step makes {len(values)} numbers, and its start has {len(starts)}")
         return [hl.cast(each.type(), value) for each, value in zip(starts, values, strict=True)]
 
-    free, func = _free([*starts, *after(unknown)]), hl.Func("scan")
+    free, func = variables_of([*starts, *after(unknown)]), hl.Func("scan")
     func[(*free, hl.Var())] = hl.Tuple(starts) if count else starts[0]
     made = Steps(func, free, count)
     before = made[over.x]
@@ -128,7 +128,7 @@ def _place(function: str) -> RowLayout:
     return places[-1]
 
 
-def _free(values: Sequence[Any]) -> list[Any]:
+def variables_of(values: Sequence[Any]) -> list[Any]:
     """The variables of expressions."""
     found: list[Any] = []
     while True:

@@ -16,10 +16,11 @@ from typing import Any
 import halide as hl
 
 from udogen.kernels.fixed import Fixed, count_of
-from udogen.kernels.scratch import UNDEFINED
+from udogen.kernels.scratch import UNDEFINED, variables_of
 
 _RDom = hl.RDom  # which is replaced while a function is called
 _AXES = "xyzw"
+_OF_DOMAIN = "_of_domain"  # the end of names of variables in place of a domain's
 _NO_ZERO = hl.i32(0)  # of integers
 _TAPS = 3  # of a window, whose loop is unrolled: rows of a tile share what they load
 _QUAD = 4  # bytes that HVX multiplies and adds into 32 bits
@@ -107,6 +108,19 @@ class Tiles:
     last: Sequence[Any] = ()  # indices of the columns and rows of the output
     fits: list[Any] = field(default_factory=list)  # conditions, without which the op needs its other function
     elements: list[tuple[Any, str, Any]] = field(default_factory=list)  # that were read: tensor, first index, value
+    columns: list[Any] = field(default_factory=list)  # functions of elements of the columns' factors
+
+    def read(self, tensor: Any, first: str, value: Any) -> Any:
+        """An element that is read: if columns share it with no row, one that may lie in memory, in the order of use."""
+        self.elements.append((tensor, first, value))
+        names = [] if self.on_hvx else [axis.name() for axis in variables_of([value])]
+        inner = [name for name in names if name.endswith(_OF_DOMAIN)]
+        if not inner or self.names[0] not in names or self.names[1] in names:
+            return value
+        others = [name for name in names if name not in (self.names[0], *inner)]
+        order = [hl.Var(name) for name in (self.names[0], *inner, *others)]
+        self.columns.append(_define("columns", order, value))
+        return _at(self.columns[-1], *order)
 
     def can_be_made(self, variables: Sequence[Any]) -> bool:
         """Whether an output with these variables has sums, all of which vectors calculate."""
@@ -127,7 +141,7 @@ class Domain:
     def __init__(self, tiles: Tiles, *given: Any) -> None:
         self.tiles, self.over = tiles, _RDom(*given)
         self.axes = [self.over[n] for n in range(self.over.dimensions())]
-        self.variables = [hl.Var(f"{axis.name().replace('$', '_')}_of_domain") for axis in self.axes]
+        self.variables = [hl.Var(f"{axis.name().replace('$', '_')}{_OF_DOMAIN}") for axis in self.axes]
 
     def __getattr__(self, name: str) -> Any:
         if name not in _AXES[: len(self.axes)]:
@@ -153,7 +167,7 @@ class Domain:
                 _define("probe", [*free_axes, *self.variables], value)
             except hl.HalideError as fault:
                 missing = UNDEFINED.search(str(fault))
-                if not missing or missing[1].endswith("_of_domain"):
+                if not missing or missing[1].endswith(_OF_DOMAIN):
                     raise NotTiledError(str(fault)) from fault
                 free_axes.append(hl.Var(missing[1]))
             else:
@@ -374,6 +388,8 @@ def tile(output: Any, tiles: Tiles, vector: int, lanes: int) -> None:
     stage.split(column, outer, inner, width, tail).split(row, outer_row, inner_row, height, tail)
     stage.reorder(inner, inner_row, outer_row, *rest, outer).vectorize(inner, lanes).unroll(inner).unroll(inner_row)
     loops = _Loops(func, hl.Var(column.name()), hl.Var(row.name()), outer, outer_row, lanes)
+    for columns in tiles.columns:
+        _schedule_columns(loops, columns, [outer, *reversed(rest)])
     for total in tiles.sums:
         total.func.reorder_storage(*sorted(total.func.args(), key=lambda var: var.name() != column.name()))
         loops.hold(total.func)
@@ -399,6 +415,14 @@ def _schedule_stage(loops: _Loops, func: Any, update: Any, axes: Sequence[Any], 
     for variable in inside:
         func.unroll(variable)
         update.unroll(variable)
+
+
+def _schedule_columns(loops: _Loops, columns: Any, order: Sequence[Any]) -> None:
+    """Put the elements of a tile's columns in the order of their use, once for all rows."""
+    names = {axis.name() for axis in columns.args()}
+    inside = [axis for axis in order[1:] if axis.name() in names]
+    if [axis.name() for axis in order[1 : 1 + len(inside)]] == [axis.name() for axis in inside]:
+        columns.compute_at(loops.func, order[len(inside)]).hoist_storage_root().vectorize(loops.column, loops.lanes)
 
 
 def _schedule_quads(loops: _Loops, each: Sum, axes: Sequence[Any]) -> None:
