@@ -44,11 +44,16 @@ class ScratchTensor:
             self._number, value = value, value.integer
         self.func[at] = hl.f32(value) if isinstance(value, float) else value
         self._written.append(at)
+        if self._place.tiles:
+            self._place.tiles.write(self)
 
     def __getitem__(self, indices: Any) -> hl.Expr:
         if not self.func.defined():
             raise TypeError("memory is read, and nothing was written to it yet")
-        value, number = hl.Expr(self.func[self._at(indices)]), self._number
+        at = self._at(indices)
+        if self._place.tiles:
+            self._place.tiles.read_scratch(self, at[0])
+        value, number = hl.Expr(self.func[at]), self._number
         return value if number is None else Fixed(value, number.scale, number.bound, at_most_zero=number.at_most_zero)
 
     def definitions(self, _first: Any) -> Iterator[tuple[Any, list[str]]]:
@@ -133,9 +138,10 @@ def variables_of(values: Sequence[Any]) -> list[Any]:
     found: list[Any] = []
     while True:
         probe = hl.Func("probe")
-        probe[tuple(found)] = hl.Tuple([hl.cast(each.type(), 0) for each in values])
+        probe[tuple(found)] = hl.f32(0.0)
         try:
-            probe[tuple(found)] = hl.Tuple(list(values))
+            for value in values:
+                probe[tuple(found)] += hl.cast(hl.Float(32), value)
         except hl.HalideError as fault:
             missing = UNDEFINED.search(str(fault))
             if not missing:
