@@ -25,7 +25,7 @@ ROOT = Path(__file__).resolve().parents[2]
 _LINK = re.compile(r"\]\(([^)#:\s]+)(#[^)]*)?\)")
 _TABLE_ROW = re.compile(r"^\| .*`.*\\\|.*`.*\|$", re.MULTILINE)  # with a bar that must be escaped on code hosts
 _ASSETS = ("iframe-worker.js", "mark.svg", "site.css")  # of this folder
-_LONG_CODE, _PROSE = 20, 80  # characters
+_LONG_CODE, _PROSE = 20, 40  # characters
 _CODE = re.compile(r"<code>.*?</code>", re.DOTALL)
 _OPTION = re.compile(r"(?<![^\s>(|\[])--[a-z][\w-]*(?![^<]*>)")
 _LANGUAGES = {".py": "python", ".cpp": "cpp", ".hpp": "cpp", ".json": "json", ".xml": "xml", ".toml": "toml"}
@@ -136,7 +136,13 @@ def _verbs() -> Iterator[str]:
 def _commands(command: click.Command, name: str, depth: int) -> Iterator[str]:
     context = click.Context(command, info_name=name, max_content_width=100, terminal_width=100)
     if depth:
-        yield f"{'#' * (depth + 1)} {name}\n\n```text\n{command.get_help(context)}\n```\n"
+        text = context.make_formatter()
+        command.format_usage(context, text)
+        command.format_help_text(context, text)
+        yield f"{'#' * (depth + 1)} {name}\n\n```text\n{text.getvalue()}```\n"
+        options = (each for each in command.get_params(context) if isinstance(each, click.Option))
+        rows = filter(None, (each.get_help_record(context) for each in options))
+        yield "\n".join(f"* `{names}`: {html.escape(meaning, quote=False)}" for names, meaning in rows) + "\n"
     if isinstance(command, click.Group):
         for each in command.list_commands(context):
             child = command.get_command(context, each)

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from tests.command_line import succeeds
 from tests.hexagon.running import need_tools, on_hexagon
 from tests.making import ROOT, cpu_package, make_packages, make_well, need_opencl, need_runtime
 from tests.snpe import packages
@@ -165,11 +164,8 @@ def test_the_gpu_library_runs_in_the_emulator(folder: Path) -> None:
 def test_run_op_takes_the_registration_library(registration: Path, cpu: Path, place: Path, tmp_path: Path) -> None:
     shutil.copy(cpu, place / CPU)
     np.save(tmp_path / "x.npy", np.zeros((1, 2, 2, 4), np.float32))
-    argv = [sys.executable, "-m", "udogen", "run", "op", str(registration), "Softmax"]
-    argv += ["--input", f"Placeholder={tmp_path / 'x.npy'}", "--output", f"Output={tmp_path / 'y.npy'}"]
-    argv += ["--dtype", "Output=FLOAT_32", "--shape", "Output=1x2x2x4"]
-    done = subprocess.run(argv, capture_output=True, text=True, cwd=ROOT, env=dict(os.environ), check=False)
-    assert done.returncode == 0, done.stderr
+    given = ("--input", f"Placeholder={tmp_path / 'x.npy'}", "--output", f"Output={tmp_path / 'y.npy'}")
+    succeeds("run", "op", registration, "Softmax", *given, "--dtype", "Output=FLOAT_32", "--shape", "Output=1x2x2x4")
     assert (np.load(tmp_path / "y.npy") == 0.25).all()
 
 

@@ -140,9 +140,8 @@ class KernelTensor:
         self._place.read.append((self, list(indices)))
         self._place.used(self.name, list(indices))
         if self.buffer is not None:
-            if self._place.tiles:
-                self._place.tiles.elements.append((self, str(at[0]), self.buffer[at]))
-            return self.buffer[at]
+            tiles = self._place.tiles
+            return tiles.read(self, str(at[0]), self.buffer[at]) if tiles else self.buffer[at]
         self._reads_outputs()
         return hl.Expr(self.func[at]) if self.func.defined() else hl.cast(TYPES[self._stored], 0)
 

@@ -87,7 +87,7 @@ class Kernel:
         self.reads_outputs = False
         self.allocations: dict[str, int] = {}  # functions that allocate memory, and how often before all else
         self.untiled: dict[str, str] = {}  # functions without tiles whose small ones have others, and why
-        self.first: Sequence[str] = ()  # the first variables of the output that has tiles
+        self.first: Sequence[str] = ()  # the variables of the output that has tiles
         for name, parameter in inspect.signature(function, eval_str=True).parameters.items():
             self._need(name, names)
             self._compare_default(name, parameter.default)
@@ -205,7 +205,7 @@ class Kernel:
         variant, target = KernelVariant(self.types()[0]), self.request.machine.target
         try:
             [plain] = algorithm_of(self, variant, Way(target, 1)).outputs
-            self.first = [str(index) for index in plain.indices[:2]]
+            self.first = [str(index) for index in plain.indices]
             tiles = Tiles(on_hvx=False, names=self.first)
             [made] = algorithm_of(self, variant, Way(target, 2), tiles=tiles).outputs
         except Exception:  # an error of the kernel itself is raised by the usual way, too
@@ -219,7 +219,7 @@ class Kernel:
         in_floats = not way.fixed and any(port.real or port.types[0] == "f32" for port in self.request.tensors)
         if variant.small or way.lanes == 1 or (machine.aligned and (in_floats or way.lanes < machine.vector)):
             return None
-        return Tiles(machine.aligned, self.first) if self.has_tiles else None
+        return Tiles(machine.aligned, self.first, machine.vector // 4) if self.has_tiles else None
 
     def is_scheduled_by_halide(self, variant: KernelVariant) -> bool:
         """Whether the file's `Autoschedule` applies to this function."""

@@ -41,11 +41,15 @@ def smaller(a: Any, b: Any) -> hl.Expr:
 
 def maximum(over: hl.RDom, of: Any) -> hl.Expr:
     """The largest number over a domain."""
+    if isinstance(over, Domain):
+        return over.reduced(of, hl.max, of.type().min() if isinstance(of, hl.Expr) else None)
     return fixed.reduced(of, lambda stored: hl.maximum(over, stored)) if _is_fixed(of) else hl.maximum(over, of)
 
 
 def minimum(over: hl.RDom, of: Any) -> hl.Expr:
     """The smallest number over a domain."""
+    if isinstance(over, Domain):
+        return over.reduced(of, hl.min, of.type().max() if isinstance(of, hl.Expr) else None)
     return fixed.reduced(of, lambda stored: hl.minimum(over, stored)) if _is_fixed(of) else hl.minimum(over, of)
 
 

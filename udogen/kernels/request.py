@@ -71,6 +71,7 @@ class Request:
     texts: bool = False  # also write the assembly
     deaths: tuple[str, ...] = ()  # functions at which the compiler crashed, once for each time: vectors get shorter
     defaults: Mapping[str, float] = field(default_factory=dict)  # of scalars, for the calls that check functions
+    values: tuple[str, ...] = ()  # the inputs and parameters of a node, in their order
 
     def as_json(self) -> str:
         """The request as JSON, for a file that the worker reads."""
@@ -82,7 +83,7 @@ class Request:
         row: dict[str, Any] = json.loads(text)
         row["tensors"] = tuple(TensorPort(**{**port, "types": tuple(port["types"])}) for port in row["tensors"])
         row["machine"] = TargetMachine(**row["machine"])
-        row["deaths"] = tuple(row["deaths"])
+        row["deaths"], row["values"] = tuple(row["deaths"]), tuple(row["values"])
         return Request(**row)
 
 

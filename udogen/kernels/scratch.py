@@ -44,11 +44,16 @@ class ScratchTensor:
             self._number, value = value, value.integer
         self.func[at] = hl.f32(value) if isinstance(value, float) else value
         self._written.append(at)
+        if self._place.tiles:
+            self._place.tiles.write(self)
 
     def __getitem__(self, indices: Any) -> hl.Expr:
         if not self.func.defined():
-            raise TypeError(f"`{self.func.name()}` is memory, and nothing was written to it yet")
-        value, number = hl.Expr(self.func[self._at(indices)]), self._number
+            raise TypeError("memory is read, and nothing was written to it yet")
+        at = self._at(indices)
+        if self._place.tiles:
+            self._place.tiles.read_scratch(self, at[0])
+        value, number = hl.Expr(self.func[at]), self._number
         return value if number is None else Fixed(value, number.scale, number.bound, at_most_zero=number.at_most_zero)
 
     def definitions(self, _first: Any) -> Iterator[tuple[Any, list[str]]]:
@@ -96,7 +101,7 @@ def scan(over: hl.RDom, start: Any, step: Callable[[Any], Any]) -> Steps:
     if not isinstance(over, _RDom) or over.dimensions() != 1:
         raise TypeError("a scan goes along one axis: scan(hl.RDom([(0, x.extent(1))]), start, step)")
     count = len(start) if isinstance(start, tuple) else 0
-    starts = [hl.f32(each) if isinstance(each, float) else hl.Expr(each) for each in (start if count else (start,))]
+    starts = [hl.f32(each) if isinstance(each, float) else _expr(each) for each in (start if count else (start,))]
     unknown = [hl.Expr(hl.Param(each.type(), "before")) for each in starts]
 
     def after(before: Sequence[Any]) -> list[Any]:
@@ -108,7 +113,7 @@ def scan(over: hl.RDom, start: Any, step: Callable[[Any], Any]) -> Steps:
             raise TypeError(f"a step makes {len(values)} numbers, and its start has {len(starts)}")
         return [hl.cast(each.type(), value) for each, value in zip(starts, values, strict=True)]
 
-    free, func = _free([*starts, *after(unknown)]), hl.Func("scan")
+    free, func = variables_of([*starts, *after(unknown)]), hl.Func("scan")
     func[(*free, hl.Var())] = hl.Tuple(starts) if count else starts[0]
     made = Steps(func, free, count)
     before = made[over.x]
@@ -118,20 +123,25 @@ def scan(over: hl.RDom, start: Any, step: Callable[[Any], Any]) -> Steps:
     return made
 
 
+def _expr(value: Any) -> hl.Expr:
+    return value if isinstance(value, hl.Expr) else hl.Expr(value)
+
+
 def _place(function: str) -> RowLayout:
     if not places:
         raise TypeError(f"memory belongs to a kernel: call {function}() in its function")
     return places[-1]
 
 
-def _free(values: Sequence[Any]) -> list[Any]:
+def variables_of(values: Sequence[Any]) -> list[Any]:
     """The variables of expressions."""
     found: list[Any] = []
     while True:
         probe = hl.Func("probe")
-        probe[tuple(found)] = hl.Tuple([hl.cast(each.type(), 0) for each in values])
+        probe[tuple(found)] = hl.f32(0.0)
         try:
-            probe[tuple(found)] = hl.Tuple(list(values))
+            for value in values:
+                probe[tuple(found)] += hl.cast(hl.Float(32), value)
         except hl.HalideError as fault:
             missing = UNDEFINED.search(str(fault))
             if not missing:
