@@ -80,7 +80,7 @@ class Proof:
     def sentence(self) -> str:
         """The proof as a sentence."""
         if self.counted == "calls" and self.of_op.ready > self.of_op.before and self.of_op.after == self.of_op.ready:
-            why = "a rewrite of its own replaced the node, or HTP computed it as a constant"
+            why = "its own rewrite replaced the node, or HTP computed it as a constant"
             others = amount(self.of_package.after - self.of_package.ready, self.counted)
             return f"{self.op}: taken by {self.package} when the graph was prepared: {why}; then {others} of its ops"
         if not self.of_op.total and self.of_package.total:
