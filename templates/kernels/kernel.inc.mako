@@ -97,6 +97,9 @@ udo::Status calculate(const Args& args${state}, const udo::halide::Part& part) {
     return udo::ok;
   }
 % endif
+% for name in inputs:
+  ${name}_.prefetch(args.${name});
+% endfor
 % if table:
   if (state.is_table) {
     udo::halide::View table_(state.table, 256);
