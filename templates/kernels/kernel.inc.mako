@@ -1,5 +1,3 @@
-
-
 // Made by udogen of ${op}.py, with the functions beside this file.
 extern "C" {
 % for function in functions:
@@ -17,8 +15,6 @@ int ${function.name}(${function.parameters});
 int ${function.name}_small(${function.parameters});
 % endfor
 % if alias_on_hexagon:
-#else
-udo::Status execute(const Args& args${state}) { return calculate(args${given_state}, {0, 1}); }
 #endif
 % endif
 % endif
@@ -52,6 +48,24 @@ udo::Status prepare(const Args& args, State& state) {
 }
 
 % endif
+% if memory:
+udo::Status run(const Args& args, udo::halide::Call& call, const udo::halide::Part& part);
+
+// Memory for the functions of one thread is reserved before the first execution.
+struct State {
+  std::size_t memory;
+};
+
+udo::Status prepare(const Args& args, State& state) {
+  udo::halide::Call call, none;
+  call.measure();
+  const udo::Status status = run(args, call, {0, 1});
+  state.memory = call.measured();
+  const udo::halide::Memory memory(none, state.memory);
+  return status;
+}
+
+% endif
 % if gpu:
 % for function in launches:
 const udo::halide::Launch ${function.name}_launches[] = {
@@ -66,6 +80,13 @@ udo::Status ${op}Operation([[maybe_unused]] const Args& args, [[maybe_unused]] u
 % else:
 udo::Status calculate(const Args& args${state}, const udo::halide::Part& part) {
   udo::halide::Call call;
+% if memory:
+  const udo::halide::Memory memory(call, state.memory);
+  return run(args, call, part);
+}
+
+udo::Status run(const Args& args, udo::halide::Call& call, const udo::halide::Part& part) {
+% endif
 % endif
   call.setLines(lines_of_tensors);
 % for view in views:

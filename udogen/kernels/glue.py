@@ -95,9 +95,10 @@ def include(request: Request, report: Report) -> str:
         "gpu": request.machine.gpu,
         "not_gpu": not request.machine.gpu,
         "launches": [_Launches(name, kernels) for name, kernels in by_function.items()],
-        "state": ", const State& state" if report.table else "",
-        "prepare": "prepare, " if report.table else "",
-        "given_state": ", state" if report.table else "",
+        "memory": bool(report.allocations),
+        "state": ", const State& state" if report.table or report.allocations else "",
+        "prepare": "prepare, " if report.table or report.allocations else "",
+        "given_state": ", state" if report.table or report.allocations else "",
         "views": [_view(port, *view) for port, view in zip(request.tensors, report.views, strict=True)],
         "inputs": [] if request.machine.gpu else [port.name for port in request.tensors if not port.is_output],
         "cut": _Cut() if request.machine.gpu else _cut(request, report),
@@ -246,6 +247,10 @@ def _call(request: Request, report: Report, variant: KernelVariant) -> str:
     if request.machine.gpu:
         return f"call.of({name}_launches).run({name}(static_cast<udo::halide::Call*>(&call), {arguments}))"
     call = f"UDO_HALIDE({name}, {arguments})" if _may_be_aligned(request, report) else f"{name}(&call, {arguments})"
+    small = f"{name}_small(call.again(), {arguments})"
+    if report.allocations:
+        first, second = (report.allocations.get(function, 0) for function in (name, f"{name}_small"))
+        call, small = f"(call.begins({first}) ? {call} : -1)", f"(call.begins({second}) ? {small} : -1)"
     if (report.auto and variant.last) or report.tiles:  # a function returns an error before it writes anything
-        call = f"{call} == 0 ? 0 : {name}_small(call.again(), {arguments})"
+        call = f"{call} == 0 ? 0 : {small}"
     return f"call.run({call})"

@@ -54,6 +54,7 @@ _DECIDING = (
     "kernel_file",
     "math",
     "request",
+    "scratch",
     "signature",
     "sums",
     "twins",

@@ -16,7 +16,7 @@ Kind = TypeVar("Kind")
 TWINS = "twins"  # the folder of scalar twins, and of the file that lists the functions and their arguments
 FUNCTIONS = "functions.json"
 NO_FLOATS = "QEMU does not emulate HVX floating point"
-SCALAR_UNDER_QEMU = "QEMU has no HVX floating point: what runs there is scalar code, and not what a device gets"
+SCALAR_UNDER_QEMU = "QEMU has no HVX floating point: it runs scalar code, not the code for a device"
 
 PLACE = "place"  # a file in the folder of a request: the place in the user's code that is running
 RUNNING, RAN = "running the kernel", "the kernel ran"  # the lines around code of the user
@@ -131,6 +131,8 @@ class Report:
     not_on_gpu: str = ""  # why the op does not run on a GPU
     lines: Mapping[str, tuple[int, ...]] = field(default_factory=dict)  # lines of the kernel where each tensor is used
     untiled: Mapping[str, str] = field(default_factory=dict)  # functions that add products one by one, and why
+    # Functions that allocate memory, and how often before they do anything else.
+    allocations: Mapping[str, int] = field(default_factory=dict)
 
     def as_json(self) -> str:
         """The report as JSON, for a file."""

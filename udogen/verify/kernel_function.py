@@ -69,7 +69,7 @@ class KernelFunction:
             from udogen.kernels.jit import JitKernel
         except ImportError as fault:
             raise ToolMissing(
-                "Halide is not installed, which compiles kernels in Python", hint=pip_install("kernels")
+                "Halide, which compiles kernels in Python, is not installed", hint=pip_install("kernels")
             ) from fault
         return JitKernel(self.signature, self._function)
 

@@ -55,6 +55,9 @@ class GraphDraft:
         self._nodes: set[str] = set()
         self._constants: dict[tuple[str, tuple[int, ...], bytes], QnnTensor] = {}
 
+    def __repr__(self) -> str:
+        return f"<GraphDraft {self.name}: {', '.join(self._names) or 'no tensors'}>"
+
     def input(
         self,
         name: str,
@@ -95,7 +98,7 @@ class GraphDraft:
         elif array.dtype != np.dtype(row.numpy):
             if array.dtype.kind != np.dtype(row.numpy).kind:
                 raise UsageError(
-                    f"weight `{name}` holds {array.dtype}, it is to be {row.name}",
+                    f"weight `{name}` holds {array.dtype}, and its type is {row.name}",
                     hint="give real numbers and a quantization (quant=), or an array of its own type",
                 )
             array = array.astype(row.numpy)
@@ -189,10 +192,7 @@ class GraphDraft:
                 )
         rows: list[Param] = []
         for arg in params_of(op, built, CallOptions({}, params=given)):
-            if arg.shape is None:
-                rows.append(Scalar(arg.name, arg.dtype, arg.value))  # type: ignore[arg-type]
-            else:
-                rows.append(self._constant(arg.name, arg.dtype, np.asarray(arg.value)))
+            rows.append(arg if isinstance(arg, Scalar) else self._constant(arg.name, arg.dtype, np.asarray(arg.data)))
         return rows
 
     def _param(self, name: str, value: Any) -> Param:
@@ -321,6 +321,10 @@ class GraphBuilder(Closing):
             self.graphs: dict[str, Graph] = {}
             self._drafted: set[str] = set()
             self._stack = stack.pop_all()
+
+    def __repr__(self) -> str:
+        state = "closed" if self.context.closed else ", ".join(self.graphs) or "no graphs"
+        return f"<GraphBuilder of {self.runtime.name}: {state}>"
 
     def constant(self, array: Array, user: str) -> bytearray:
         """The bytes of an array, once for all its users: graphs and tensors of them."""

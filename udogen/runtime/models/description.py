@@ -244,10 +244,8 @@ def sharing_in(binaries: Mapping[str, StoredContext]) -> dict[str, str]:
 
 def _wired(description: ModelDescription, stored: Sequence[StoredContext]) -> Wiring:
     """The wiring of the contexts of a model."""
-    names = [context.name for context in stored]
-    unique = [name if names.count(name) == 1 else f"{number}_{name}" for number, name in enumerate(names)]
     return wire(
-        [(name, context.info) for name, context in zip(unique, stored, strict=True)],
+        [(context.name, context.info) for context in stored],
         graphs=description.graphs,
         links=description.links,
         state=description.state,
@@ -260,10 +258,7 @@ def _sessions(
 ) -> SessionPlan:
     """The session of each context of a model; raises if the sessions cannot map them."""
     states = {*wiring.state, *wiring.state.values()}
-    layers = [
-        layer_of(name, context.info, len(context.data), is_state=states.__contains__)
-        for name, context in binaries.items()
-    ]
+    layers = [layer_of(name, context.info, len(context.data), states) for name, context in binaries.items()]
     count = description.sessions
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     limit = description.session_limit if runtime.backend == htp.BACKEND.id else memory
