@@ -79,8 +79,8 @@ def test_packages_are_registered_by_whatever_leads_to_them(world: World) -> None
             "give a str or a path",
         ),
         (lambda it: it.graph.context.graph(None), "Context.graph: `name` is None", "give a str"),
-        (lambda it: it.graph.bind(None), "what graph `step` is to be bound to is None", "give a dict"),
-        (lambda it: it.graph.bind({"x": None}), "tensor `x` cannot lie in this NoneType", "give a contiguous array"),
+        (lambda it: it.graph.bind(None), "the argument of `bind` of graph `step` is None", "give a dict"),
+        (lambda it: it.graph.bind({"x": None}), "tensor `x` cannot be bound to this None", "give a contiguous array"),
         (
             lambda it: it.graph.unbind("x"),
             "Graph.unbind: `names` is a str: 'x'",
