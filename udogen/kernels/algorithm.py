@@ -15,6 +15,7 @@ from udogen.kernels import Flat, Rows, View, Whole
 from udogen.kernels.fixed import Fixed, Largest, NotFixedError, OfRow, of_shared, stored_as
 from udogen.kernels.opencl import NotOnGpuError
 from udogen.kernels.request import TargetMachine, TensorPort
+from udogen.kernels.scratch import ScratchTensor, Steps, loops, place_scratch
 from udogen.kernels.sums import Tiles
 
 TYPES = {
@@ -37,6 +38,8 @@ class RowLayout:
     row: hl.Var = field(default_factory=lambda: hl.Var("row"))
     # Values of rows for the output being defined, with the lanes of partial results; each output has its own loops.
     of_rows: list[tuple[hl.Func, hl.Var | None]] = field(default_factory=list)
+    scratch: list[ScratchTensor | Steps] = field(default_factory=list)  # the same for memory
+    sizes: list[hl.Expr] = field(default_factory=list)  # the lengths of rows; memory has elements of rows, too
     # A call of the kernel's function defines one output, the first that has no definition yet.
     output: str = ""
     later: set[str] = field(default_factory=set)  # outputs that a later call defines
@@ -52,7 +55,7 @@ class RowLayout:
 
     def begin(self) -> None:
         """Reset the state before each call."""
-        self.output, self.of_rows = "", []
+        self.output, self.of_rows, self.scratch = "", [], []
         self.later.clear()
 
     def shared(self, value: Any) -> Fixed:
@@ -83,6 +86,8 @@ class KernelTensor:
         self.func: Any = hl.Func(TYPES[stored], rank, port.name) if port.is_output else None
         self.indices: list[Any] = []
         self.of_rows: list[tuple[hl.Func, hl.Var | None]] = []
+        place.sizes += [self.size] if isinstance(view, Rows) else []
+        self.scratch: list[ScratchTensor | Steps] = []
 
     @property
     def lanes(self) -> int:
@@ -135,9 +140,8 @@ class KernelTensor:
         self._place.read.append((self, list(indices)))
         self._place.used(self.name, list(indices))
         if self.buffer is not None:
-            if self._place.tiles:
-                self._place.tiles.elements.append((self, str(at[0]), self.buffer[at]))
-            return self.buffer[at]
+            tiles = self._place.tiles
+            return tiles.read(self, str(at[0]), self.buffer[at]) if tiles else self.buffer[at]
         self._reads_outputs()
         return hl.Expr(self.func[at]) if self.func.defined() else hl.cast(TYPES[self._stored], 0)
 
@@ -163,7 +167,7 @@ class KernelTensor:
         if self.func is None:
             raise TypeError(f"`{self.name}` is an input, which nothing can be written to")
         if not self._place.output and not self.func.defined():
-            self._place.output, self.of_rows = self.name, self._place.of_rows
+            self._place.output, self.of_rows, self.scratch = self.name, self._place.of_rows, self._place.scratch
         if self._place.output != self.name:
             self._place.later.add(self.name)
             return
@@ -229,7 +233,7 @@ class KernelTensor:
             return self._over_row(kind, [hl.f32(start)], both, lambda k: [hl.cast(hl.Float(32), get(k))])[0]
         sample = get(hl.Var("sample"))
         if not self._place.last or not isinstance(sample, Fixed):
-            raise NotFixedError("rows lie along another axis than the last" if not self._place.last else _IN_FLOATS)
+            raise NotFixedError("rows are along an axis other than the last" if not self._place.last else _IN_FLOATS)
         if kind == "sum":
             return self._fixed_sum(get, sample)
         plain = sample.zero is None
@@ -240,16 +244,29 @@ class KernelTensor:
         return made(reduced, sample.scale, sample.bound, sample.zero)
 
     def _fixed_sum(self, get: Callable[[Any], Fixed], sample: Fixed) -> hl.Expr:
-        """Integers of more than 16 bits are added in two parts; a row of 2 ** 20 elements overflows neither."""
+        """The sum of each term's integers; longer ones than 16 bits are added in two parts.
+
+        A row of 2 ** 20 elements overflows neither.
+        """
         is_short = sample.bound < 1 << 16
+        numbers = [n for n, term in enumerate(sample.terms) if term.number is not None]
+        by_terms = len(sample.terms) > 1 and all(sample.terms[n].number.bound < 1 << 16 for n in numbers)
 
         def parts(k: Any) -> list[hl.Expr]:
-            integer = get(k).integer
-            return [integer] if is_short else [integer & 0xFFFF, integer >> 16]
+            found = get(k)
+            if by_terms:
+                return [found.terms[n].number.integer for n in numbers]
+            return [found.integer] if is_short else [found.integer & 0xFFFF, found.integer >> 16]
 
         sums = self._over_row(
             "sum", [hl.i32(0)] * len(parts(hl.Var("sample"))), lambda a, b: a + b, parts, last=hl.Float(32)
         )
+        if by_terms:
+            values = dict(zip(numbers, sums, strict=True))
+            count = hl.cast(hl.Float(32), self.size)
+            return reduce(
+                lambda a, b: a + b, (term.factor * values.get(n, count) for n, term in enumerate(sample.terms))
+            )
         return (sums[0] if is_short else sums[0] + sums[1] * hl.f32(65536.0)) * sample.scale
 
     def _over_row(
@@ -303,9 +320,8 @@ class KernelTensor:
         """Calculate as many partial results as a vector has elements, beginning with the row's end."""
         lane, some = hl.Var("lane"), hl.Func(f"{row.name}_{width}")
         is_long = left >= width
-        vectors, each = hl.RDom([(0, left // width)]), hl.RDom([(0, hl.select(is_long, width, 0))])
-        once = hl.RDom([(0, hl.select(is_long, 1, 0))])
-        for domain, condition in product((vectors, each, once), fits):
+        vectors, once = hl.RDom([(0, left // width)]), hl.RDom([(0, hl.select(is_long, 1, 0))])
+        for domain, condition in product((vectors, once), fits):
             domain.where(condition)
         partial = (lane, *row.at)
         some[partial] = _one_or_tuple([hl.undef(start.type()) for start in row.starts])
@@ -315,7 +331,7 @@ class KernelTensor:
         row.add(some, partial, row.get(vectors * width + lane))
         for stage, outer in ((some.update(0), once), (some.update(1), vectors)):
             stage.reorder(lane, outer).vectorize(lane, width)
-        row.add(row.total, row.at, row.results(row.of(some, (each, *row.at))))
+        row.add(row.total, row.at, row.combined(some, width, once))
         some.bound(lane, 0, width).store_in(hl.MemoryType.Stack)
         self._place.of_rows.append((some, lane))
 
@@ -362,6 +378,20 @@ class _Reduction:
     def add(self, func: hl.Func, indices: tuple[Any, ...], values: list[hl.Expr]) -> None:
         func[indices] = _one_or_tuple([self.both(a, b) for a, b in zip(self.of(func, indices), values, strict=True)])
 
+    def combined(self, some: hl.Func, width: int, once: Any) -> list[hl.Expr]:
+        """The lanes of partial results combined: halves of a vector, then quarters, and so on."""
+        lanes, n, found = hl.RDom([(0, width)]), hl.Var("n"), []
+        for value, start in zip(self.of(some, (lanes, *self.at)), self.starts, strict=True):
+            parts = [value & 0xFFFF, value >> 16] if self.last else [value]  # so that the sum of all lanes fits
+            wholes = [hl.Func(f"{self.name}_whole") for _ in parts]
+            for whole, part in zip(wholes, parts, strict=True):
+                whole[(n, *self.at)] = start
+                whole[(n, *self.at)] = self.both(whole[(n, *self.at)], part)
+                whole.compute_at(self.total, once).update().atomic().vectorize(lanes)
+            low, *high = self.results([hl.Expr(whole[(once.x, *self.at)]) for whole in wholes])
+            found.append(low + high[0] * hl.f32(65536.0) if high else low)
+        return found
+
 
 def as_expr(value: Any) -> hl.Expr:
     """A parameter, a number or the value of a function as an expression, which `Fixed` accepts."""
@@ -378,6 +408,7 @@ def _values(func: hl.Func, indices: tuple[Any, ...], count: int) -> list[hl.Expr
     return [as_expr(value)] if count == 1 else [as_expr(value[index]) for index in range(count)]
 
 
+_GUARD = hl.TailStrategy.GuardWithIf
 _IN_FLOATS = "Halide's own functions calculate elements in floats"
 _REDUCTIONS: dict[str, tuple[float, Callable[[Any, Any], Any]]] = {
     "sum": (0.0, lambda a, b: a + b),
@@ -398,14 +429,23 @@ def schedule(output: KernelTensor, place: RowLayout, *, own: bool) -> None:
         return
     enough = output._dim(0).extent() >= lanes
     wide = func.specialize(enough) if lanes > 1 and not own else None
+    first, order = place.inner if strided else func.args()[0], list(reversed(func.args()))
     if strided:
-        func.reorder(*output.indices, place.inner, place.row)
-    if wide is not None and strided:
+        order = [place.row, place.inner, *output.indices]
+    elif output.scratch and not own and not isinstance(output.view, Rows):
+        order = loops(func, output.scratch)
+    func.reorder(*reversed(order))
+    if wide is not None:
         vector = hl.Var("vector")
-        wide.split(place.inner, place.inner, vector, lanes, hl.TailStrategy.ShiftInwards)
-        wide.reorder(vector, *output.indices, place.inner, place.row).vectorize(vector)
-    elif wide is not None:
-        wide.vectorize(func.args()[0], lanes, hl.TailStrategy.ShiftInwards)
+        wide.split(first, first, vector, lanes, hl.TailStrategy.ShiftInwards)
+        wide.reorder(vector, *reversed(order)).vectorize(vector)
+    for memory in output.scratch:
+        place_scratch(memory, func, [] if own else order[: -1 if isinstance(output.view, Rows) else None])
+        if place.sizes and isinstance(memory, ScratchTensor):
+            memory.func.bound_storage(memory.func.args()[0], reduce(hl.max, place.sizes))
+        for stage, names in memory.definitions(first) if lanes > 1 else ():
+            if names and (isinstance(memory, ScratchTensor) or names[0] == first.name()):
+                stage.vectorize(hl.Var(names[0]), lanes, _GUARD)
     for row, lane in output.of_rows:
         row.compute_at(func, place.inner if strided else place.row)
         if lane is None and lanes > 1 and strided:  # as many rows as a vector has elements
@@ -415,7 +455,7 @@ def schedule(output: KernelTensor, place: RowLayout, *, own: bool) -> None:
 
 def _schedule_gpu(output: KernelTensor, place: RowLayout, *, own: bool) -> None:
     """Use a thread for each element; if rows have values of their own, a group of threads for each row."""
-    func, lanes, tail = output.func, place.lanes, hl.TailStrategy.GuardWithIf
+    func, lanes, tail = output.func, place.lanes, _GUARD
     outer, inner = hl.Var("outer"), hl.Var("thread")
     by_group = isinstance(output.view, Rows) and place.last
     if own:
@@ -440,6 +480,26 @@ def _schedule_gpu(output: KernelTensor, place: RowLayout, *, own: bool) -> None:
         row.compute_at(func, place.row if by_group else inner)
         for stage in (row, row.update(0)) if lane is not None else ():
             stage.gpu_threads(lane)
+    for memory in output.scratch:
+        _schedule_scratch_on_gpu(memory, func.args()[0], place)
+
+
+def _schedule_scratch_on_gpu(memory: ScratchTensor | Steps, first: hl.Var, place: RowLayout) -> None:
+    """Calculate memory in kernels before that of the output."""
+    if place.sizes:
+        raise NotOnGpuError("it has memory for rows, which a group of threads shares")
+    memory.func.compute_root()
+    for stage, names in memory.definitions(first):
+        if not names:
+            raise NotOnGpuError("it writes to memory along a domain, which one thread does")
+        axis, *rest = map(hl.Var, names)
+        block, thread = hl.Var("block"), hl.Var("thread")
+        stage.split(axis, block, thread, place.lanes, _GUARD)
+        while rest[1:]:
+            inner, outer, *others = rest
+            rest = [hl.Var(), *others]
+            stage.fuse(inner, outer, rest[0])
+        stage.reorder(thread, block, *rest).gpu_blocks(block, *rest).gpu_threads(thread)
 
 
 def _from_half(raw: hl.Expr) -> hl.Expr:
