@@ -203,6 +203,10 @@ class CaseRunner(Closing):
         if case.refusal:
             return replace(outcome, status="failed", findings=(_NOT_REFUSED,)), None
         tensors = tuple(_compare(case, call, result, name) for name in case.expected)
+        if tensors and (missing := sorted({output.name for output in call.outputs} - {*case.expected})):
+            raise UsageError(
+                f"the case expects no `{missing[0]}`, so it would not be compared", hint="expect each output"
+            )
         status: Status = "failed" if any(not tensor.passed for tensor in tensors) else "passed" if tensors else "ran"
         return replace(outcome, tensors=tensors, status=status), call
 
