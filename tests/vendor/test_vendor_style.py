@@ -64,7 +64,7 @@ def test_the_style_is_known_by_the_text() -> None:
 
 def test_generating_again_keeps_the_style(tmp_path: Path) -> None:
     first = udogen("generate", CONFIG, "--backend", "cpu", "--kernels", EXAMPLE / "kernels", "-o", tmp_path)
-    assert "kernels for cpu in the style of Qualcomm's generators: ScaleClamp (--cpu-api vendor)" in first.stderr
+    assert "kernels for cpu in the style of Qualcomm's generators: ScaleClamp" in first.stderr
     again = json.loads(udogen("generate", CONFIG, "--backend", "cpu", "-o", tmp_path, "--json").stdout)
     [package] = again["packages"]
     assert package["vendor_style"] == {"cpu": ["ScaleClamp"]}
@@ -106,7 +106,7 @@ def test_kernels_copied_into_a_package_need_only_another_generation(tmp_path: Pa
     htp.write_text("BEGIN_PKG_OP_DEFINITION(PKG_ScaleClamp)\n")
     again = udogen(*call)
     assert again.returncode == 0, again.stderr
-    assert "(--cpu-api vendor)" in again.stderr and "(--htp-api core)" in again.stderr
+    assert "kernels for cpu in the style" in again.stderr and "(--htp-api core)" in again.stderr
     built = make(package, "cpu_x86")
     assert built.returncode == 0, built.stderr
 
