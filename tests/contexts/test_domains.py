@@ -21,8 +21,7 @@ from udogen.errors import RunFailed, UsageError
 from udogen.qnn.handles import MemoryHandle
 from udogen.qnn.interface import QnnError
 from udogen.qnn.quantization import ScaleOffset
-from udogen.qnn.system import TensorInfo
-from udogen.qnn.tensors import APP_READ, APP_WRITE
+from udogen.qnn.tensors import APP_READ, APP_WRITE, QnnTensor
 from udogen.runtime import Buffer
 from udogen.runtime.buffers.buffer import Attachment
 from udogen.runtime.buffers.domains import INPUT, OUTPUT, Access, BufferDesc, ManagedBuffer, MemoryDomain, Role
@@ -125,9 +124,9 @@ def info(
     *,
     dynamic: tuple[bool, ...] = (),
     quant: ScaleOffset | None = None,
-) -> TensorInfo:
+) -> QnnTensor:
     """Return a tensor, optionally with dimensions that an execution may change."""
-    return TensorInfo(0, name, dtype, shape, quant, dynamic=dynamic)
+    return QnnTensor(name, dtype, shape, quant, dynamic=dynamic)
 
 
 class PlayingContext:
@@ -147,7 +146,7 @@ class PlayingContext:
 class Playing:
     """A fake graph, for tensors that a backend cannot have."""
 
-    def __init__(self, name: str, inputs: list[TensorInfo], outputs: list[TensorInfo]) -> None:
+    def __init__(self, name: str, inputs: list[QnnTensor], outputs: list[QnnTensor]) -> None:
         self.name, self.inputs, self.outputs = name, tuple(inputs), tuple(outputs)
         self.context = PlayingContext()
 
@@ -204,7 +203,7 @@ WRITES, READS = "output `y` of graph `w` in c", "input `x` of graph `r` in c"
         (info("x", (1, 4)), BufferDesc(dtype="INT_8"), f"the description has INT_8, {WRITES} is FLOAT_32"),
     ],
 )
-def test_contradictions_are_named(tensor: TensorInfo, desc: BufferDesc, fault: str) -> None:
+def test_contradictions_are_named(tensor: QnnTensor, desc: BufferDesc, fault: str) -> None:
     writes, reads = Playing("w", [], [info("y", (1, 4))]), Playing("r", [tensor], [])
     with playing(writes, reads) as domain:
         refuses(

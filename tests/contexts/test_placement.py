@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from udogen.errors import UsageError
-from udogen.qnn.system import BinaryInfo, GraphInfo, HtpGraph, TensorInfo
+from udogen.qnn.system import BinaryInfo, GraphInfo, HtpGraph
+from udogen.qnn.tensors import QnnTensor
 from udogen.runtime.sessions import (
     DEFAULT_LIMIT,
     MIB,
@@ -124,7 +125,7 @@ def test_what_does_not_fit(sizes: tuple[int, ...], count: int, exactly: int, mes
 def test_what_a_context_maps_is_read_from_its_binary() -> None:
     def graph(name: str, tokens: int, spill: int) -> GraphInfo:
         sides = [
-            tuple(TensorInfo(0, tensor, "FLOAT_32", shape, None) for tensor, shape in side)
+            tuple(QnnTensor(tensor, "FLOAT_32", shape) for tensor, shape in side)
             for side in (
                 (("hidden", (tokens, 64)), ("mask", (tokens, 32)), ("past_key", (32, 64))),
                 (("hidden_out", (tokens, 64)), ("key", (32, 64))),

@@ -31,6 +31,7 @@ from udogen.qnn.quantization import (
     ScaleOffset,
     VectorEncoding,
 )
+from udogen.qnn.tensors import APP_WRITE, described_tensor
 from udogen.runtime import Runtime, find_runtime
 from udogen.runtime.contexts import binaries, context_json, manifest
 from udogen.runtime.contexts.binaries import BINARY, JSON, StoredContext
@@ -309,7 +310,9 @@ ENCODINGS: tuple[Quantization, ...] = (
 
 @pytest.mark.parametrize("quant", ENCODINGS, ids=quantization.name_of)
 def test_an_encoding_as_json_and_back(quant: Quantization, tmp_path: Path) -> None:
-    x = system.TensorInfo(1, "x", "UFIXED_POINT_8", (1, 1, 1, 8), quant, "APP_WRITE", (False, False, True, False), 3)
+    x = described_tensor(
+        "x", "UFIXED_POINT_8", (1, 1, 1, 8), quant, APP_WRITE, dynamic=(False, False, True, False), id=1, data_format=3
+    )
     graph = system.GraphInfo("g", (x,), (), (), system.HtpGraph(*range(1, 3), 3, True, 5))
     info = system.BinaryInfo(6, "v2", "2.0.0", "5.0.0", "", (graph,), 3, "3.0.0", 99, (), "v73", 43)
     made = tmp_path / "made.json"

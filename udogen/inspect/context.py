@@ -12,7 +12,8 @@ from udogen.errors import UdogenError
 from udogen.findings import ConfigError, Finding, line_of, wrapped
 from udogen.inspect.inspection import NARROWEST
 from udogen.qnn import heads, socs
-from udogen.qnn.system import BinaryInfo, GraphInfo, TensorInfo
+from udogen.qnn.system import BinaryInfo, GraphInfo
+from udogen.qnn.tensors import QnnTensor
 from udogen.runtime.contexts import binaries, context_json, manifest
 from udogen.runtime.contexts.binaries import StoredContext, json_of
 from udogen.runtime.contexts.context_json import ContextJson, Difference, compare, describe_quantization, too_small
@@ -172,7 +173,7 @@ def _graph(graph: GraphInfo, width: int) -> Iterator[str]:
             yield from _tensors(side)
 
 
-def _tensors(tensors: Sequence[TensorInfo]) -> Iterator[str]:
+def _tensors(tensors: Sequence[QnnTensor]) -> Iterator[str]:
     rows = [
         (
             str(tensor.id),
@@ -187,7 +188,7 @@ def _tensors(tensors: Sequence[TensorInfo]) -> Iterator[str]:
     yield from (f"      {line}" for line in columns(rows))
 
 
-def _shape(tensor: TensorInfo) -> str:
+def _shape(tensor: QnnTensor) -> str:
     flags = tensor.dynamic or (False,) * len(tensor.shape)
     sizes = [f"{size}?" if dynamic else str(size) for size, dynamic in zip(tensor.shape, flags, strict=False)]
     return f"[{', '.join(sizes)}]"

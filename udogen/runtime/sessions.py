@@ -21,7 +21,8 @@ from udogen.tables import columns
 
 if TYPE_CHECKING:
     from udogen.qnn.handles import DeviceInfo
-    from udogen.qnn.system import BinaryInfo, TensorInfo
+    from udogen.qnn.system import BinaryInfo
+    from udogen.qnn.tensors import QnnTensor
     from udogen.runtime.contexts.context import Context
     from udogen.runtime.contexts.runtime import Runtime
 
@@ -254,7 +255,7 @@ def layer_of(name: str, info: BinaryInfo, size: int, *, is_state: Callable[[str]
     cache: dict[tuple[bool, str], int] = {}
     compute = [0]
     for graph in info.graphs:
-        tensors: list[tuple[bool, TensorInfo]] = [
+        tensors: list[tuple[bool, QnnTensor]] = [
             *((True, tensor) for tensor in graph.inputs),
             *((False, tensor) for tensor in graph.outputs),
         ]

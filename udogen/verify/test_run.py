@@ -21,7 +21,7 @@ from udogen.build.package import open_packages
 from udogen.errors import BuildFailed, RunFailed, ToolMissing, UdogenError, UsageError
 from udogen.findings import Finding
 from udogen.opdef.model import Op, OpPackage
-from udogen.opdef.shape_rules import Given, Inferred, ShapeRules, load_shape_rules
+from udogen.opdef.shape_rules import Inferred, ShapeRules, load_shape_rules
 from udogen.qnn.tensors import Scalar
 from udogen.runtime.built import Built
 from udogen.runtime.converter_host import ConverterCall, ConverterReply, ask_all
@@ -336,12 +336,7 @@ def _question(call: OpCall, op: Op) -> ConverterCall:
     # A converter knows only the values of tensors that are static in the model.
     static = {tensor.name for tensor in op.inputs if tensor.static}
     inputs = [None if tensor.omitted else given_of(tensor, data=tensor.name in static) for tensor in call.inputs]
-    params: dict[str, Scalar | Given] = {}
-    for param in call.params:
-        value = param.value
-        params[param.name] = (
-            Scalar(param.name, param.dtype, value) if isinstance(value, (bool, int, float, str)) else given_of(param)
-        )
+    params = {param.name: param if isinstance(param, Scalar) else given_of(param) for param in call.params}
     return ConverterCall(call.op_type, inputs, params, len(call.outputs))
 
 

@@ -15,7 +15,8 @@ from udogen.findings import suggestion
 from udogen.onnx.models import reading
 from udogen.onnx.ort import contexts
 from udogen.onnx.ort.contexts import DOMAIN, EMBEDDED_MOST, OP, Fault
-from udogen.qnn.system import BinaryInfo, GraphInfo, TensorInfo
+from udogen.qnn.system import BinaryInfo, GraphInfo
+from udogen.qnn.tensors import QnnTensor
 from udogen.runtime.contexts.context_json import describe_quantization
 
 _OPSET, _IR_VERSION = 21, 10  # since onnxruntime 1.20
@@ -26,7 +27,7 @@ class Port:
     """An input or output of the model, and its tensor in the graph."""
 
     name: str
-    tensor: TensorInfo
+    tensor: QnnTensor
 
     @property
     def dtype(self) -> str:
@@ -126,7 +127,7 @@ def _write(out: Path, data: bytes) -> None:
 def _ports(graph: GraphInfo, *, several: bool) -> tuple[tuple[Port, ...], tuple[Port, ...]]:
     """The inputs and outputs of the model, named GRAPH/TENSOR if it has several graphs."""
 
-    def port(tensor: TensorInfo) -> Port:
+    def port(tensor: QnnTensor) -> Port:
         return Port(f"{graph.name}/{tensor.name}" if several else tensor.name, tensor)
 
     return tuple(map(port, graph.inputs)), tuple(map(port, graph.outputs))
@@ -200,7 +201,7 @@ def _node(
     return made
 
 
-def _meaning(tensor: TensorInfo) -> str:
+def _meaning(tensor: QnnTensor) -> str:
     """A description of a tensor's quantization, for people who read the model."""
     if tensor.scale_offset is not None:
         scale, offset = tensor.scale_offset

@@ -18,8 +18,7 @@ from udogen.errors import RunFailed, UsageError
 from udogen.qnn import abi
 from udogen.qnn.handles import DMA_BUF, ION, MemoryHandle, SharedRange, run_all
 from udogen.qnn.interface import QnnError
-from udogen.qnn.system import TensorInfo
-from udogen.qnn.tensors import APP_READ, byte_size
+from udogen.qnn.tensors import APP_READ, QnnTensor, byte_size
 from udogen.runtime import arguments
 from udogen.runtime.buffers import memory
 from udogen.runtime.buffers.memory import ANY, Image, Wanted, align_up, check_alignment
@@ -48,7 +47,7 @@ class Attachment:
     unbind: Callable[[], None] | None = None  # set while a tensor is bound to it; waits for a running execution
     ended: str = ""  # why it can no longer be used
 
-    def attach(self, _graph: Any, _info: TensorInfo, _role: str) -> Attachment:
+    def attach(self, _graph: Any, _info: QnnTensor, _role: str) -> Attachment:
         """Return itself: it is attached already (the protocol of `Graph.bind`)."""
         return self
 
@@ -62,7 +61,7 @@ class Attachment:
 class Bindable(Protocol):
     """What `Graph.bind` accepts in addition to arrays."""
 
-    def attach(self, graph: Any, info: TensorInfo, role: str) -> Attachment:
+    def attach(self, graph: Any, info: QnnTensor, role: str) -> Attachment:
         """The memory for this tensor of this graph; `role` is APP_WRITE (an input) or APP_READ (an output)."""
         ...
 
@@ -251,7 +250,7 @@ class Buffer:
 
         return end
 
-    def attach(self, graph: Any, info: TensorInfo, role: str) -> Attachment:
+    def attach(self, graph: Any, info: QnnTensor, role: str) -> Attachment:
         """Bind one tensor of a graph to the whole buffer (`Graph.bind`)."""
         alone = ION if self.fd_offset == 0 else SHARED_BUFFER
         whole = BufferPart(self, 0, self.size, RAW if self.fd is None else alone)
@@ -424,7 +423,7 @@ class BufferPart:
         """Its bytes, writable if the memory is."""
         return self.buffer.view[self.offset : self.offset + self.nbytes]
 
-    def attach(self, graph: Any, info: TensorInfo, role: str) -> Attachment:
+    def attach(self, graph: Any, info: QnnTensor, role: str) -> Attachment:
         """Bind a tensor of a graph to this range."""
         needs = byte_size(info.dtype, info.shape)
         if needs > self.nbytes:

@@ -24,8 +24,7 @@ from udogen.opdef import datatypes
 from udogen.opdef.datatypes import Named
 from udogen.qnn.handles import ION, Closing, run_all
 from udogen.qnn.interface import QnnError
-from udogen.qnn.system import TensorInfo
-from udogen.qnn.tensors import APP_READ, APP_WRITE, byte_size
+from udogen.qnn.tensors import APP_READ, APP_WRITE, QnnTensor, byte_size
 from udogen.runtime.buffers.buffer import Attachment, Buffer, BufferPart, NoSharedMemory
 
 if TYPE_CHECKING:
@@ -67,7 +66,7 @@ class Role:
         return f"{self.usage} `{self.tensor}` of graph `{self.graph.name}` in {self.graph.context.name}"
 
     @property
-    def side(self) -> dict[str, TensorInfo]:
+    def side(self) -> dict[str, QnnTensor]:
         """The tensors of its graph that have this usage, by name."""
         tensors = self.graph.inputs if self.usage == INPUT else self.graph.outputs
         return {tensor.name: tensor for tensor in tensors}
@@ -78,7 +77,7 @@ class Role:
 _ONE_KIND = "a buffer has one type, one quantization and one shape for all its roles; use two buffers and copy"
 
 
-def resolve_type(name: str, desc: BufferDesc, roles: Sequence[Role]) -> TensorInfo:
+def resolve_type(name: str, desc: BufferDesc, roles: Sequence[Role]) -> QnnTensor:
     """The tensor that fits a description and all roles; raises for the first contradiction.
 
     Without a name it has that of the first role's tensor.  Dimensions that stay open until it is written are dynamic.
@@ -94,7 +93,7 @@ def resolve_type(name: str, desc: BufferDesc, roles: Sequence[Role]) -> TensorIn
     dims = tuple(_size(axis, desc, tensors) for axis in range(len(model.shape)))
     largest = tuple(size or max(info.shape[axis] for _, info in tensors) for axis, size in enumerate(dims))
     dynamic = tuple(size is None for size in dims)
-    return TensorInfo(0, name or roles[0].tensor, model.dtype, largest, model.quant, dynamic=dynamic)
+    return QnnTensor(name or roles[0].tensor, model.dtype, largest, model.quant, dynamic=dynamic)
 
 
 def _contradiction(fault: str, hint: str) -> UsageError:
@@ -117,7 +116,7 @@ def _check_role(role: Role, before: Sequence[Role]) -> None:
         raise _contradiction(fault, suggestion(role.tensor, role.side, hint))
 
 
-def _differences(desc: BufferDesc, tensors: Sequence[tuple[str, TensorInfo]]) -> Iterator[str]:
+def _differences(desc: BufferDesc, tensors: Sequence[tuple[str, QnnTensor]]) -> Iterator[str]:
     """Contradictions in type and number of dimensions between the tensors of the roles and the description."""
     first, model = tensors[0]
     for name, info in tensors[1:]:
@@ -134,7 +133,7 @@ def _differences(desc: BufferDesc, tensors: Sequence[tuple[str, TensorInfo]]) ->
         yield f"the description has {len(desc.dimensions)} dimensions, {first} has {len(model.shape)}"
 
 
-def _size(axis: int, desc: BufferDesc, tensors: Sequence[tuple[str, TensorInfo]]) -> int | None:
+def _size(axis: int, desc: BufferDesc, tensors: Sequence[tuple[str, QnnTensor]]) -> int | None:
     """The size of an axis, None if open."""
     sizes = [(name, info.dims[axis], info.shape[axis]) for name, info in tensors]
     if desc.dimensions and (wanted := desc.dimensions[axis]):
@@ -160,7 +159,7 @@ class ManagedBuffer(Buffer):
     use it as client memory.  Its contents are accessed by `copy_from` and `copy_to` only.
     """
 
-    def __init__(self, domain: MemoryDomain, info: TensorInfo, roles: Sequence[Role]) -> None:
+    def __init__(self, domain: MemoryDomain, info: QnnTensor, roles: Sequence[Role]) -> None:
         super().__init__("shared", max(info.nbytes, 1), alignment=128, name=info.name)
         self.domain, self.info, self.roles = domain, info, tuple(roles)
         self.dtype, self.dims = info.dtype, info.dims
@@ -188,7 +187,7 @@ class ManagedBuffer(Buffer):
 
     # --- used by graphs ---------------------------------------------------------------------------------------------
 
-    def attach(self, graph: Any, info: TensorInfo, role: str) -> Attachment:
+    def attach(self, graph: Any, info: QnnTensor, role: str) -> Attachment:
         """Its memory for the tensor of one of its roles (the protocol of `Graph.bind`)."""
         self.check_usable()
         wanted = Role(graph, info.name, _USAGES[role])
@@ -327,7 +326,7 @@ class ManagedBuffer(Buffer):
 class Access:
     """One use of a managed buffer: as a tensor, around each execution of its graph, or by a copy."""
 
-    def __init__(self, buffer: ManagedBuffer, who: str, *, writes: bool, info: TensorInfo | None = None) -> None:
+    def __init__(self, buffer: ManagedBuffer, who: str, *, writes: bool, info: QnnTensor | None = None) -> None:
         self._buffer, self._who, self._writes = buffer, who, writes
         self._info = info or buffer.info  # of the tensor
         self._before = (buffer.shape, buffer.written)  # before it is written

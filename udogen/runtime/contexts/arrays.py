@@ -18,14 +18,14 @@ from udogen.qnn.quantization import AxisScaleOffset, Quantization, ScaleOffset, 
 from udogen.runtime.arguments import array_type
 
 if TYPE_CHECKING:
-    from udogen.qnn.system import TensorInfo
+    from udogen.qnn.tensors import QnnTensor
     from udogen.runtime.op.calls import Array
 
 NPY = ".npy"
 _UNFIT = re.compile(r"[^\w.-]+")  # characters to replace in a file name
 
 
-def read(file: Path, info: TensorInfo) -> tuple[Array, str]:
+def read(file: Path, info: QnnTensor) -> tuple[Array, str]:
     """The array of a file as a tensor stores it, and how it was obtained: see `as_stored`."""
     array = load(file, info)
     if file.suffix == NPY:
@@ -39,7 +39,7 @@ def read(file: Path, info: TensorInfo) -> tuple[Array, str]:
     return array.view(dtype).reshape(shape), "raw bytes"
 
 
-def load(file: Path, info: TensorInfo) -> Array:
+def load(file: Path, info: QnnTensor) -> Array:
     """The array of an .npy file, mapped, or the bytes of any other file, for an input."""
     try:
         open_plain(file).close()
@@ -63,7 +63,7 @@ def load_all(file: Path) -> dict[str, Array]:
         raise UsageError(f"{file} cannot be read: {fault}", hint="give a file written by numpy.savez") from fault
 
 
-def as_stored(array: Array, info: TensorInfo, *, what: str) -> tuple[Array, str]:
+def as_stored(array: Array, info: QnnTensor, *, what: str) -> tuple[Array, str]:
     """An array as a tensor stores it, and how it was obtained: unchanged, quantized from real numbers, or converted.
 
     `what` names the array in messages.
@@ -89,7 +89,7 @@ def as_stored(array: Array, info: TensorInfo, *, what: str) -> tuple[Array, str]
     )
 
 
-def given_value(array: Array, info: TensorInfo, *, what: str = "the array") -> Array:
+def given_value(array: Array, info: QnnTensor, *, what: str = "the array") -> Array:
     """An input as its tensor stores it (see `as_stored`); integers that fit are converted, and a scalar is reshaped."""
     shape, dtype = layout(info)
     if array.shape != shape and array.size == 1 and info.nbytes == dtype.itemsize:
@@ -102,7 +102,7 @@ def given_value(array: Array, info: TensorInfo, *, what: str = "the array") -> A
     return value
 
 
-def quantized(real: Array, info: TensorInfo, dtype: Any) -> Array:
+def quantized(real: Array, info: QnnTensor, dtype: Any) -> Array:
     """Real numbers as the tensor stores them, rounded to the nearest and kept in range."""
     return quantize(real, info.quant, dtype, what=f"input `{info.name}`")
 
@@ -170,7 +170,7 @@ def write(place: Path, array: Array) -> None:
         partial.replace(place)
 
 
-def layout(info: TensorInfo) -> tuple[tuple[int, ...], np.dtype[Any]]:
+def layout(info: QnnTensor) -> tuple[tuple[int, ...], np.dtype[Any]]:
     """Shape and type of the arrays of a tensor; elements of less than a byte are packed bytes."""
     row = datatypes.parse(info.dtype)
     if row is not None and row.numpy and row.bits % 8 == 0:
@@ -178,7 +178,7 @@ def layout(info: TensorInfo) -> tuple[tuple[int, ...], np.dtype[Any]]:
     return (info.nbytes,), np.dtype(np.uint8)
 
 
-def fits(shape: Sequence[int], info: TensorInfo) -> bool:
+def fits(shape: Sequence[int], info: QnnTensor) -> bool:
     """Whether arrays of a tensor may have this shape in an execution."""
     return tuple(shape) == layout(info)[0] or (any(info.dynamic) and info.takes(shape))
 

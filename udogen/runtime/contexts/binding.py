@@ -6,13 +6,13 @@ numpy is imported with the first array: the worker of `udogen run op` binds only
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import cached_property, partial
 from math import prod
 from typing import TYPE_CHECKING, Any
 
 from udogen.errors import RunFailed, kind_of
 from udogen.qnn import abi
-from udogen.qnn.system import TensorInfo
 from udogen.qnn.tensors import APP_READ, APP_WRITE, MOST_BYTES, QnnTensor, byte_size
 from udogen.runtime.buffers.buffer import Attachment
 
@@ -27,19 +27,11 @@ if TYPE_CHECKING:
 class TensorBinding:
     """One tensor of a graph and the memory it is bound to: `graph.binding("x").info.shape`."""
 
-    def __init__(self, info: TensorInfo, role: str, array: Any, index: int) -> None:
+    def __init__(self, info: QnnTensor, role: str, array: Any, index: int) -> None:
         ffi = abi.ffi()
         self.info, self.role = info, role
         self.nbytes = byte_size(info.dtype, info.shape)
-        self._tensor = QnnTensor(
-            info.name,
-            dtype=info.dtype,
-            shape=info.shape,
-            role=role,
-            quant=info.quant,
-            id=info.id,
-            dynamic=info.dynamic,
-        )
+        self._tensor = replace(info, role=role, data=None)  # a graph writes shapes into its struct
         self.is_dynamic = any(info.dynamic)
         self._struct = ffi.addressof(array, index)
         ffi.memmove(self._struct, self._tensor.struct, ffi.sizeof("Qnn_Tensor_t"))

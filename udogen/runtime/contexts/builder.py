@@ -189,10 +189,7 @@ class GraphDraft:
                 )
         rows: list[Param] = []
         for arg in params_of(op, built, CallOptions({}, params=given)):
-            if arg.shape is None:
-                rows.append(Scalar(arg.name, arg.dtype, arg.value))  # type: ignore[arg-type]
-            else:
-                rows.append(self._constant(arg.name, arg.dtype, np.asarray(arg.value)))
+            rows.append(arg if isinstance(arg, Scalar) else self._constant(arg.name, arg.dtype, np.asarray(arg.data)))
         return rows
 
     def _param(self, name: str, value: Any) -> Param:

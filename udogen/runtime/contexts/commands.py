@@ -14,7 +14,7 @@ from udogen.runtime.buffers.plan import BufferPlan
 from udogen.runtime.channel import Failed
 
 if TYPE_CHECKING:
-    from udogen.qnn.system import TensorInfo
+    from udogen.qnn.tensors import QnnTensor
     from udogen.runtime.op.calls import Array
 
 _PACKAGE = re.compile(r"(?P<path>.+?)(?::(?P<provider>[A-Za-z_]\w*)(?::(?P<target>\w+))?)?")
@@ -115,7 +115,7 @@ class TensorRow:
     nbytes: int
 
 
-def row_of(info: TensorInfo, array: Array | None = None) -> TensorRow:
+def row_of(info: QnnTensor, array: Array | None = None) -> TensorRow:
     """A tensor in a report, with the shape of its array where the graph leaves dimensions open."""
     if array is None or not any(info.dynamic):
         return TensorRow(info.name, info.dtype, tuple(info.shape), info.nbytes)
@@ -182,7 +182,7 @@ class OutputRow(TensorRow):
     largest: int | float | bool | None = None
 
 
-def output_row(info: TensorInfo, array: Array, file: Path | None) -> OutputRow:
+def output_row(info: QnnTensor, array: Array, file: Path | None) -> OutputRow:
     """An output in a report."""
     numbers = array.size and array.dtype.kind in "fiub"
     least, largest = (array.min().item(), array.max().item()) if numbers else (None, None)

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 from udogen.errors import RunFailed, UnknownName, UsageError, kind_of
 from udogen.findings import suggestion
 from udogen.qnn.handles import PRECISIONS, Closing, ContextHandle, ContextOptions, GraphHandle, ProfileHandle, run_all
-from udogen.qnn.system import BinaryInfo, GraphInfo, TensorInfo
-from udogen.qnn.tensors import APP_READ, APP_WRITE, QnnTensor
+from udogen.qnn.system import BinaryInfo, GraphInfo
+from udogen.qnn.tensors import APP_READ, APP_WRITE
 from udogen.runtime import arguments
 from udogen.runtime.arguments import PathArgument
 from udogen.runtime.buffers.buffer import SPILL_FILL, WEIGHTS, Registrations
@@ -53,12 +53,6 @@ class ContextCleanup:
             self.before.clear()
             self.after.clear()
             run_all([*reversed(before), self.handle.close, *reversed(after)])
-
-
-def _tensor_info(tensor: QnnTensor) -> TensorInfo:
-    return TensorInfo(
-        tensor.id, tensor.name, tensor.dtype, tensor.shape, tensor.quant, tensor.role, dynamic=tensor.dynamic
-    )
 
 
 class Context(Closing):
@@ -169,7 +163,7 @@ class Context(Closing):
         with self._lock:
             self.check_open()
             built.finalize(self.profile)
-            inputs, outputs = (tuple(map(_tensor_info, built.of_role(role))) for role in (APP_WRITE, APP_READ))
+            inputs, outputs = (tuple(map(replace, built.of_role(role))) for role in (APP_WRITE, APP_READ))
             info = GraphInfo(built.name, inputs, outputs)
             self.info = replace(self.info, graphs=(*self.info.graphs, info))
             return self._add(built, info)

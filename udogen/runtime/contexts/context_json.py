@@ -20,8 +20,8 @@ from udogen.findings import Finding, Findings
 from udogen.opdef import datatypes
 from udogen.qnn import quantization
 from udogen.qnn.quantization import OtherEncoding, Quantization
-from udogen.qnn.system import HTP_KEYS, BinaryInfo, GraphInfo, HardwareDevice, HtpGraph, TensorInfo
-from udogen.qnn.tensors import MOST_BYTES
+from udogen.qnn.system import HTP_KEYS, BinaryInfo, GraphInfo, HardwareDevice, HtpGraph
+from udogen.qnn.tensors import MOST_BYTES, QnnTensor, described_tensor
 from udogen.runtime.contexts.json_values import (
     FORMATS,
     MISSING,
@@ -198,7 +198,7 @@ def _counted(row: JsonNode, key: str, rows: Sequence[JsonNode], what: str) -> No
         given.error(f"`{key}` is {given.shown}, but {what} are {len(rows)}", "was the file cut or edited?")
 
 
-def _read_tensor(row: JsonNode, role: str, graph: str = "") -> TensorInfo:
+def _read_tensor(row: JsonNode, role: str, graph: str = "") -> QnnTensor:
     if not row.is_object:
         row.error(f"a tensor is an object, not {row.shown}", _MAKE)
         return _NONE
@@ -207,7 +207,7 @@ def _read_tensor(row: JsonNode, role: str, graph: str = "") -> TensorInfo:
     if not name:
         row.error("a tensor has no name" + (f" (in graph `{graph}`)" if graph else ""), _MAKE)
     shape = _read_shape(row, what)
-    info = TensorInfo(
+    info = described_tensor(
         id=_read_id(row, what),
         name=name,
         dtype=_read_dtype(row, what),
@@ -325,7 +325,7 @@ def _read_dynamic(row: JsonNode, shape: tuple[int, ...], what: str) -> tuple[boo
     return tuple(map(bool, flags)) if any(flags) else ()
 
 
-def _check_size(row: JsonNode, info: TensorInfo, what: str) -> None:
+def _check_size(row: JsonNode, info: QnnTensor, what: str) -> None:
     size = info.nbytes
     shape = " x ".join(map(str, info.shape))
     if size > MOST_BYTES:
@@ -342,7 +342,7 @@ def _check_size(row: JsonNode, info: TensorInfo, what: str) -> None:
 
 
 _MAKE = "write it with `qnn-context-binary-utility --context_binary FILE.bin --json_file FILE.json`"
-_NONE = TensorInfo(-1, "", "UINT_8", ())
+_NONE = described_tensor("", "UINT_8", (), id=-1)
 
 _DEVICE = ("deviceId", "deviceType", "numCores")
 
@@ -407,11 +407,11 @@ def _htp(graph: HtpGraph) -> dict[str, Any]:
     }
 
 
-def _tensors(tensors: Sequence[TensorInfo]) -> list[dict[str, Any]]:
+def _tensors(tensors: Sequence[QnnTensor]) -> list[dict[str, Any]]:
     return [_tensor(tensor) for tensor in tensors]
 
 
-def _tensor(tensor: TensorInfo) -> dict[str, Any]:
+def _tensor(tensor: QnnTensor) -> dict[str, Any]:
     row = datatypes.parse(tensor.dtype)
     members: dict[str, Any] = {
         "id": tensor.id,
@@ -518,7 +518,7 @@ def _graphs(json: GraphInfo, binary: GraphInfo) -> Iterator[Difference]:
                 yield from _compare_edges(binary.name, other, tensor)
 
 
-def _compare_edges(graph: str, json: TensorInfo, binary: TensorInfo) -> Iterator[Difference]:
+def _compare_edges(graph: str, json: QnnTensor, binary: QnnTensor) -> Iterator[Difference]:
     for what, field, show in _FIELDS:
         in_json, in_binary = getattr(json, field), getattr(binary, field)
         if in_json != in_binary:
@@ -577,11 +577,11 @@ def _list(names: Sequence[str]) -> str:
     return ", ".join(names) or "empty"
 
 
-def _shown(tensor: TensorInfo) -> str:
+def _shown(tensor: QnnTensor) -> str:
     return f"{tensor.dtype} {list(tensor.shape)}"
 
 
-def _edges(info: BinaryInfo) -> dict[tuple[str, str, str], TensorInfo]:
+def _edges(info: BinaryInfo) -> dict[tuple[str, str, str], QnnTensor]:
     """The inputs and outputs of all graphs, by graph, side and name."""
     return {
         (graph.name, side, tensor.name): tensor

@@ -12,8 +12,8 @@ from udogen.errors import RunFailed, UnknownName
 from udogen.findings import suggestion
 from udogen.qnn import abi
 from udogen.qnn.handles import GraphHandle, ProfileHandle
-from udogen.qnn.system import GraphInfo, TensorInfo
-from udogen.qnn.tensors import APP_READ, APP_WRITE
+from udogen.qnn.system import GraphInfo
+from udogen.qnn.tensors import APP_READ, APP_WRITE, QnnTensor
 from udogen.runtime import arguments
 from udogen.runtime.buffers.buffer import Bindable
 from udogen.runtime.contexts.binding import TensorBinding
@@ -34,7 +34,7 @@ class Outputs(dict[str, Any]):
 
     __slots__ = ("_infos",)
 
-    def __init__(self, stored: Mapping[str, Array], infos: Mapping[str, TensorInfo]) -> None:
+    def __init__(self, stored: Mapping[str, Array], infos: Mapping[str, QnnTensor]) -> None:
         super().__init__(stored)
         self._infos = infos
 
@@ -59,8 +59,8 @@ class Graph:
     ) -> None:
         ffi = abi.ffi()
         self.context, self.info, self.name = context, info, info.name
-        self.inputs: tuple[TensorInfo, ...] = info.inputs
-        self.outputs: tuple[TensorInfo, ...] = info.outputs
+        self.inputs: tuple[QnnTensor, ...] = info.inputs
+        self.outputs: tuple[QnnTensor, ...] = info.outputs
         self.copied = 0  # bytes that calls have copied, because an array did not fit unchanged
         self._handle = handle
         arrays = [ffi.new("Qnn_Tensor_t[]", max(len(side), 1)) for side in (self.inputs, self.outputs)]

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from udogen.qnn.system import TensorInfo
+from udogen.qnn.tensors import QnnTensor
 from udogen.runtime.buffers.plan import BufferPlan
 from udogen.runtime.contexts.commands import OutputRow
 from udogen.runtime.contexts.report import GraphProfile, output_line, profile_lines, time_text
@@ -178,5 +178,5 @@ def _outer_lines(side: str, tensors: Iterable[OuterTensor], stage: int) -> Itera
     return (f"{side:<7} {_shown(outer.name, outer.info)}" for outer in tensors if stage in dict(outer.ends))
 
 
-def _shown(name: str, info: TensorInfo) -> str:
+def _shown(name: str, info: QnnTensor) -> str:
     return f"{name} {info.dtype} {info.sizes if any(info.dynamic) else 'x'.join(map(str, info.shape)) or 'scalar'}"

@@ -31,7 +31,7 @@ from udogen.runtime.sessions import Sessions
 if TYPE_CHECKING:
     from concurrent.futures import Future, ThreadPoolExecutor
 
-    from udogen.qnn.system import TensorInfo
+    from udogen.qnn.tensors import QnnTensor
     from udogen.runtime.contexts.graph import Graph, Outputs
     from udogen.runtime.op.calls import Array
 
@@ -196,11 +196,11 @@ class Model(Closing):
             details=[f"{chain.name} takes {_signature(chain.inputs)}" for chain in self._chains.values()],
         )
 
-    def inputs(self, graph: str = "") -> dict[str, TensorInfo]:
+    def inputs(self, graph: str = "") -> dict[str, QnnTensor]:
         """The inputs of a step, by name: `model.inputs("kv_forward")["hidden"].shape`."""
         return dict(self._one(graph).inputs)
 
-    def outputs(self, graph: str = "") -> dict[str, TensorInfo]:
+    def outputs(self, graph: str = "") -> dict[str, QnnTensor]:
         """The outputs of a step, by name."""
         return dict(self._one(graph).outputs)
 
@@ -377,5 +377,5 @@ def _check_inputs(chain: Chain, given: Mapping[str, Array]) -> None:
         raise UnknownName(fault.message, hint=hint, details=fault.details)
 
 
-def _signature(tensors: Mapping[str, TensorInfo]) -> str:
+def _signature(tensors: Mapping[str, QnnTensor]) -> str:
     return ", ".join(f"{name} {info.dtype} {list(info.shape)}" for name, info in tensors.items()) or "nothing"
