@@ -129,17 +129,6 @@ def test_headers_of_the_hexagon_sdk_that_a_kernel_includes_are_there(tmp_path: P
         assert [each.name for each in found] == [header]
 
 
-@pytest.mark.parametrize(("backend", "target"), [("cpu", "cpu_x86"), ("gpu", "gpu_x86")])
-@pytest.mark.parametrize("layout", ["qnn", "snpe"])
-def test_skeletons_compile_without_a_warning(tmp_path: Path, backend: str, target: str, layout: str) -> None:
-    done = udogen(
-        "generate", CONFIG, "--backend", backend, f"--{backend}-api", "vendor", "--layout", layout, "-o", tmp_path
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    made = make(tmp_path / "ScaleClampPackage", target, cxx="clang++", flags="-O0")
-    assert made.returncode == 0, made.stdout + made.stderr
-
-
 REGISTERS = 'extern "C" void register_scaleclamp_ops() {'
 TEXT = "TEXT(THIS_PKG_NAME)"
 
