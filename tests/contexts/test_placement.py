@@ -136,7 +136,4 @@ def test_what_a_context_maps_is_read_from_its_binary() -> None:
     info = BinaryInfo(6, "b", "2.0.0", "1.0.0", "s", (graph("prefill", 16, 500), graph("kv", 1, 300)))
     tensors = 16 * (64 + 32 + 64) * 4  # of prefill, which is larger than kv
     state = 32 * 64 * 4
-    assert layer_of("s", info, 1000) == Layer("s", 1000, state, tensors + state, 500)
-    assert layer_of("s", info, 1000, is_state={"past_key", "key"}.__contains__) == Layer(
-        "s", 1000, 2 * state, tensors, 500
-    )
+    assert layer_of("s", info, 1000, {"past_key", "key"}) == Layer("s", 1000, state, tensors + state, 500)

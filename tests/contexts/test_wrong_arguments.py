@@ -12,6 +12,7 @@ import pytest
 
 from tests.contexts.stepping import SHAPE, array, binary, open_runtime
 from tests.making import ONE_KERNEL, ONE_OP, cpu_package
+from udogen import GraphBuilder
 from udogen.errors import RunFailed, UdogenError
 from udogen.qnn.handles import ContextOptions
 from udogen.qnn.interface import QnnError
@@ -233,7 +234,12 @@ def test_what_objects_say_of_themselves(world: World) -> None:
     graph.bind({"x": array(1)})
     tensors = "state FLOAT_32 [1, 4, 8], x FLOAT_32 [1, 4, 8] (bound), next FLOAT_32 [1, 4, 8]"
     assert repr(graph) == f"<Graph step of context a: {tensors}>"
+    assert repr(graph.binding("x")) == f"<TensorBinding of {graph.inputs[1]!r}: bound>"
     graph.unbind()
+    with GraphBuilder("cpu", runtime="emulator") as builder, builder.graph("g", outputs=["y"]) as draft:
+        draft.op("Relu", [draft.input("x", "FLOAT_32", (4,))], "y", shape=(4,))
+        assert repr(draft) == "<GraphDraft g: x, y>"
+        assert repr(builder) == f"<GraphBuilder of {name}: no graphs>"
     with Session(world.runtime, SessionSpec("two", 0)) as session:
         session.open(Layer("b", 1), world.file)
         assert repr(session) == f"<Session two of {name}: 1 contexts, maps 1 bytes of 3337.86 MiB>"

@@ -48,9 +48,9 @@ def reported(result: OpResult) -> dict[str, str]:
     return {name: value for name, equals, value in pairs if equals}
 
 
-def opened(config: str, folder: Path, kernels: Path | None) -> Iterator[Package]:
+def opened(config: str, folder: Path) -> Iterator[Package]:
     need_runtime("cpu")
-    [made] = make_packages([CONFIGS / config], folder, kernels=kernels)
+    [made] = make_packages([CONFIGS / config], folder, kernels=KERNELS)
     make_well(made.folder, cxx=compiler("g++"), flags=f"-Werror -I{KERNELS}")
     built = find_built(made.folder)
     with OpSession(built.library, built.provider, timeout=60) as session:
@@ -59,17 +59,12 @@ def opened(config: str, folder: Path, kernels: Path | None) -> Iterator[Package]
 
 @pytest.fixture(scope="module")
 def kinds(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Package]:
-    yield from opened("kinds.xml", tmp_path_factory.mktemp("kinds"), KERNELS)
+    yield from opened("kinds.xml", tmp_path_factory.mktemp("kinds"))
 
 
 @pytest.fixture(scope="module")
 def nasty(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Package]:
-    yield from opened("nasty.xml", tmp_path_factory.mktemp("nasty"), KERNELS)
-
-
-@pytest.fixture(scope="module")
-def untouched(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Package]:
-    yield from opened("kinds.xml", tmp_path_factory.mktemp("untouched"), None)
+    yield from opened("nasty.xml", tmp_path_factory.mktemp("nasty"))
 
 
 # --- scalars ------------------------------------------------------------------------------------------------
@@ -340,22 +335,3 @@ def test_an_error_of_a_kernel_is_logged_with_the_name_of_the_op(nasty: Package, 
         nasty.run("Nasty", inputs={"x": X}, params={"k": k})
     assert nasty.run("Nasty", inputs={"x": X}).outputs["y"][0] == 1
     assert nasty.session.restarts == restarts, "an error is not a crash"
-
-
-# --- the untouched package ----------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("op", "options"),
-    [
-        ("Scalars", {"inputs": {"x": X}, "params": {"must": 1.0}}),
-        ("Words", {"inputs": {"x": X}, "params": {"long": 0, "given": "g"}}),
-        ("Tensors", {"inputs": {"in[0]": IN, "weights": WEIGHTS}, "params": NEEDED}),
-    ],
-)
-def test_an_untouched_kernel_reports_that_it_is_not_written(
-    untouched: Package, op: str, options: dict[str, object]
-) -> None:
-    with refused(f"{op} is not implemented: write execute() in src/ops/{op}.cpp"):
-        untouched.run(op, **options)
-    assert untouched.session.package.operations == ("Scalars", "Words", "Tensors")

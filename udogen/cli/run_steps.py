@@ -185,7 +185,6 @@ def _as_json(ran: StepsRan, runtime: ContextsOpened) -> dict[str, Any]:
         "state": wiring.state,
         "sessions": sessions.as_json(),
         "memory": ran.memory.as_json() if ran.memory else [],
-        "copied": ran.copied._asdict() if ran.copied else None,
         "first": asdict(ran.first) if ran.first else None,
         "runtime": asdict(runtime),
     }

@@ -13,7 +13,7 @@ import numpy as np
 from udogen.build.package import open_packages
 from udogen.configs.load import load
 from udogen.configs.xml_write import write as xml_text
-from udogen.errors import UdogenError, UsageError
+from udogen.errors import ToolMissing, UdogenError, UsageError
 from udogen.findings import Findings
 from udogen.generate.pipeline import GenerateOptions, generate
 from udogen.init.draft import check_config, save
@@ -23,6 +23,7 @@ from udogen.onnx.fuse.write import FusedOp
 from udogen.onnx.network.compare import NetworkResult, run_network
 from udogen.onnx.network.execute import NetworkOptions
 from udogen.opdef.names import fault_of_symbol
+from udogen.verdict import Status, Verdict
 from udogen.verify.packages import build
 from udogen.verify.test_files import references
 
@@ -52,17 +53,18 @@ class Compared:
     failure: UdogenError | None = None
 
     @property
-    def exit_code(self) -> int:
-        """0 if all layers are right."""
-        if self.result is not None:
-            return self.result.verdict.exit_code
-        return self.failure.exit_code if self.failure else 0
+    def status(self) -> tuple[Status, str]:
+        """Its row in the verdict; a network of which nothing could be compared is an error."""
+        if self.result is None:
+            return "error", self.failure.kind if self.failure else ""
+        verdict = self.result.verdict
+        return ("passed" if verdict.ok else "failed" if verdict.failed else "error"), ""
 
     def as_json(self) -> dict[str, Any]:
         """The comparison as `--json` prints it."""
         error = {"error": self.failure.as_json()} if self.failure else {}
         found = {"network": self.result.as_json()} if self.result else {}
-        return {"backend": self.backend, "right": self.exit_code == 0, **found, **error}
+        return {"backend": self.backend, "right": self.status[0] == "passed", **found, **error}
 
 
 @dataclass(frozen=True)
@@ -75,9 +77,16 @@ class Fused:
     compared: tuple[Compared, ...]
 
     @property
+    def verdict(self) -> Verdict:
+        """The verdict on the backends."""
+        rows = [row.status for row in self.compared if not isinstance(row.failure, ToolMissing)]
+        absent = len(self.compared) - len(rows)
+        return Verdict.of(rows, planned=len(self.compared), absent=absent, needs_all=True, unit="backend")
+
+    @property
     def exit_code(self) -> int:
-        """0 if all is right; otherwise that of wrong numbers, or else that of what could not be run."""
-        return max((row.exit_code for row in self.compared), default=0)
+        """That of the verdict, if something was to be compared."""
+        return self.verdict.exit_code if self.compared else 0
 
 
 def fuse(options: FuseOptions, log: Callable[[str], None]) -> Fused:

@@ -164,7 +164,6 @@ class ManagedBuffer(Buffer):
         self.domain, self.info, self.roles = domain, info, tuple(roles)
         self.dtype, self.dims = info.dtype, info.dims
         self.shape: tuple[int, ...] | None = None if None in self.dims else info.shape  # None: still open
-        self.copied = 0  # bytes copied by copy_from and copy_to
         self.written = False  # whether it has contents
         self.access_lock = threading.Lock()  # held while `shape`, `written` and the next two are changed
         self.readers: list[str] = []
@@ -229,7 +228,6 @@ class ManagedBuffer(Buffer):
             shape = self._shape_of(source)
             self._check_length(data, byte_size(self.dtype, shape))
             self._bytes()[: len(data)] = data
-            self.copied += len(data)
             self.domain.copied += len(data)
             access.announce(shape)
 
@@ -244,7 +242,6 @@ class ManagedBuffer(Buffer):
             with self._bytes_of(target, write=True) as data:
                 self._check_length(data, self.nbytes)
                 data[:] = self._bytes()[: self.nbytes]
-                self.copied += self.nbytes
                 self.domain.copied += self.nbytes
         return target
 

@@ -11,7 +11,7 @@ from functools import cached_property, partial
 from math import prod
 from typing import TYPE_CHECKING, Any
 
-from udogen.errors import RunFailed, kind_of
+from udogen.errors import RunFailed, UsageError, WrongType, kind_of
 from udogen.qnn import abi
 from udogen.qnn.tensors import APP_READ, APP_WRITE, MOST_BYTES, QnnTensor, byte_size
 from udogen.runtime.buffers.buffer import Attachment
@@ -46,6 +46,9 @@ class TensorBinding:
         self._spare: tuple[Attachment | None, Any] = (None, None)  # see `flip`
         self._why = ""  # why its memory was freed
 
+    def __repr__(self) -> str:
+        return f"<TensorBinding of {self.info!r}: {'bound' if self.bound else 'not bound'}>"
+
     @cached_property
     def _layout(self) -> tuple[type[Array], np.dtype[Any], tuple[int, ...]]:
         """The class, the type and the shape of its arrays."""
@@ -64,7 +67,7 @@ class TensorBinding:
     def resize(self, shape: Sequence[int]) -> None:
         """Set the shape of the next execution; open dimensions may be smaller than their largest size."""
         if not self.info.takes(shape):
-            raise RunFailed(
+            raise UsageError(
                 f"tensor `{self.info.name}` is {self.info.dtype} {self.info.sizes}, the shape is {list(shape)}",
                 hint="dimensions that its graph leaves open may be smaller"
                 if self.is_dynamic
@@ -234,12 +237,12 @@ class TensorBinding:
         try:
             held = self._from_buffer(data, require_writable=self.role != APP_WRITE)
         except (BufferError, TypeError, ValueError) as problem:
-            raise RunFailed(
+            raise (WrongType if isinstance(problem, TypeError) else UsageError)(
                 f"tensor `{self.info.name}` cannot lie in this {type(data).__name__}: {problem}",
                 hint="give a contiguous array, a writable buffer, or memory of udogen (`udogen.runtime.Buffer`)",
             ) from problem
         if len(held) < self.nbytes:
-            raise RunFailed(
+            raise UsageError(
                 f"tensor `{self.info.name}` ({self.info.dtype} {list(self.info.shape)}) needs {self.nbytes} bytes, "
                 f"its memory has {len(held)}",
                 hint="give it at least that many",
@@ -253,24 +256,24 @@ class TensorBinding:
         _, dtype, largest = self._layout
         shape = largest if shape is None else shape
         if not isinstance(array, np.ndarray):
-            raise RunFailed(
+            raise WrongType(
                 f"`{self.info.name}` is given {kind_of(array)}", hint="give a numpy array, or bind a buffer"
             )
         if isinstance(array, np.ma.MaskedArray):
-            raise RunFailed(
+            raise WrongType(
                 f"`{self.info.name}` is given a masked array, and runtimes have no masks",
                 hint="replace the masked elements: array.filled(value)",
             )
         if array.dtype != dtype or array.shape != shape:
-            raise RunFailed(
+            raise UsageError(
                 f"tensor `{self.info.name}` is {self.info.dtype} {list(self.info.shape)}, "
                 f"its array is {array.dtype} {list(array.shape)}",
                 hint=f"give an array of {dtype} with the shape {list(shape)}"
-                + (", its packed bytes" if prod(self.info.shape) != prod(shape) else ""),
+                + (", its packed bytes" if prod(self.info.shape) != prod(largest) else ""),
             )
 
     def _refuse_output(self, array: Array) -> None:
         why = "is read-only" if not array.flags.writeable else "is not contiguous"
-        raise RunFailed(
+        raise UsageError(
             f"the array for output `{self.info.name}` {why}", hint="give one made by numpy.empty, or none at all"
         )

@@ -55,6 +55,9 @@ class GraphDraft:
         self._nodes: set[str] = set()
         self._constants: dict[tuple[str, tuple[int, ...], bytes], QnnTensor] = {}
 
+    def __repr__(self) -> str:
+        return f"<GraphDraft {self.name}: {', '.join(self._names) or 'no tensors'}>"
+
     def input(
         self,
         name: str,
@@ -318,6 +321,10 @@ class GraphBuilder(Closing):
             self.graphs: dict[str, Graph] = {}
             self._drafted: set[str] = set()
             self._stack = stack.pop_all()
+
+    def __repr__(self) -> str:
+        state = "closed" if self.context.closed else ", ".join(self.graphs) or "no graphs"
+        return f"<GraphBuilder of {self.runtime.name}: {state}>"
 
     def constant(self, array: Array, user: str) -> bytearray:
         """The bytes of an array, once for all its users: graphs and tensors of them."""

@@ -66,9 +66,11 @@ class RunOptions:
     alignment: int = 64  # of tensors, in bytes
     packed: bool = True  # one buffer for all tensors, instead of one for each
     shared: bool = False  # registered memory, bound by handle
-    sessions: int | None = None  # keep all contexts restored, on this many sessions; 0: on one for each device
-    limit: int = 0  # bytes that a session may map
     timeout: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.prove and not self.packages:
+            raise UsageError("--prove is about op packages, and none was given", hint="--op-package LIB registers one")
 
 
 @dataclass(frozen=True)
@@ -138,31 +140,11 @@ class ContextDescribed:
 
 
 @dataclass(frozen=True)
-class PlaceContexts:
-    """Distribute contexts on sessions, none of which maps more than a limit."""
-
-    jobs: tuple[Job, ...]
-    sessions: int
-    limit: int
-
-
-@dataclass(frozen=True)
-class ContextsPlaced:
-    """A readable table, the plan as `--json` prints it, and the device of each context by its name."""
-
-    table: tuple[str, ...]
-    plan: Any
-    devices: Mapping[str, int | None]
-
-
-@dataclass(frozen=True)
 class RunContext:
     """Restore a context and execute its graphs."""
 
     job: Job
     options: RunOptions
-    device: int | None
-    keep: bool  # the context stays restored
 
 
 @dataclass(frozen=True)
@@ -222,6 +204,7 @@ class ContextRan:
     plan: BufferPlan
     manifest: str
     differences: tuple[str, ...]
+    shared: str = ""  # what it stores once for several graphs
     proof: tuple[Any, ...] | None = None
 
 

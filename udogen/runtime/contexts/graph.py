@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
-from udogen.errors import RunFailed, UnknownName
+from udogen.errors import RunFailed, UnknownName, UsageError
 from udogen.findings import suggestion
 from udogen.qnn import abi
 from udogen.qnn.handles import GraphHandle, ProfileHandle
@@ -262,7 +262,7 @@ class Graph:
                 self._borrow(given, results, borrowed)
                 if not self._missing.issubset(borrowed):
                     self._refuse(borrowed)
-                if len(results) > len(self._outs):
+                if len(results) + len(given) > len(borrowed):
                     self._refuse_results(results)
                 began = monotonic()
                 code = self._call(*self._args) if not self._guarded else self._call_guarded(borrowed)
@@ -276,19 +276,15 @@ class Graph:
             results = {name: self._bindings[name].written(array) for name, array in results.items()}
         return Outputs(results, self._infos)
 
-    def lend(self, inputs: Lent, outputs: Lent) -> int:
-        """Execute it on arrays for some tensors, which are as these store them; the others are bound.
-
-        Returns the bytes that were copied.
-        """
-        copied = 0
+    def lend(self, inputs: Lent, outputs: Lent) -> None:
+        """Execute it on arrays for some tensors, which are as these store them; the others are bound."""
         borrowed = [binding for binding, _ in (*inputs, *outputs)]
         with self._lock:
             if not self._open or not self._missing.issubset(borrowed):
                 self._refuse(borrowed)
             try:
                 for binding, array in inputs:
-                    copied += binding.lend(array)
+                    self.copied += binding.lend(array)
                 for binding, array in outputs:
                     binding.lend(array, into=True)
                 began = monotonic()
@@ -298,13 +294,11 @@ class Graph:
                     binding.end_borrowing()
         if code:
             raise self._handle.interface.error("graphExecute", code, began)
-        self.copied += copied
-        return copied
 
     def _refuse_results(self, results: Mapping[str, Array]) -> None:
         for name in results.keys() - {binding.info.name for binding in self._outs}:
             self.binding(name)
-            raise RunFailed(f"`{name}` is an input of graph `{self.name}`", hint="give its array without out={…}")
+            raise UsageError(f"`{name}` is an input of graph `{self.name}`", hint="give its array without out={…}")
 
     def _check_names(self, arrays: Mapping[str, Array] | None) -> None:
         """Raise if this is not a mapping with names as keys; unknown names are reported when they are bound."""
@@ -316,7 +310,7 @@ class Graph:
         for name, array in given.items():
             binding = self._bindings.get(name) or self.binding(name)
             if binding.role != APP_WRITE:
-                raise RunFailed(f"`{name}` is an output of graph `{self.name}`", hint="give its array with out={…}")
+                raise UsageError(f"`{name}` is an output of graph `{self.name}`", hint="give its array with out={…}")
             borrowed.append(binding)
             self.copied += binding.borrow(array)
         for binding in self._outs:
@@ -367,7 +361,7 @@ class Graph:
         """Set the shapes of one execution; the default is the largest, until bound memory sets its own."""
         for name, shape in shapes.items():
             if self.binding(name).role != APP_WRITE:
-                raise RunFailed(f"`{name}` is an output of graph `{self.name}`", hint="the runtime sizes outputs")
+                raise UsageError(f"`{name}` is an output of graph `{self.name}`", hint="the runtime sizes outputs")
             self.binding(name).resize(arguments.wholes(shape, f"the shape of `{name}`"))
         for binding in self._dynamic:
             if binding.info.name not in shapes:

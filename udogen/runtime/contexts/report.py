@@ -42,6 +42,7 @@ def _as_json(job: Job, result: Result) -> dict[str, Any]:
         "graphs": [_graph_as_json(graph) for graph in result.graphs],
         "manifest": result.manifest,
         "differences": list(result.differences),
+        "shared": result.shared,
         **({} if result.proof is None else {"proof": list(result.proof)}),
     }
 
@@ -82,6 +83,8 @@ def lines(rows: Sequence[Row], runtime: ContextsOpened) -> Iterator[str]:
             yield from _error(result.message, result.hint, result.details, "  ")
             continue
         yield f"{job.name}: restored in {time_text(result.seconds)}"
+        if result.shared:
+            yield f"  stored once: {result.shared}"
         for note in result.differences:
             yield f"  ! {note}"
         for graph in result.graphs:

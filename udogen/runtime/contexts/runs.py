@@ -18,12 +18,10 @@ from udogen.runtime.contexts.commands import (
     ContextDescribed,
     ContextRan,
     ContextsOpened,
-    ContextsPlaced,
     DescribeContext,
     GraphRan,
     Job,
     OpenContexts,
-    PlaceContexts,
     RunContext,
     RunOptions,
     keys_of,
@@ -184,30 +182,17 @@ def _nearest(words: Sequence[str], choices: Iterable[str]) -> list[str]:
     return [f"`{word}`: did you mean `{choice}`?" for word, choice in near if choice]
 
 
-def place_contexts(session: ContextSession, jobs: Sequence[Job], options: RunOptions) -> ContextsPlaced:
-    """The session of each context; raises if a session would have to map more than its limit."""
-    command = PlaceContexts(tuple(jobs), options.sessions or 0, options.limit)
-    return session.ask(command, ContextsPlaced, Situation("of the contexts", what="sessions"))
-
-
 def run_contexts(
     session: ContextSession,
     jobs: Sequence[Job],
     options: RunOptions,
     *,
-    devices: Mapping[str, int | None] | None = None,
     on_context: Callable[[str], None] = lambda _name: None,
 ) -> Iterator[tuple[Job, ContextRan | UdogenError]]:
     """Execute the contexts in turn; yields each with its result or error."""
     for job in jobs:
         on_context(job.name)
-        command = RunContext(
-            job=job,
-            options=options,
-            device=options.device if devices is None else devices[job.name],
-            keep=devices is not None,
-        )
         try:
-            yield job, session.run(command)
+            yield job, session.run(RunContext(job, options))
         except UdogenError as finding:
             yield job, finding

@@ -10,7 +10,6 @@ import sys
 import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -26,7 +25,6 @@ from udogen.runtime.contexts.commands import (
     ContextDescribed,
     ContextRan,
     ContextsOpened,
-    ContextsPlaced,
     DescribeContext,
     DescribedGraph,
     GraphRan,
@@ -35,7 +33,6 @@ from udogen.runtime.contexts.commands import (
     OpenContexts,
     OpLibrary,
     OutputRow,
-    PlaceContexts,
     RunContext,
     keys_of,
     output_row,
@@ -58,14 +55,12 @@ class ContextWorker:
         self._parent, self.phase = parent, parent.phase
         self._runtime: Runtime | None = None
         self.counted: list[CountedPackage] = []
-        self._kept: list[Context] = []  # restored until the end
 
     def commands(self) -> Commands:
         """Command -> function."""
         return {
             OpenContexts: self.open,
             DescribeContext: self.describe,
-            PlaceContexts: self.place,
             RunContext: self.run,
             Quit: self.quit,
         }
@@ -99,20 +94,6 @@ class ContextWorker:
                 tuple(DescribedGraph(graph.name, tuple(map(row_of, graph.inputs))) for graph in graphs)
             )
 
-    def place(self, command: PlaceContexts) -> ContextsPlaced:
-        """Place the contexts on sessions."""
-        from udogen.runtime.sessions import layer_of, place_layers, sessions_of
-
-        layers = []
-        for job in command.jobs:
-            with self._stored(job, check=False) as stored:
-                layers.append(layer_of(job.name, stored.info, len(stored.data)))
-        self.phase("place the contexts on sessions")
-        sessions = sessions_of(self.runtime, command.sessions, limit=command.limit)
-        plan = place_layers(layers, sessions, exactly=command.sessions)
-        devices = {job.name: plan.session_of(job.name).device for job in command.jobs}
-        return ContextsPlaced(tuple(str(plan).splitlines()), plan.as_json(), devices)
-
     @property
     def runtime(self) -> Runtime:
         """The runtime that was opened."""
@@ -135,13 +116,11 @@ class ContextWorker:
                 stored.data,
                 name=str(stored.path),
                 info=stored.info,
-                device=command.device,
+                device=options.device,
                 profile=options.profile,
             )
             seconds = time.perf_counter() - began
-            if command.keep:  # it shares its session with later contexts
-                self._kept.append(context)
-            with nullcontext() if command.keep else context:
+            with context:
                 names = [name for name in options.graphs or context.names if name in context.names]
                 if not names:
                     raise RunFailed(
@@ -160,7 +139,15 @@ class ContextWorker:
                     graphs = tuple(self._graph(context, name, buffers, command) for name in names)
                 self.phase("free the context")
         differences = (*(note.message for note in stored.differences), *(str(note.message) for note in notes))
-        return ContextRan(seconds, graphs, placement, stored.verdict.message, differences, self.rises(before))
+        return ContextRan(
+            seconds,
+            graphs,
+            placement,
+            stored.verdict.message,
+            differences,
+            shared=stored.info.sharing,
+            proof=self.rises(before),
+        )
 
     def rises(self, before: list[dict[str, int]]) -> tuple[Any, ...] | None:
         """The increases of the counts of op packages since `before`, if requested."""

@@ -260,10 +260,7 @@ def _sessions(
 ) -> SessionPlan:
     """The session of each context of a model; raises if the sessions cannot map them."""
     states = {*wiring.state, *wiring.state.values()}
-    layers = [
-        layer_of(name, context.info, len(context.data), is_state=states.__contains__)
-        for name, context in binaries.items()
-    ]
+    layers = [layer_of(name, context.info, len(context.data), states) for name, context in binaries.items()]
     count = description.sessions
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     limit = description.session_limit if runtime.backend == htp.BACKEND.id else memory
