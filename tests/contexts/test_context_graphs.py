@@ -197,14 +197,14 @@ def test_what_cannot_be_bound(emulated: Context) -> None:
     for place, message in (
         (bytearray(100), "tensor `state` (FLOAT_32 [1, 4, 8]) needs 128 bytes, its memory has 100"),
         (array(1, (32,)), "tensor `state` is FLOAT_32 [1, 4, 8], its array is float32 [32]"),
-        (7, "tensor `state` cannot lie in this int: "),
+        (7, "tensor `state` cannot be bound to this int: "),
     ):
         with pytest.raises(UsageError) as caught:
             step.bind({"state": place})
         assert caught.value.message.startswith(message)
-    with pytest.raises(UsageError, match="tensor `next` cannot lie in this bytes: "):
+    with pytest.raises(UsageError, match="tensor `next` cannot be bound to this bytes: "):
         step.bind({"next": bytes(128)})
-    with pytest.raises(RunFailed, match="tensor `x` has no memory that can be looked into"):
+    with pytest.raises(RunFailed, match="tensor `x` has no memory that can be shown"):
         step.array("x")
 
 

@@ -29,8 +29,10 @@ from udogen.qnn.interface import Interface
 from udogen.runtime import ModelDescription, QnnError, Runtime
 from udogen.runtime.buffers.plan import BufferPlan
 from udogen.runtime.contexts import report
-from udogen.runtime.contexts.commands import ContextRan, ContextsOpened, Job
+from udogen.runtime.contexts.binaries import Shard
+from udogen.runtime.contexts.commands import ContextRan
 from udogen.runtime.models.description import read_description
+from udogen.runtime.op.calls import RuntimeInfo
 from udogen.runtime.quantization import dequantize, grid_of
 
 SHAPE = (1, 1, 8)
@@ -740,7 +742,7 @@ def test_the_report_of_contexts_says_what_is_stored_once() -> None:
     """Only a device restores such contexts of HTP, and the emulator's descriptions have no sizes of shared weights."""
     said, plan = "4,198,400 bytes of weights for prefill, decode", BufferPlan((), (), "")
     ran = ContextRan(0.1, (), plan, "", (), shared=said)
-    rows, runtime = [(Job(0, "both", Path("both.bin")), ran)], ContextsOpened("HTP", "v2.47", "libQnnHtp.so", False)
+    rows, runtime = [(Shard(Path("both.bin")), ran)], RuntimeInfo("HTP", "v2.47", "", "", "libQnnHtp.so")
     assert f"  stored once: {said}" in report.lines(rows, runtime)
     assert report.as_json(rows, runtime)["contexts"][0]["shared"] == said
 

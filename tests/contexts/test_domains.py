@@ -590,7 +590,7 @@ def test_copies_set_the_shape_too(sequence: tuple[ManagedBuffer, Any, Any]) -> N
     assert made.copy_to().shape == (1, 3, 2)
     refuses(
         lambda: made.copy_from(bytes(40)),
-        "what is copied into it is bytes, which have no shape, buffer `seq` has [1, 1 to 16, 2]",
+        "the source is bytes, which have no shape; buffer `seq` has [1, 1 to 16, 2]",
         error=UsageError,
     )
     made.copy_from(np.ones((1, 3, 2), np.float32))
@@ -619,7 +619,7 @@ def test_what_cannot_be_copied(runtime: Runtime, made: ManagedBuffer) -> None:
     locked.flags.writeable = False
     for call, message in (
         (lambda: made.copy_from(array(1, (1, 4, 9))),
-         "what is copied into it has the shape [1, 4, 9], buffer `kept` has [1, 4, 8]"),
+         "the source has the shape [1, 4, 9]; buffer `kept` has [1, 4, 8]"),
         (lambda: made.copy_from(np.zeros(SHAPE)), "buffer `kept` is FLOAT_32, the array is float64"),
         (lambda: made.copy_from(bytes(127)),
          "buffer `kept` has 128 bytes, the memory to copy from or to has 127"),

@@ -13,7 +13,7 @@ from tests.command_line import udogen
 from tests.hexagon.running import need_tools
 from tests.making import CONFIGS, ONE_OP, make_packages, make_well, need_runtime, op_session, refused
 from tests.opdef.texts import collection, op, param, tensor
-from udogen.errors import RunFailed, UsageError
+from udogen.errors import RunFailed
 from udogen.generate.pipeline import Generated
 from udogen.runtime.built import Built, find_built, find_source
 from udogen.runtime.hexagon.session import HexagonSession
@@ -185,14 +185,6 @@ def test_a_rank_that_htp_does_not_have(out: Path, shape: tuple[int, ...]) -> Non
 def test_a_kernel_that_returns_an_error(out: Path) -> None:
     with refused("Mix does not like -99"):
         run(out, "htp", "Mix", CallOptions({"x": np.full((1, 1, 1, 1), -99, np.float32)}))
-
-
-def test_a_cpu_package_is_not_for_htp(out: Path) -> None:
-    cpu = find_built(out, backend="cpu")
-    with pytest.raises(RunFailed), OpSession(cpu.library, cpu.provider, backend="htp", timeout=60):
-        pass
-    with pytest.raises(UsageError, match="contains no package for the htp backend"):
-        find_built(out / "BothPackageCpu", backend="htp")
 
 
 def bad(datatype: str = "FLOAT_16", param_type: str = "INT_32", more: str = "") -> str:

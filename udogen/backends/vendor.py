@@ -168,7 +168,7 @@ def refuse_mixture(backend: str, package: OpPackage, source: Source, *, complete
         raise UsageError(
             f"the kernels for {backend} of {', '.join(source.vendor[backend])} are in the style of Qualcomm's "
             f"generators, those of {', '.join(others)} are {'missing or ' * complete}not",
-            hint=f"give each style a package of its own: a package for {backend} has kernels of one style",
+            hint=f"use one package for each style: a package for {backend} has kernels of one style",
         )
 
 

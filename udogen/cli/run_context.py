@@ -35,8 +35,10 @@ from udogen.errors import RunFailed, UdogenError, UsageError, write_file
 if TYPE_CHECKING:
     from udogen.runtime.buffers.plan import BufferPlan
     from udogen.runtime.channel import LogLine
-    from udogen.runtime.contexts.commands import ContextsOpened, Job, OpLibrary, RunOptions
+    from udogen.runtime.contexts.binaries import Shard
+    from udogen.runtime.contexts.commands import OpLibrary, RunOptions
     from udogen.runtime.contexts.report import Result
+    from udogen.runtime.op.calls import RuntimeInfo
     from udogen.runtime.worker_process import WorkerProcess
 
 
@@ -118,9 +120,9 @@ def command(options: RunContextOptions) -> int:
 class _ContextResult:
     """The results of all contexts of a run."""
 
-    jobs: list[Job]
-    results: dict[int, Result]  # by the index of a job
-    runtime: ContextsOpened
+    shards: tuple[Shard, ...]
+    results: dict[str, Result]  # by the name of a shard
+    runtime: RuntimeInfo
     warnings: list[str]
 
 
@@ -160,26 +162,26 @@ def _run(options: RunContextOptions, worker: WorkerProcess) -> _ContextResult:
     )
 
     how = _run_options(options)
-    jobs = _jobs([*options.paths, *options.folders])
-    warnings = [text for text in (manifest.unverified([job.binary for job in jobs]),) if text]
+    shards = _shards([*options.paths, *options.folders])
+    warnings = [text for text in (manifest.unverified([shard.binary for shard in shards]),) if text]
     for text in warnings:
         output.warn(text)
     with (
         output.emulator_steps(how.backend, options.runtime) as advance,
         ContextSession(how, first=worker, on_step=advance, on_log=log_printer(options.level)) as session,
     ):
-        described = list(describe_contexts(session, jobs))
-        known = [(job, about) for job, about in described if not isinstance(about, UdogenError)]
+        described = list(describe_contexts(session, shards))
+        known = [(shard, about) for shard, about in described if not isinstance(about, UdogenError)]
         check_names(known, how.inputs, options.graphs)
-        results: dict[int, Result] = {job.index: about for job, about in described if isinstance(about, UdogenError)}
-        ready = [job for job in jobs if job.index not in results]
+        results: dict[str, Result] = {shard.name: about for shard, about in described if isinstance(about, UdogenError)}
+        ready = [shard for shard in shards if shard.name not in results]
         with output.progress("contexts", total=len(ready)) if len(ready) > 1 else _quiet() as step:
-            for job, result in run_contexts(session, ready, how, on_context=step):
-                results[job.index] = result
+            for shard, result in run_contexts(session, ready, how, on_context=step):
+                results[shard.name] = result
         runtime = session.runtime
     if options.plan_file:
         write_plans(options.plan_file, [each.plan for each in results.values() if not isinstance(each, UdogenError)])
-    return _ContextResult(jobs, results, runtime, warnings)
+    return _ContextResult(shards, results, runtime, warnings)
 
 
 def _run_options(options: RunContextOptions) -> RunOptions:
@@ -221,11 +223,10 @@ def _unproved(results: Iterable[Result]) -> UdogenError | None:
     return unproved(counts_of(results))
 
 
-def _jobs(paths: list[Path]) -> list[Job]:
+def _shards(paths: list[Path]) -> tuple[Shard, ...]:
     """The contexts to run, in order; prints notes about oddities of a folder."""
     from udogen.runtime.contexts.binaries import find_shards
     from udogen.runtime.contexts.commands import is_description
-    from udogen.runtime.contexts.runs import jobs_of
 
     if not paths:
         raise UsageError("no context was given", hint="name a folder of context binaries, or files; see --help")
@@ -234,7 +235,7 @@ def _jobs(paths: list[Path]) -> list[Job]:
     found = find_shards(paths)
     for note in found.notes:
         output.print_note(f"! {note}")
-    return jobs_of(found.shards)
+    return found.shards
 
 
 def library_of(found: OpLibrary, backend: str) -> OpLibrary:
@@ -278,7 +279,7 @@ def _print(done: _ContextResult, fault: UdogenError | None, options: RunContextO
     from udogen.runtime.contexts import report
     from udogen.runtime.contexts.report import write_trace
 
-    rows = [(job, done.results[job.index]) for job in done.jobs]
+    rows = [(shard, done.results[shard.name]) for shard in done.shards]
     if options.trace_file:
         write_trace(options.trace_file, report.profiles_of(rows))
     wrong = any(report.went_wrong(result) for _, result in rows)

@@ -373,7 +373,7 @@ def total(over: hl.RDom, x: Fixed) -> Fixed:
 def exp(x: Fixed) -> Fixed:
     """e to the power of a number that is not positive, in 30 bits."""
     if not x.at_most_zero:
-        raise NotFixedError("exp() of what may be positive")
+        raise NotFixedError("exp() of values that may be positive")
     power = hl.clamp(-x.in_steps(hl.f32(0.6931471805599453 / (1 << 20))), 0, (31 << 20) - 1)  # the exponent of 1 / 2
     whole, rest = power >> 20, (power & 0xFFFFF) << 11
     # 2 ** -rest between 1 / 2 and 1, in Q30

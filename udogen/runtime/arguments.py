@@ -82,8 +82,8 @@ def array_type(value: Any, what: str, *, kinds: str = "biuf") -> Any:
     return dtype
 
 
-def faulty(faults: Sequence[str], several: str, *, hint: str, before: str = "") -> UsageError:
+def faulty(faults: Sequence[str], several: str, *, hint: str) -> UsageError:
     """The error that reports one fault, or `2 SEVERAL` with the faults as details."""
     if len(faults) == 1:
-        return UsageError(before + faults[0], hint=hint)
-    return UsageError(f"{before}{len(faults)} {several}", details=faults, hint=hint)
+        return UsageError(faults[0], hint=hint)
+    return UsageError(f"{len(faults)} {several}", details=faults, hint=hint)

@@ -162,20 +162,6 @@ def counters_of(library: Path | str, provider: str) -> Counters | None:
         return None
 
 
-def demanded(library: Path | str, provider: str) -> Counters:
-    """The counters of a loaded library; raises `NoCounter` if it has none or is not loaded."""
-    try:
-        counters = counters_of(library, provider)
-    except OSError as fault:
-        raise NoCounter(
-            f"the op package {library} is not loaded in this process, so its counts cannot be read",
-            hint=f"if it runs in another process, set {VARIABLE}=FILE there",
-        ) from fault
-    if counters is None:
-        raise no_counter(library)
-    return counters
-
-
 def no_counter(library: Path | str) -> NoCounter:
     """The error for a package without counters."""
     return NoCounter(
@@ -215,7 +201,15 @@ def counted_package(library: Path | str, provider: str = "") -> CountedPackage:
     """The counters of a package with its ops; raises `NoCounter` if it has none or is not loaded."""
 
     provider = provider or next(iter(interface_providers(Path(library))), "")
-    counters = demanded(library, provider)
+    try:
+        counters = counters_of(library, provider)
+    except OSError as fault:
+        raise NoCounter(
+            f"the op package {library} is not loaded in this process, so its counts cannot be read",
+            hint=f"if it runs in another process, set {VARIABLE}=FILE there",
+        ) from fault
+    if counters is None:
+        raise no_counter(library)
     name, ops = LoadedPackage(str(library), provider).info()
     return CountedPackage(name, tuple(ops), counters)
 

@@ -40,7 +40,7 @@ class Constants(Closing):
         if buffer is not None and not KINDS[buffer.kind].holds_constants:
             fitting = ", ".join(name for name, row in KINDS.items() if row.holds_constants)
             raise UsageError(
-                f"constants cannot lie in memory of kind `{buffer.kind}`: it is for inputs and outputs of executions",
+                f"constants cannot be in memory of kind `{buffer.kind}`: it is for inputs and outputs of executions",
                 hint=f"one of: {fitting}",
             )
         self.rows: list[ConstantPlacement] = []

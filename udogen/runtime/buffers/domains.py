@@ -182,7 +182,7 @@ class ManagedBuffer(Buffer):
     @property
     def view(self) -> memoryview:
         """Refused: its contents are accessed by `copy_from` and `copy_to`, which check who uses it."""
-        raise UsageError(f"buffer `{self.name}` is the driver's", hint="use its copy_from and copy_to")
+        raise UsageError(f"buffer `{self.name}` belongs to the driver", hint="use its copy_from and copy_to")
 
     # --- used by graphs ---------------------------------------------------------------------------------------------
 
@@ -303,7 +303,7 @@ class ManagedBuffer(Buffer):
         if not is_array or not self.info.takes(source.shape):
             shape = f"has the shape {list(source.shape)}" if is_array else "is bytes, which have no shape"
             raise UsageError(
-                f"what is copied into it {shape}, buffer `{self.name}` has {self.info.sizes}",
+                f"the source {shape}; buffer `{self.name}` has {self.info.sizes}",
                 hint="give an array with the shape of its roles and its description",
             )
         return tuple(source.shape)
@@ -436,13 +436,13 @@ class MemoryDomain(Closing):
         self._buffers[buffer] = None
         return buffer
 
-    def pair(self, roles: Sequence[Role], desc: BufferDesc | None = None, *, name: str = "") -> BufferPair:
+    def pair(self, roles: Sequence[Role], *, name: str = "") -> BufferPair:
         """Two buffers for a state: `pair = domain.pair([Role(g, "past", "input"), Role(g, "next", "output")])`.
 
         `pair.bind(g, reads="past", writes="next")` binds them, `pair.swap()` makes what was written the state.
         """
         name = name or "state"
-        return BufferPair(name, *(self.allocate(roles, desc, name=f"{name}.{index}") for index in range(2)))
+        return BufferPair(name, *(self.allocate(roles, name=f"{name}.{index}") for index in range(2)))
 
     def forget(self, buffer: ManagedBuffer) -> None:
         """Remove a closed buffer."""
@@ -485,7 +485,7 @@ class BufferPair:
     def bind(self, graph: Any, *, reads: str = "", writes: str = "") -> None:
         """Bind an input of a graph to the state, and an output to the next one; either may be left out."""
         if not hasattr(graph, "binding") or isinstance(graph, type):
-            raise UsageError(f"state `{self.name}` is to be bound to {kind_of(graph)}", hint="give a Graph")
+            raise UsageError(f"state `{self.name}` cannot be bound to {kind_of(graph)}", hint="give a Graph")
         self._bindings.append(self._place(graph, reads, writes))
         self._bound.append((graph, reads, writes))
 

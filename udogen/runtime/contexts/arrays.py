@@ -80,7 +80,7 @@ def as_stored(array: Array, info: QnnTensor, *, what: str) -> tuple[Array, str]:
     if array.dtype == dtype:
         return array, "as stored"
     if array.dtype.kind == "f" and info.quant is not None and dtype.kind in "iu":
-        return quantized(array, info, dtype), "quantized"
+        return quantize(array, info.quant, dtype, what=f"input `{info.name}`"), "quantized"
     if array.dtype.kind == dtype.kind == "f":
         return array.astype(dtype), f"from {array.dtype}"
     raise UsageError(
@@ -100,11 +100,6 @@ def given_value(array: Array, info: QnnTensor, *, what: str = "the array") -> Ar
             array = array.astype(dtype)
     value, _ = as_stored(array, info, what=what)
     return value
-
-
-def quantized(real: Array, info: QnnTensor, dtype: Any) -> Array:
-    """Real numbers as the tensor stores them, rounded to the nearest and kept in range."""
-    return quantize(real, info.quant, dtype, what=f"input `{info.name}`")
 
 
 def quantize(real: Array, quant: Quantization, dtype: Any, *, what: str = "the tensor") -> Array:

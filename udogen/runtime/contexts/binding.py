@@ -139,7 +139,7 @@ class TensorBinding:
         view = None if attachment is None else (attachment.view if attachment.view is not None else attachment.data)
         if view is None:
             raise RunFailed(
-                f"tensor `{self.info.name}` has no memory that can be looked into",
+                f"tensor `{self.info.name}` has no memory that can be shown",
                 hint="bind it to an array or a buffer first",
             )
         import numpy as np
@@ -238,7 +238,7 @@ class TensorBinding:
             held = self._from_buffer(data, require_writable=self.role != APP_WRITE)
         except (BufferError, TypeError, ValueError) as problem:
             raise (WrongType if isinstance(problem, TypeError) else UsageError)(
-                f"tensor `{self.info.name}` cannot lie in this {type(data).__name__}: {problem}",
+                f"tensor `{self.info.name}` cannot be bound to this {type(data).__name__}: {problem}",
                 hint="give a contiguous array, a writable buffer, or memory of udogen (`udogen.runtime.Buffer`)",
             ) from problem
         if len(held) < self.nbytes:

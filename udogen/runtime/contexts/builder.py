@@ -98,7 +98,7 @@ class GraphDraft:
         elif array.dtype != np.dtype(row.numpy):
             if array.dtype.kind != np.dtype(row.numpy).kind:
                 raise UsageError(
-                    f"weight `{name}` holds {array.dtype}, it is to be {row.name}",
+                    f"weight `{name}` holds {array.dtype}, and its type is {row.name}",
                     hint="give real numbers and a quantization (quant=), or an array of its own type",
                 )
             array = array.astype(row.numpy)

@@ -12,8 +12,10 @@ from udogen.errors import UsageError
 from udogen.qnn.interface import WARN
 from udogen.runtime.buffers.plan import BufferPlan
 from udogen.runtime.channel import Failed
+from udogen.runtime.contexts.binaries import Shard
 
 if TYPE_CHECKING:
+    from udogen.qnn.system import GraphInfo
     from udogen.qnn.tensors import QnnTensor
     from udogen.runtime.op.calls import Array
 
@@ -81,30 +83,10 @@ class OpenContexts:
 
 
 @dataclass(frozen=True)
-class ContextsOpened:
-    """The runtime that was loaded."""
-
-    name: str
-    build_id: str
-    path: str
-    emulator: bool
-
-
-@dataclass(frozen=True)
-class Job:
-    """One context."""
-
-    index: int
-    name: str
-    binary: Path
-    metadata: Path | None = None
-
-
-@dataclass(frozen=True)
 class DescribeContext:
     """Describe a context, without restoring it."""
 
-    job: Job
+    shard: Shard
 
 
 @dataclass(frozen=True)
@@ -125,25 +107,17 @@ def row_of(info: QnnTensor, array: Array | None = None) -> TensorRow:
 
 
 @dataclass(frozen=True)
-class DescribedGraph:
-    """A graph of a context, and its inputs."""
-
-    name: str
-    inputs: tuple[TensorRow, ...]
-
-
-@dataclass(frozen=True)
 class ContextDescribed:
     """The contents of a context."""
 
-    graphs: tuple[DescribedGraph, ...]
+    graphs: tuple[GraphInfo, ...]
 
 
 @dataclass(frozen=True)
 class RunContext:
     """Restore a context and execute its graphs."""
 
-    job: Job
+    shard: Shard
     options: RunOptions
 
 

@@ -159,7 +159,7 @@ class Context(Closing):
         """Prepare a graph made by `new_graph`, so that it can be executed and stored."""
         if not isinstance(built, GraphHandle) or built.owner is not self:
             what = kind_of(built)
-            raise UsageError(f"context {self.name} is to finalize {what}", hint="give a graph of its `new_graph`")
+            raise UsageError(f"context {self.name} cannot finalize {what}", hint="give a graph of its `new_graph`")
         with self._lock:
             self.check_open()
             built.finalize(self.profile)

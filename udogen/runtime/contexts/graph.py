@@ -90,7 +90,7 @@ class Graph:
     def bind(self, places: Mapping[str, Array | Bindable | bytearray | memoryview]) -> None:
         """Bind tensors to arrays (of their type and shape) or to anything with `attach`, until bound again."""
         hint = 'give a dict: {"tensor": an array or a buffer}'
-        arguments.mapping(places, f"what graph `{self.name}` is to be bound to", hint=hint)
+        arguments.mapping(places, f"the argument of `bind` of graph `{self.name}`", hint=hint)
         with self._lock:
             self._check_open()
             try:
@@ -125,7 +125,7 @@ class Graph:
         Shared memory that no tensor uses any more is deregistered.
         """
         if names is not None:
-            arguments.names(names, f"what is to be unbound of graph `{self.name}`")
+            arguments.names(names, f"the argument of `unbind` of graph `{self.name}`")
         with self._lock:
             graph = [self.binding(name) for name in (self._bindings if names is None else names)]
             unused = [end_hold for binding in graph if (end_hold := binding.clear()) is not None]

@@ -47,6 +47,7 @@ from udogen.runtime.library import (
     find_runtime,
     interface_providers,
 )
+from udogen.runtime.op.calls import RuntimeInfo
 from udogen.runtime.worker.loaded_package import LoadedPackage, listen
 
 if TYPE_CHECKING:
@@ -149,6 +150,12 @@ class Runtime(Closing):
     def interface(self) -> Interface:
         """The backend's functions, for calls that have no wrapper."""
         return self._interface
+
+    @property
+    def about(self) -> RuntimeInfo:
+        """Its names and versions."""
+        api, backend = self._interface.api_version, self._interface.backend_version
+        return RuntimeInfo(self.name, self.build_id, api, backend, str(self.path), self.emulator)
 
     @property
     def contexts(self) -> tuple[Context, ...]:
@@ -302,7 +309,7 @@ class Runtime(Closing):
             info = self._info_of(content, name, info)
             with self._lock, ExitStack() as failing:
                 self.check_open()
-                measures = self._profile(failing, profile)
+                measures = failing.enter_context(ProfileHandle(self._backend, detailed=True)) if profile else None
                 with self.turn or nullcontext(), self._importing_arrays():
                     handle = self._restored(content, device, chosen, name)
                 failing.pop_all()
@@ -370,20 +377,14 @@ class Runtime(Closing):
         self,
         name: str = "new",
         *,
-        device: int | None = None,
         options: ContextOptions | None = None,
-        profile: bool = False,
     ) -> Context:
         """An empty context to build graphs in: `Context.new_graph`, then `Context.finalize_graph`."""
         chosen = _options(options, deferred=False)
         arguments.expect(name, str, "the name of a context", "a str")
         with self._lock:
             self.check_open()
-            self._check_device(device)
-            with ExitStack() as stack:
-                measures = self._profile(stack, profile)
-                handle = self._backend.context(self.device(device), chosen)
-                stack.pop_all()
+            handle = self._backend.context(self.device(), chosen)
             interface = self._interface
             info = BinaryInfo(
                 backend_id=interface.backend_id,
@@ -393,13 +394,7 @@ class Runtime(Closing):
                 soc="",
                 graphs=(),
             )
-            return self._opened(
-                Context(self, handle, info, name=name, options=chosen, profile=measures, restored=False)
-            )
-
-    def _profile(self, stack: ExitStack, wanted: bool) -> ProfileHandle | None:
-        """The profile of the executions of a context, if wanted; the stack closes it if the context cannot be made."""
-        return stack.enter_context(ProfileHandle(self._backend, detailed=True)) if wanted else None
+            return self._opened(Context(self, handle, info, name=name, options=chosen, restored=False))
 
     @contextmanager
     def _importing_arrays(self) -> Iterator[None]:

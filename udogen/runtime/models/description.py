@@ -244,10 +244,8 @@ def sharing_in(binaries: Mapping[str, StoredContext]) -> dict[str, str]:
 
 def _wired(description: ModelDescription, stored: Sequence[StoredContext]) -> Wiring:
     """The wiring of the contexts of a model."""
-    names = [context.name for context in stored]
-    unique = [name if names.count(name) == 1 else f"{number}_{name}" for number, name in enumerate(names)]
     return wire(
-        [(name, context.info) for name, context in zip(unique, stored, strict=True)],
+        [(context.name, context.info) for context in stored],
         graphs=description.graphs,
         links=description.links,
         state=description.state,

@@ -14,7 +14,7 @@ from udogen.qnn.system import BinaryInfo, GraphInfo
 from udogen.qnn.tensors import QnnTensor
 from udogen.runtime import arguments
 
-_HINT = 'links and state are {"input": "output"}, as {"hidden": "hidden_out"}, {"past_key": "key"}'
+_HINT = 'links and state are {"input": "output"}, for example {"hidden": "hidden_out"} or {"past_key": "key"}'
 _TWICE = "leave out one of the two"
 _ORDER = "contexts run in the order in which they are given, and read outputs of earlier ones"
 

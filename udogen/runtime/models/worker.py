@@ -262,7 +262,7 @@ class Expected:
     def _difference(self, written: Array, expected: Array, info: QnnTensor, where: Mapping[str, Any]) -> ComparedTensor:
         """What differs; expected real numbers are quantized for a fixed-point tensor."""
         if info.quant is not None and expected.dtype.kind == "f":
-            expected = arrays.quantized(expected, info, written.dtype)
+            expected = arrays.quantize(expected, info.quant, written.dtype, what=f"`{where['tensor']}`")
         apart, unit, misplaced = _distance(written, expected)
         off = np.nan_to_num(np.abs(written.astype(np.float64) - expected.astype(np.float64)), nan=np.inf)
         worst = tuple(map(int, np.unravel_index(int(off.argmax()), off.shape))) if off.any() else None

@@ -346,7 +346,7 @@ def _blind_call(built: Built, op_type: str, options: CallOptions) -> OpCall:
         parsed = values.parse_default(value, [dtype]) if isinstance(value, str) else value
         if not isinstance(parsed, bool | int | float | str):
             raise RunFailed(
-                f"parameter `{name}`: `{value}` is no {dtype.name}", hint=f"name its type: --dtype {name}=TYPE"
+                f"parameter `{name}`: `{value}` is not of type {dtype.name}", hint=f"name its type: --dtype {name}=TYPE"
             )
         params.append(Scalar(name, dtype.name, parsed))
     return OpCall(op_type, built.package, inputs, outputs, tuple(params), loops=options.loops)
