@@ -70,12 +70,13 @@ loops = 3
 [[op]]
 reference = ""
 loops = 0
+builtin = { name = "Softmax" }
 operations = "many"
 
 [[op]]
 name = "Scale"
 backends = [["cpu"]]
-params = 3
+builtin = { op = "Relu", params = 3 }
 """
     assert problems_of(tmp_path, text) == [
         '1: `kernel` is not a known key (did you mean `kernels`?)',
@@ -100,10 +101,12 @@ params = 3
         '22: `name` is missing (as in name = "Softmax")',
         '23: `reference`: this must be a string that is not empty ()',
         '24: `loops`: 0 is out of range: 1 to 1000000 (executions that are timed, as in loops = 100)',
-        "25: `operations` must be a number, not 'many' (write it without quotes)",
-        "29: `backends`: a list of 1 is not allowed (one of: cpu, gpu, htp, hexagon, dsp, cpu-emulator, htp-emulator, "
+        '25: `name` is not a known key (known keys: op, package, params)',
+        '25: `op` is missing (add `op`)',
+        "26: `operations` must be a number, not 'many' (write it without quotes)",
+        "30: `backends`: a list of 1 is not allowed (one of: cpu, gpu, htp, hexagon, dsp, cpu-emulator, htp-emulator, "
         'cpu-ort, htp-ort)',
-        "30: `params` must be an object, not 3 (write it in braces: {…})",
+        "31: `params` must be an object, not 3 (write it in braces: {…})",
     ]  # fmt: skip
 
 

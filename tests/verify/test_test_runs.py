@@ -276,12 +276,14 @@ def test_an_example_on_every_available_backend(tmp_path: Path) -> None:
 
 
 def test_costs(run: Run) -> None:
-    text = toy.HEAD + 'dtype = "FLOAT_32"\nshape = "1000"\noperations = 1\nloops = 50\n'
+    text = toy.HEAD + 'dtype = "FLOAT_32"\nshape = "1000"\noperations = 1\nbuiltin = { op = "Relu" }\nloops = 50\n'
     [right] = run(text, measure=True).outcomes
     cost = right.cost
     assert cost.execute is not None and cost.execute.loops == 50
-    assert cost.numpy is not None
+    assert cost.numpy is not None and cost.builtin is not None and cost.builtin_name == "qti.aisw::Relu"
     assert cost.bytes_moved == 8000 and cost.operations == 1000 and cost.intensity == 0.125
+    [refused] = run(text.replace("Relu", "Nonsense"), measure=True).outcomes
+    assert refused.status == "passed" and refused.cost.builtin is None and refused.cost.builtin_fault
 
 
 # --- the command line -----------------------------------------------------------------------------
@@ -340,6 +342,25 @@ def test_mistakes_in_the_test_file_are_shown_with_their_lines(tmp_path: Path) ->
         "       = as in seed = 1, or seed = [1, 2, 3]\n"
         "error: 2 errors in the test file\n"
     )
+
+
+def test_costs_are_kept_and_compared(toys: Path, tmp_path: Path) -> None:
+    toy.write(toys, toy.HEAD + 'dtype = "FLOAT_32"\nshape = "3"\nloops = 10\n')
+    env, kept = {"XDG_CACHE_HOME": str(toys.parent / "cache")}, tmp_path / "costs.json"
+    done = udogen("test", toys, "--backend", "cpu", "--save-baseline", kept, env=env)
+    assert done.returncode == 0, done.stderr
+    content = json.loads(kept.read_text())
+    [key] = content["costs"]
+    assert key == "ToyPackage | Scale | 3 | FLOAT_32 | cpu"
+    content["costs"][key] = dict.fromkeys(("median", "low", "high"), 1e-9)
+    kept.write_text(json.dumps(content))
+    done = udogen("test", toys, "--backend", "cpu", "--compare", kept, "--json", env=env)
+    assert done.returncode == 0, done.stderr
+    [change] = json.loads(done.stdout)["changes"]
+    assert change["worse"] and change["ratio"] > 10 and change["what"] == "time"
+    kept.write_text("{}")
+    done = udogen("test", toys, "--compare", kept, env=env)
+    assert done.returncode == 2 and f"{kept} is not a file of --save-baseline" in done.stderr
 
 
 # --- existing packages, skeletons, pytest --------------------------------------------------------

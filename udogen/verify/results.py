@@ -81,6 +81,9 @@ class Cost:
     execute: Spread | None = None
     finalize: float | None = None  # seconds
     numpy: Spread | None = None  # the reference, on this machine
+    builtin: Spread | None = None  # the vendor's own op, in the same process
+    builtin_name: str = ""
+    builtin_fault: str = ""  # why it was not measured
     packets: int | None = None  # Hexagon: packets of instructions in one execution
     kernel: str = ""  # which of the package's kernels ran
     bytes_moved: int = 0  # inputs and outputs, once each

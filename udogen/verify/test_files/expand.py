@@ -60,7 +60,9 @@ def cases_of(tests: OpTests, package: OpPackage, backend: str) -> list[Case]:
         return []
     reference = find(tests.reference, tests.folder) if tests.reference else None
     cases = [make(plan, reference, backend) for plan in plans_of(tests, package, backend, op)]
-    return _with_distinct_names([replace(case, operations=tests.operations, loops=tests.loops) for case in cases])
+    return _with_distinct_names(
+        [replace(case, operations=tests.operations, loops=tests.loops, builtin=tests.builtin) for case in cases]
+    )
 
 
 def _backends() -> Iterable[str]:
