@@ -46,20 +46,12 @@ def _json(folder: Path) -> str:
     return "planted.json"
 
 
-def _parts(folder: Path) -> None:
+def _merged(folder: Path) -> Path:
     """Write the results of two parts of a run."""
+    changed(folder / TESTS, 'shape = ["129"]', 'shape = ["129", "3"]')
     for number in (1, 2):
         done = udogen(*TEST, "--json", "--shard", f"{number}/2", cwd=folder)
         (folder / f"{number}.json").write_text(done.stdout)
-
-
-def _two_cases(folder: Path) -> None:
-    changed(folder / TESTS, 'shape = ["129"]', 'shape = ["129", "3"]')
-
-
-def _merged(folder: Path) -> Path:
-    _two_cases(folder)
-    _parts(folder)
     return folder
 
 
