@@ -78,13 +78,7 @@ const udo::halide::Launch ${function.name}_launches[] = {
 udo::Status ${op}Operation([[maybe_unused]] const Args& args, [[maybe_unused]] udo::Operation& operation) {
   udo::halide::Launches call(operation);
 % else:
-#if defined(UDO_HTP)
-udo::Status execute(const Args& args${state}, const udo::Slice& slice) {
-  const udo::halide::Part part{slice.number(), slice.count()};
-#else
-udo::Status execute(const Args& args${state}) {
-  const udo::halide::Part part{0, 1};
-#endif
+udo::Status calculate(const Args& args${state}, const udo::halide::Part& part) {
   udo::halide::Call call;
 % if memory:
   const udo::halide::Memory memory(call, state.memory);
@@ -117,7 +111,7 @@ udo::Status run(const Args& args, udo::halide::Call& call, const udo::halide::Pa
 % if cut.elements:
   if (${cut.same}) {
 % for name in cut.elements:
-    ${name}_.cutElements(part);
+    ${name}_.cutElements(call, args.${name}, part);
 % endfor
     if (${cut.first}_.size() == 0) return udo::ok;
   } else if (!part.isFirst()) {
@@ -143,6 +137,48 @@ udo::Status run(const Args& args, udo::halide::Call& call, const udo::halide::Pa
 % if not_gpu:
 
 #if defined(UDO_HTP)
-void hooks(Hooks& op) { op.sameTypes(); }
+udo::Status execute(const Args& args${state}, const udo::Slice& slice) {
+  return calculate(args${given_state}, {slice.number(), slice.count()});
+}
+
+% if tiles:
+udo::Shape steps(const udo::Node& op) { return udo::stepsOfRows(op, ${tiles.cut}, ${tiles.axis}); }
+
+udo::Node tile(const udo::Node& op, const udo::Shape& start, const udo::Shape& extent) {
+  return udo::tileOfRows(op, start, extent, ${tiles.cut}, ${tiles.axis});
+}
+
+% endif
+% if blocks:
+bool haveOneShape(const udo::Node& op) { return udo::haveRows(op, ${tiles.cut}, ${tiles.axis}); }
+
+udo::Status executeBlocks(const Args& args${state}, const udo::Slice& slice) {
+  const udo::Slice::Range own = slice.of(args.${cut.first}.blockCount());
+  for (std::size_t block = own.begin; block < own.end; ++block) {
+    const udo::Status status = calculate(args${given_state}, {static_cast<std::uint32_t>(block), 1, true});
+    if (status != udo::ok) return status;
+  }
+  return udo::ok;
+}
+
+% endif
+void hooks(Hooks& op) {
+  op.sameTypes();
+% if tiles:
+  op.tiles<steps, tile>();
+% endif
+% for block in blocks:
+  op.kernel<${prepare}executeBlocks>()
+% for requirement in block.requirements:
+      .${requirement}
+% endfor
+      .when<haveOneShape>();
+% endfor
+% if blocks:
+  op.kernel<${prepare}execute>();
+% endif
+}
+#else
+udo::Status execute(const Args& args${state}) { return calculate(args${given_state}, {0, 1}); }
 #endif
 % endif

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.making import ROOT
+from tests.opdef.texts import collection, op, tensor
 from udogen import backends
 from udogen.backends import architectures
 from udogen.backends.backend import Backend
@@ -33,20 +34,8 @@ NPU = replace(
     runtime=None, emulator=None, places=(Place("npu", "npu", "a test", "auto", (1,), "NPU"),), usual=False,
 )
 """
-CONFIG = """<?xml version="1.0"?>
-<OpDefCollection PackageName="P" Domain="aisw" Version="1.0">
-  <OpDefList>
-    <OpDef>
-      <Name>Twice</Name>
-      <Input><Name>x</Name><Mandatory>true</Mandatory><Datatype>FLOAT_32</Datatype><Datatype>INT_32</Datatype>
-        <Shape><Rank>1D</Rank></Shape></Input>
-      <Output><Name>y</Name><Mandatory>true</Mandatory><Datatype>FLOAT_32</Datatype>
-        <Shape><Rank>1D</Rank></Shape></Output>
-      <SupportedBackend>NPU</SupportedBackend>
-    </OpDef>
-  </OpDefList>
-</OpDefCollection>
-"""
+ENDS = tensor("Input", "x", "FLOAT_32 INT_32", rank="1D") + tensor("Output", "y", rank="1D")
+CONFIG = collection(op(ENDS, "Twice", "NPU"), name="P")
 
 
 def run(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:

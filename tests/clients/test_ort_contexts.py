@@ -28,7 +28,8 @@ from udogen.clients.package import Package, PackageOptions, find_packages
 from udogen.errors import UdogenError, UsageError
 from udogen.onnx.ort import context_model, contexts, placement, session
 from udogen.qnn.quantization import AxisScaleOffset, ScaleOffset
-from udogen.qnn.system import BinaryInfo, GraphInfo, TensorInfo
+from udogen.qnn.system import BinaryInfo, GraphInfo
+from udogen.qnn.tensors import QnnTensor, described_tensor
 from udogen.runtime import find_runtime
 from udogen.runtime.contexts.manifest import mapped_file
 
@@ -305,8 +306,8 @@ def test_what_cannot_be_a_model(
     assert not out.exists()
 
 
-def tensor(dtype: str = "FLOAT_32", **more: Any) -> TensorInfo:
-    return TensorInfo(1, more.pop("name", "t"), dtype, more.pop("shape", (2, 3)), **more)
+def tensor(dtype: str = "FLOAT_32", **more: Any) -> QnnTensor:
+    return described_tensor(more.pop("name", "t"), dtype, more.pop("shape", (2, 3)), **{"id": 1, **more})
 
 
 def made_of(*graphs: GraphInfo, backend: int = 6) -> BinaryInfo:

@@ -240,7 +240,7 @@ def test_graphs_that_share_spill_memory_wait_for_each_other(
 # --- the rules ------------------------------------------------------------------------------------------------------
 
 UNALIGNED = (
-    "the {} of context m cannot begin at byte %d of its descriptor: its start is a multiple of 4096 "
+    "the {} of context m cannot begin at byte %d of its descriptor: its start must be a multiple of 4096 "
     "(BUFFER_START_ALIGNMENT)"
 )
 EXCLUDED = "context m cannot have external buffers: they exclude %s"

@@ -128,6 +128,14 @@ COMMANDS: tuple[Planted, ...] = (
         5,
         r"will not register",
     ),
+    row(
+        "verb inspect",
+        "nothing compared",
+        in_cpp,
+        lambda f: after(udogen("generate", XML, "--kernels", "kernels", "-o", "out", cwd=f), "inspect", "out"),
+        2,
+        r"none of its libraries is built",
+    ),
     # --- one op
     row(
         "verb run op",
@@ -172,6 +180,14 @@ COMMANDS: tuple[Planted, ...] = (
     ),
     row(
         "verb run steps", "nothing compared", model, lambda f: after(emptied(f / "right.npz"), *STEPS), 2, r"right\.npz"
+    ),
+    row(
+        "verb run steps",
+        "nothing compared",
+        model,
+        lambda f: ("run", "steps", ".", "--feed", "x=x.npy", "--prove"),
+        2,
+        r"--prove is about op packages, and none was given",
     ),
     row(
         "verb run steps, file model.toml",

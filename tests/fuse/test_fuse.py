@@ -140,7 +140,7 @@ def test_constants_that_nodes_make_become_initializers(tmp_path: Path) -> None:
     assert [each.op_type for each in made.graph.node] == ["Fused", "Mul"]
 
 
-RIGHT_IS_MISSING = "node `right` (Erf) takes what these nodes make, and node `join` (Add) needs what it makes"
+RIGHT_IS_MISSING = "node `right` (Erf) takes a result of these nodes, and node `join` (Add) needs what it makes"
 NO_FILE = "none.npy cannot be read: No such file or directory"
 PATHS = [
     node("Relu", "x", "a", "first"),

@@ -164,13 +164,18 @@ def test_calls(tmp_path: Path) -> None:
     [
         ("Scale", lambda x, factor: factor * x + (np.arange(x.size).reshape(x.shape) == 4), "1 of 15 elements of `y`"),
         ("Scale", lambda x, factor: factor * x[..., :1], "`y` has the shape 3x5, and 3x1 in the reference, for `x`"),
+        ("Linear", REFERENCES["Linear"][0], "elements of `y`"),
     ],
 )  # fmt: skip
 def test_a_wrong_kernel_is_red(name: str, reference: Callable[..., Any], message: str, tmp_path: Path) -> None:
     with pytest.raises(VerificationFailed) as found:
         kernel(tmp_path, KERNELS[name]).test(reference)
     assert f"{name}.py:{FIRST}: " in found.value.message and message in found.value.message, found.value
-    if "elements" in message:
+    assert ("rounding of a long sum" in found.value.hint) is (name == "Linear"), found.value.hint
+    if name == "Linear":
+        tolerance = found.value.hint.split("'")[1]
+        assert kernel(tmp_path, KERNELS[name]).test(reference, tolerance=tolerance).ok
+    elif "elements" in message:
         assert found.value.details[0].startswith("y[0, 4] is ")
 
 
@@ -198,13 +203,14 @@ WRONG: dict[str, tuple[int, str]] = {  # lines of a kernel -> the line of its fa
     "y[i] = np.ones(3) * x[i]": (2, "Halide does not take a value of this kind here"),
     "y[i] = x[i / 2.0]": (2, "an index is a float"),
     "y[i] = x[j]": (2, "an index is not defined"),
-    "j = hl.Var('j'); y[i] = x[j]": (2, "an element depends on a variable that is none of the output's indices"),
+    "j = hl.Var('j'); y[i] = x[j]": (2, "an element depends on a variable that is not an index of the output"),
     "y[i] = x[hl.i32(x[i])]": (2, "may be accessed in an unbounded way"),
     "m = scratch(); y[i] = m[i] + x[i]": (2, "memory is read, and nothing was written to it yet"),
     "m = scratch(); m[i] = x[i]; y[i] = m + 1.0": (2, "a tensor has no arithmetic of its own"),
     "r = hl.RDom([(0, 2), (0, 2)]); y[i] = scan(r, x[i], lambda before: before)[i]": (2, "a scan goes along one axis"),
     "r = hl.RDom([(0, 2)]); y[i] = scan(r, (x[i], x[i]), lambda before: before[:1])[i]": (2, "a step makes 1 numbers"),
     "y[i] = 2.0 * x": (0, "F() takes no element of `x`, which has neither a default nor a type"),
+    "y[i] = hl.select(mode == 'relu', x[i], 0.0)": (0, "no element of `mode`, which has a default that is not"),
     "return x[i]": (0, "F() writes to none of its tensors"),
 }  # fmt: skip
 
@@ -216,7 +222,8 @@ def test_what_to_write_instead_of_a_mistake(line: str, tmp_path: Path) -> None:
     if "2.0 * x" in line and at == 0:
         arguments = ["x", "y"]
     with pytest.raises(UsageError) as found:
-        made = kernel(tmp_path, f"def F({', '.join(arguments)}, mode=0):\n    i = hl.Var('i')\n    {line}\n")
+        mode = "'relu'" if "'relu'" in line else 0
+        made = kernel(tmp_path, f"def F({', '.join(arguments)}, mode={mode}):\n    i = hl.Var('i')\n    {line}\n")
         made(*[X] * (len(arguments) - (at > 0)))
     assert f"F.py:{FIRST + at}: " in found.value.message, found.value.message
     assert sentence in found.value.message and found.value.hint, found.value

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
+import sys
 from importlib import metadata
 from itertools import product
 from pathlib import Path
@@ -18,6 +19,7 @@ from tests.making import ONE_OP, ROOT, make, make_packages, need_opencl, need_pa
 from udogen.build.make import build_package
 from udogen.errors import ToolMissing, UdogenError
 from udogen.kernels.objects import PythonKernels, compile_kernels
+from udogen.python_files import load_module
 from udogen.runtime.built import find_source
 from udogen.runtime.op.request import CallOptions, make_call
 from udogen.verify.options import SafetyOptions, TestOptions
@@ -249,6 +251,10 @@ def test_without_halide(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(metadata, "version", missing)
     with pytest.raises(ToolMissing, match="Halide is not installed"):
         build_package(open_package(package(tmp_path, RIGHT)))
+    monkeypatch.setitem(sys.modules, "halide", None)
+    with pytest.raises(ToolMissing, match="needs the Python package halide") as caught:
+        load_module(EXAMPLE / "kernels/Softmax.py")
+    assert "[kernels]" in caught.value.hint
 
 
 def test_a_tensor_that_is_too_small(tmp_path: Path) -> None:

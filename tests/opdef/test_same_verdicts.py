@@ -14,10 +14,10 @@ from udogen.configs import json_write
 
 
 def test_configs_as_they_are_and_changed(tmp_path: Path) -> None:
-    found = list(verdicts(len(configs()) + 150, 1, tmp_path))
+    found = list(verdicts(len(configs()) + 60, 1, tmp_path))
     wrong = [each for each in found if not each.agree]
     assert not wrong, f"{wrong[0]}"
-    assert sum(each.check == 0 for each in found) > 50 and sum(each.check == 2 for each in found) > 50
+    assert sum(each.check == 0 for each in found) > 40 and sum(each.check == 2 for each in found) > 100
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from udogen import backends
 from udogen.backends import htp, vendor
 from udogen.backends.plan import Plan, RegisterFunction, Source
 from udogen.build.package import MEMORY, PackageLibrary, read_manifest
-from udogen.errors import UdogenError, UsageError, read_plain
+from udogen.errors import UdogenError, UsageError, file_hint, read_plain
 from udogen.opdef.model import OpPackage
 from udogen.resources import content_key
 
@@ -147,7 +147,8 @@ def kernel_places(folder: Path, backend: str, api: str, name: str) -> list[Path]
 def _kernels_of(backend: str, folder: Path, api: str, package: OpPackage, *, alone: bool) -> dict[str, bytes]:
     """The kernels for a backend: <folder>/<backend>/<Op>.cpp (gpu: and .cl), or <folder>/<Op>.cpp."""
     if not folder.is_dir():
-        raise UsageError(f"--kernels {folder} is not a folder", hint="put an <Op>.cpp for each kernel into it")
+        hint = file_hint(folder, "put an <Op>.cpp for each kernel into it")
+        raise UsageError(f"--kernels {folder} is not a folder", hint=hint)
     has_folders = any((folder / place).is_dir() for place in (*backends.ALL, *HTP_APIS.values()))
     usual = [folder] if alone and not has_folders else []
     chosen: dict[str, Path] = {}

@@ -79,7 +79,7 @@ _MISTAKES = (
     ),
     (
         r"^Undefined variable",
-        "an element depends on a variable that is none of the output's indices",
+        "an element depends on a variable that is not an index of the output",
         "use the variables of y[…] = …, or sum over a domain: total(r, x[r.x])",
     ),
     (

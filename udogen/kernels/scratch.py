@@ -160,7 +160,7 @@ def loops(output: Any, scratches: Sequence[ScratchTensor | Steps]) -> list[Any]:
 
 
 def place_scratch(each: ScratchTensor | Steps, output: Any, order: Sequence[Any]) -> None:
-    """Calculate memory in the loops that it shares with an output; its space is allocated before all loops."""
+    """Calculate memory in the loops that it shares with an output; it is allocated before all loops."""
     names, level = {axis.name() for axis in each.func.args()}, None
     for axis in order:
         if axis.name() not in names:

@@ -13,7 +13,7 @@ import numpy as np
 from udogen.build.package import open_packages
 from udogen.configs.load import load
 from udogen.configs.xml_write import write as xml_text
-from udogen.errors import RunFailed, UdogenError, UsageError, VerificationFailed
+from udogen.errors import RunFailed, ToolMissing, UdogenError, UsageError
 from udogen.findings import Findings
 from udogen.generate.pipeline import GenerateOptions, generate
 from udogen.init.draft import check_config, save
@@ -23,6 +23,7 @@ from udogen.onnx.fuse.write import FusedOp
 from udogen.onnx.network import compare, execute
 from udogen.onnx.ort.worker import NetworkRan
 from udogen.opdef.names import fault_of_symbol
+from udogen.verdict import Status, Verdict
 from udogen.verify.packages import build
 from udogen.verify.test_files import references
 
@@ -65,6 +66,13 @@ class Compared:
         own, model = TOLERANCES[self.backend]
         return self.own is not None and self.own <= own and (self.model or 0.0) <= model
 
+    @property
+    def status(self) -> tuple[Status, str]:
+        """Its row in the verdict."""
+        if self.own is not None and not self.right:
+            return "failed", ""
+        return ("error", self.failure.kind) if self.failure else ("passed", "")
+
     def as_json(self) -> dict[str, Any]:
         """The comparison as `--json` prints it."""
         names = ("runtime", "own", "model", "elsewhere") if self.own is not None else ()
@@ -82,11 +90,16 @@ class Fused:
     compared: tuple[Compared, ...]
 
     @property
+    def verdict(self) -> Verdict:
+        """The verdict on the backends."""
+        rows = [row.status for row in self.compared if not isinstance(row.failure, ToolMissing)]
+        absent = len(self.compared) - len(rows)
+        return Verdict.of(rows, planned=len(self.compared), absent=absent, needs_all=True, unit="backend")
+
+    @property
     def exit_code(self) -> int:
-        """0 if all is right; otherwise that of wrong numbers, or else that of what could not be run."""
-        if any(row.own is not None and not row.right for row in self.compared):
-            return VerificationFailed.exit_code
-        return max((row.failure.exit_code for row in self.compared if row.failure), default=0)
+        """That of the verdict, if something was to be compared."""
+        return self.verdict.exit_code if self.compared else 0
 
 
 def fuse(options: FuseOptions, log: Callable[[str], None]) -> Fused:

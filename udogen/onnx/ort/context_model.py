@@ -16,7 +16,8 @@ from udogen.onnx.models import reading
 from udogen.onnx.ort import contexts
 from udogen.onnx.ort.contexts import DOMAIN, EMBEDDED_MOST, OP, Fault
 from udogen.opdef import datatypes
-from udogen.qnn.system import BinaryInfo, GraphInfo, TensorInfo
+from udogen.qnn.system import BinaryInfo, GraphInfo
+from udogen.qnn.tensors import QnnTensor
 from udogen.runtime.contexts.context_json import describe_quantization
 
 _OPSET, _IR_VERSION = 21, 10  # the first with 16-bit types in QuantizeLinear; since onnxruntime 1.20
@@ -29,7 +30,7 @@ class Port:
 
     name: str
     inner: str  # at the node; differs if a QuantizeLinear or DequantizeLinear is in between
-    tensor: TensorInfo
+    tensor: QnnTensor
 
     @property
     def dtype(self) -> str:
@@ -131,7 +132,7 @@ def _write(out: Path, data: bytes) -> None:
 def _ports(graph: GraphInfo, *, several: bool, floats: bool) -> tuple[tuple[Port, ...], tuple[Port, ...]]:
     """The inputs and outputs of the model, named GRAPH/TENSOR if it has several graphs."""
 
-    def port(tensor: TensorInfo) -> Port:
+    def port(tensor: QnnTensor) -> Port:
         inner = f"{graph.name}/{tensor.name}" if several else tensor.name
         row = datatypes.BY_NAME.get(tensor.dtype)
         return Port(f"{inner}_float" if floats and row is not None and row.quantized else inner, inner, tensor)
@@ -155,7 +156,7 @@ def _port_faults(
             yield f"tensor {tensor.inner} {why}", "leave --float out"
 
 
-def _unquantizable(tensor: TensorInfo) -> str:
+def _unquantizable(tensor: QnnTensor) -> str:
     """Why QuantizeLinear cannot express a tensor's quantization; empty if it can."""
     if tensor.quant is None:
         return f"is {tensor.dtype}, and the binary has no scale for it"
@@ -178,7 +179,7 @@ def _model(info: BinaryInfo, rows: Sequence[Any], *, reference: str, data: bytes
     nodes, constants, between = [], [], []
     ends: tuple[list[Any], list[Any]] = [], []
 
-    def value(name: str, dtype: str, tensor: TensorInfo, description: str = "") -> Any:
+    def value(name: str, dtype: str, tensor: QnnTensor, description: str = "") -> Any:
         number = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
         return helper.make_tensor_value_info(name, number, list(tensor.shape), description)
 
@@ -244,7 +245,7 @@ def _node(
     return made
 
 
-def _meaning(tensor: TensorInfo) -> str:
+def _meaning(tensor: QnnTensor) -> str:
     """A description of a tensor's quantization, for people who read the model."""
     if tensor.scale_offset is not None:
         scale, offset = tensor.scale_offset

@@ -238,7 +238,7 @@ def _check_place(kind: str, context: Context, buffer: Buffer, offset: int, needs
         )
     if needs.alignment and place % needs.alignment:
         raise RunFailed(
-            f"the {name} of context {context.name} cannot begin at byte {place} of its descriptor: its start is a "
+            f"the {name} of context {context.name} cannot begin at byte {place} of its descriptor: its start must be a "
             f"multiple of {needs.alignment} (BUFFER_START_ALIGNMENT)",
             hint=f"choose an offset that is a multiple of {needs.alignment}",
         )

@@ -192,5 +192,4 @@ class OpSession(Closing):
         self._poison = poison
         command = replace(self._open, poison=poison if self._found.behaviour.keeps_memory else 0)
         timeout = None if self._timeout is None else max(self._timeout, _START_SECONDS)
-        opened = self._worker.start(command, PackageOpened, self._situation, timeout)
-        self._reply = replace(opened, runtime=replace(opened.runtime, emulator=self._found.emulator))
+        self._reply = self._worker.start(command, PackageOpened, self._situation, timeout)

@@ -117,7 +117,7 @@ def _is_standard(place: SourceLine) -> bool:
 _HEAP = "heap-in-execute"
 # The rule of Qualcomm's UDO pages, for every backend.
 _RULE = (
-    "a kernel must not use the heap while it executes: how long that takes has no bound, on DSP and HTP it may "
+    "a kernel must not use the heap while it executes: an allocation takes an unbounded time, on DSP and HTP it may "
     "wait for the CPU, and when it fails the kernel cannot go on. Allocate in prepare; in execute use a "
     "std::array, or the memory of an output before it is filled"
 )
@@ -200,7 +200,7 @@ _CAUSES = {
     "runtime error": (
         "undefined-behaviour",
         "does what C++ does not define",
-        "a compiler may make anything of such code: another release, or the DSP's, may return something else",
+        "the result of such code is undefined: another compiler, such as the DSP's, may return something else",
     ),
     "WARNING: ThreadSanitizer": ("data-race", "collides with itself in another graph at the same time", RACE_HINT),
 }

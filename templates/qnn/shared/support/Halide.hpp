@@ -183,9 +183,10 @@ class Memory {
   Block* block_;
 };
 
-/// The part of an execution that one of several threads calculates.
+/// The part of an execution that one of several threads calculates at once: of `count` parts, or a block of HTP.
 struct Part {
   std::uint32_t number, count;
+  bool isBlock = false;
 
   bool isFirst() const { return number == 0; }
   /// Where the part of a thread begins among `total` elements, at a multiple of `step`.
@@ -277,8 +278,18 @@ class View {
   }
 
   /// Of a flat tensor: only the elements of one part.
-  void cutElements(const Part& part) {
+  template <class Tensor>
+  void cutElements([[maybe_unused]] Call& call, [[maybe_unused]] const Tensor& tensor, const Part& part) {
     if (raw.dimensions == 0) return;
+#if defined(UDO_HTP)
+    if (part.isBlock) {
+      raw.host = tensor.template blockAt<std::uint8_t>(part.number);
+      call.found(raw.host);
+      constexpr std::int32_t bitsOfBlock = 8 * 2048;  // `blockShape` is that of half a block for 16 bits
+      dims_[0].extent = bitsOfBlock / raw.type.bits;
+      return;
+    }
+#endif
     const auto size = static_cast<std::size_t>(dims_[0].extent);
     const std::size_t begin = part.begin(size, 128);
     raw.host += begin * (raw.type.bits / 8u);
