@@ -92,7 +92,6 @@ def test_names_are_completed(words: str, expected: set[str], project: Path) -> N
         ("new a --from-config Scal.xml", "Scale.xml"),
         ("convert Scal.xml --to json", "Scale.xml"),
         ("doctor --warm hexagn", "hexagon"),
-        ("doctor --list tragets", "targets"),
         ("explain QNN_COMMON_ERROR_GENERL", "QNN_COMMON_ERROR_GENERAL"),
     ],
 )

@@ -21,7 +21,6 @@ from udogen.qnn import abi, udo
 from udogen.runtime.package_queries import read_registration
 
 MANY = ROOT / "tests" / "configs" / "Udo.xml"
-DEFAULTS = ROOT / "tests" / "configs" / "Defaults.xml"
 CPU, GPU, DSP = 1, 2, 4
 FLOAT_16, FLOAT_32, FIXED_8, UINT_8, UINT_32, INT_8, INT_32 = 1, 2, 8, 0x100, 0x400, 0x1000, 0x4000
 NULL_LAYOUT = 0x13
@@ -311,37 +310,6 @@ def test_what_it_refuses_and_with_which_code(library: Any, name: str, capfd: pyt
     output = capfd.readouterr().err
     assert output.startswith("ManyUdo: op "), "the reason is printed"
     assert output.count("\n") == 1
-
-
-def test_what_supports_only_its_default(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    """On the cores whose supplements declare it; inputs with a default are optional."""
-    library = udo.open_library(str(registration(DEFAULTS, tmp_path)))
-    assert library.SnpeUdo_initRegLibrary() == OK
-
-    def given(core: int, name: str, dtype: int, value: int | float | list[int]) -> int:
-        made = _Definition("Shift", core).tensor("inputs", FLOAT_32, 2).tensor("outputs", FLOAT_32, 2)
-        made.param(name, 2 if isinstance(value, list) else 0, dtype, 1)
-        row = made._rows["staticParams"][0]
-        if isinstance(value, list):
-            made._keep += [abi.ffi(abi.UDO).new("int32_t[]", value), abi.ffi(abi.UDO).new("uint32_t[]", [len(value)])]
-            row.tensorParam.tensorData, row.tensorParam.currDimensions = made._keep[-2], made._keep[-1]
-        elif isinstance(value, float):
-            row.scalarParam.dataValue.floatValue = value
-        else:
-            row.scalarParam.dataValue.uint32Value = value
-        return made.judge(library)
-
-    for core, name, dtype, right, wrong in (
-        (CPU, "k", FLOAT_32, 0.1, 0.2),
-        (DSP, "k", FLOAT_32, 0.1, 0.2),
-        (CPU, "mode", UINT_32, 1, 0),
-        (CPU, "table", INT_32, [7, -7], [7, 7]),
-    ):
-        assert given(core, name, dtype, right) == OK
-        assert given(core, name, dtype, wrong) == INVALID
-        assert f"parameter `{name}` is not its default, and no other value is supported" in capfd.readouterr().err
-    assert given(GPU, "mode", UINT_32, 0) == OK
-    assert given(CPU, "table", INT_32, [7]) == INVALID
 
 
 def test_texts_of_a_config_reach_the_compiler_as_text_only(tmp_path: Path) -> None:

@@ -14,8 +14,6 @@ from udogen.errors import UsageError
 from udogen.opdef.model import Op, OpPackage
 from udogen.opdef.names import cpp_string
 
-APIS = ("args", "vendor")  # the styles of kernels, the usual one first
-
 # The head of a function that registers ops with QHPI.
 _REGISTERS = r"\bvoid\s+(register_\w+)\s*\(\s*(?:void)?\s*\)\s*\{"
 # An op's record for QHPI that other sources can register: the line begins with its type, or with `extern`.
@@ -31,7 +29,7 @@ _MARKS = {
         "qhpi": re.compile(rf"\A(?=.*\bqhpi_register_ops_v1\s*\().*{_REGISTERS}|(?m:{_RECORD})".encode(), re.DOTALL),
     },
 }
-BACKENDS = ("cpu", "gpu", "dsp")  # with a choice of style (--cpu-api …)
+BACKENDS = ("cpu", "gpu", "dsp")  # whose kernels may be in the style of Qualcomm's generators
 # SNPE 1.x: its UDO headers, or the generated header that includes them.  2.x has other names for all that kernels use.
 _SNPE_1 = re.compile(
     rb'#\s*include\s*[<"](?:SnpeUdo/UdoImpl(?:Cpu|Gpu|Dsp)?\.h|[\w/]*ImplLib(?:Cpu|Gpu|Dsp)\.hpp?)[>"]'

@@ -339,7 +339,7 @@ def _missing(folder: PackageLibrary, rows: list[Target], what: str, others: str)
     if not rows:
         raise UsageError(
             f"package {folder.name} has no target for {what}",
-            hint="generate it for that version (`udogen doctor --list targets` names them all)",
+            hint="generate it for that version (`udogen build --help` names them all)",
         )
     raise RunFailed(
         f"package {folder.name} is not built for {what}" + (f" (it is for {others})" if others else ""),

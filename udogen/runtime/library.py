@@ -54,6 +54,18 @@ class RuntimeLibrary:
         return self.path.with_name("libQnnSystem.so")
 
 
+@dataclass(frozen=True)
+class RuntimeInfo:
+    """The runtime: `print(session.runtime.name, session.runtime.build_id)`."""
+
+    name: str
+    build_id: str
+    api_version: str
+    backend_version: str
+    path: str
+    emulator: bool = False  # udogen's own, not Qualcomm's
+
+
 def find_runtime(
     backend: str = "cpu",
     *,

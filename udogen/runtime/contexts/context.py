@@ -190,17 +190,17 @@ class Context(Closing):
 
         return external.external_sizes(self)
 
-    def allocate_weights(self, *, memory: str = "") -> Buffer | None:
-        """A buffer for `give_weights`; None if it needs none.  `memory` is a kind of `allocate`."""
+    def allocate_weights(self) -> Buffer | None:
+        """A buffer for `give_weights`; None if it needs none."""
         from udogen.runtime.buffers import external
 
-        return external.allocate_external([self], WEIGHTS, memory=memory)
+        return external.allocate_external([self], WEIGHTS)
 
-    def allocate_spill_fill(self, *others: Context, memory: str = "") -> Buffer | None:
+    def allocate_spill_fill(self, *others: Context) -> Buffer | None:
         """A buffer for `give_spill_fill`, which other contexts may share; None if none is needed."""
         from udogen.runtime.buffers import external
 
-        return external.allocate_external([self, *others], SPILL_FILL, memory=memory)
+        return external.allocate_external([self, *others], SPILL_FILL)
 
     def give_weights(self, buffer: Buffer, *, offset: int = 0, features: Iterable[str] = ()) -> ExternalBuffer:
         """Place its weights in a buffer, in which QNN writes them in `finalize`: `context.give_weights(buffer)`.

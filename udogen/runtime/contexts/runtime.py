@@ -40,13 +40,13 @@ from udogen.runtime.contexts import manifest
 from udogen.runtime.contexts.context import Context, ContextCleanup, close_at_exit, lost_libraries, open_runtimes
 from udogen.runtime.contexts.manifest import flat_view, mapped_file
 from udogen.runtime.library import (
+    RuntimeInfo,
     RuntimeLibrary,
     check_loadable,
     check_provider,
     find_runtime,
     interface_providers,
 )
-from udogen.runtime.op.calls import RuntimeInfo
 from udogen.runtime.worker.loaded_package import LoadedPackage, listen
 
 if TYPE_CHECKING:

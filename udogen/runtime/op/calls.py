@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from udogen.qnn.system import GraphInfo
     from udogen.runtime.execution_counts import Proof
-    from udogen.runtime.library import RuntimeLibrary
+    from udogen.runtime.library import RuntimeInfo, RuntimeLibrary
     from udogen.runtime.op.watch import HeapUse, Watch
 
     Array = np.ndarray[Any, np.dtype[Any]]
@@ -74,18 +74,6 @@ class Times:
     finalize: float
     execute: float
     samples: tuple[float, ...] = ()  # each execution, in order
-
-
-@dataclass(frozen=True)
-class RuntimeInfo:
-    """The runtime: `print(session.runtime.name, session.runtime.build_id)`."""
-
-    name: str
-    build_id: str
-    api_version: str
-    backend_version: str
-    path: str
-    emulator: bool = False  # udogen's own, not Qualcomm's
 
 
 @dataclass(frozen=True)

@@ -20,8 +20,8 @@ from udogen.errors import RunFailed, ToolMissing, UsageError
 from udogen.qnn.udo import RegisteredOp, RegisteredTensor, Registration
 from udogen.runtime.arguments import PathArgument
 from udogen.runtime.failures import Situation
-from udogen.runtime.library import find_runtime
-from udogen.runtime.op.calls import OpPackageInfo, RuntimeInfo
+from udogen.runtime.library import RuntimeInfo, find_runtime
+from udogen.runtime.op.calls import OpPackageInfo
 from udogen.runtime.op.session import OpSession
 from udogen.runtime.package_queries import (
     JudgeOps,

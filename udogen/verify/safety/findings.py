@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from udogen.build.dwarf import Lines, SourceLine, readable
+from udogen.build.dwarf import LineTable, SourceLine, readable
 from udogen.build.emulator import build_watch
 from udogen.findings import Finding
 from udogen.runtime.built import Built
@@ -54,7 +54,7 @@ class StackReader:
     """Reads stacks of one op package; use it as a context manager."""
 
     def __init__(self, library: Path, root: Path | None = None, *, package: str = "", op: str = "") -> None:
-        self._lines = Lines(library)
+        self._lines = LineTable(library)
         self._library = os.path.realpath(library)
         self._root = str(root.resolve()) if root else ""
         self._prefix = re.compile(
