@@ -73,7 +73,8 @@ class Steps:
         self.func, self._free, self._count = func, free, count
 
     def __getitem__(self, step: Any) -> Any:
-        found = self.func[(*self._free, step)]
+        at = (*self._free, step)
+        found = self.func[at]
         return tuple(hl.Expr(found[n]) for n in range(self._count)) if self._count else hl.Expr(found)
 
     def definitions(self, first: Any) -> Iterator[tuple[Any, list[str]]]:
@@ -89,8 +90,9 @@ class Steps:
 def scratch(name: str = "scratch") -> ScratchTensor:
     """Memory for elements that are calculated once, before the elements of the output that use them."""
     place = _place("scratch")
-    place.scratch.append(ScratchTensor(hl.Func(name), place))
-    return place.scratch[-1]
+    made = ScratchTensor(hl.Func(name), place)
+    place.scratch.append(made)
+    return made
 
 
 def scan(over: hl.RDom, start: Any, step: Callable[[Any], Any]) -> Steps:
@@ -115,11 +117,12 @@ def scan(over: hl.RDom, start: Any, step: Callable[[Any], Any]) -> Steps:
         return [hl.cast(each.type(), value) for each, value in zip(starts, values, strict=True)]
 
     free, func = variables_of([*starts, *after(unknown)]), hl.Func("scan")
-    func[(*free, hl.Var())] = hl.Tuple(starts) if count else starts[0]
+    first, following = (*free, hl.Var()), (*free, over.x + 1)
+    func[first] = hl.Tuple(starts) if count else starts[0]
     made = Steps(func, free, count)
     before = made[over.x]
     values = after(before if count else [before])
-    func[(*free, over.x + 1)] = hl.Tuple(values) if count else values[0]
+    func[following] = hl.Tuple(values) if count else values[0]
     place.scratch.append(made)
     return made
 

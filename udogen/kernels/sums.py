@@ -226,7 +226,8 @@ class Domain:
         part, func = _define("part", [lane, *free], start), _define("row", free, start)
         for where, index in ((lane, steps * lanes + lane), (rest.x, axis.extent() / lanes * lanes + rest)):
             value = _at(element, *free, axis.min() + index)
-            part[(where, *free)] = both(_at(part, where, *free), value)
+            at = (where, *free)
+            part[at] = both(part[at], value)
         func[tuple(free)] = both(_at(func, *free), _at(part, every.x, *free))
         self.tiles.reductions.append(RowReduction(func, part, steps, lane))
         return _at(func, *free)
