@@ -19,7 +19,8 @@ PLUGIN = """
 import click
 import numpy as np
 from udogen.backends.backend import Place, Program
-from udogen.runtime.op.calls import OpResult, RuntimeInfo, Times
+from udogen.runtime.op.calls import OpResult, Times
+from udogen.runtime.library import RuntimeInfo
 from udogen.verify.places import ProgramSession
 
 class Session(ProgramSession):

@@ -144,7 +144,7 @@ def make_private(root: Path) -> None:
     if why:
         raise UsageError(
             f"the cache {root} {why}, and its files are executed",
-            hint="remove that folder, or set XDG_CACHE_HOME to a folder of your own",
+            hint="remove that folder, or set XDG_CACHE_HOME to your own folder",
         )
 
 

@@ -118,6 +118,9 @@ udo::Status run(const Args& args, udo::halide::Call& call, const udo::halide::Pa
     return udo::ok;
   }
 % endif
+% for name in inputs:
+  ${name}_.prefetch(args.${name});
+% endfor
 % if table:
   if (state.is_table) {
     udo::halide::View table_(state.table, 256);

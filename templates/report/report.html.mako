@@ -38,6 +38,9 @@ ${style}</style>
 % if costs:
 <a href="#costs">Cost</a>
 % endif
+% if compared:
+<a href="#compared">Against an earlier run</a>
+% endif
 <a href="#environment">Environment</a>
 <a href="#cases">All cases</a>
 </nav>
@@ -107,6 +110,16 @@ ${card.first}
 <div>
 <h5>Errors by size</h5>
 ${card.histogram}
+</div>
+% endif
+% if card.numbers:
+<div>
+<h5>Error</h5>
+<dl>
+% for each in card.numbers:
+<div><dt>${each.name}</dt><dd>${each.value}</dd></div>
+% endfor
+</dl>
 </div>
 % endif
 <div>
@@ -226,6 +239,22 @@ ${line}
 <h2 id="costs">Cost</h2>
 <p class="quiet">One execution of the case that moves the most bytes: the median, and the 10th to the 90th percentile. Times are this machine's; those of a stand-in for a device can be compared with each other, not with the device.</p>
 ${costs}
+</section>
+% endif
+
+% if compared:
+<section class="card" aria-labelledby="compared">
+<h2 id="compared">Against an earlier run</h2>
+<p>Compared with <code>${compared.path}</code>: ${compared.sentence}</p>
+% if compared.elsewhere:
+<p>It was measured in another environment, so times are hard to compare:</p>
+<dl class="wide">
+% for each in compared.elsewhere:
+<div><dt>${each.name}</dt><dd>${each.value}</dd></div>
+% endfor
+</dl>
+% endif
+${compared.table}
 </section>
 % endif
 

@@ -199,15 +199,16 @@ def ratio(op: BuiltIn, cpu: Built) -> float:
 def test_time_against_onnx_runtime(sums: Built, tmp_path: Path) -> None:
     """A product of matrices, and attention: processor time on one core."""
     onnx, ort = pytest.importorskip("onnx"), pytest.importorskip("onnxruntime")
-    heads, constants = (8, 128, 64), {"key": (8, 512, 64), "value": (8, 512, 64), "mask": (128, 512)}
+    heads, others = (8, 128, 64), {"key": (8, 512, 64), "value": (8, 512, 64), "mask": (128, 512)}
     [folder] = one_op("MaskedAttention", ("cpu",), KERNELS, tmp_path)
     build_package(open_package(folder))
-    attention = """y (float[8,512,64] k, float[8,512,64] v, float[128,512] m, float[8,128,64] x) => (float[8,128,64] y) {
-        t = Transpose<perm=[0,2,1]>(k) s = MatMul(x, t) a = Add(s, m) p = Softmax<axis=-1>(a) y = MatMul(p, v) }"""
+    attention = """y (float[8,512,64] k, float[8,512,64] v, float[128,512] m, float[8,128,64] x)
+        => (float[8,128,64] y) {
+               t = Transpose<perm=[0,2,1]>(k) s = MatMul(x, t) a = Add(s, m) p = Softmax<axis=-1>(a) y = MatMul(p, v) }"""
     product = """y (float[1024,1024] b, float[512,1024] x) => (float[512,1024] y) { y = MatMul(x, b) }"""
     rows = [
-        (row("MatMul", "", (512, 1024), out=(512, 1024), constants={"b": (1024, 1024)}), sums, product, 3),
-        (row("MaskedAttention", "", heads, constants=constants, params={"scale": 1.0}), find_built(folder), attention, 5),
+        (row("MatMul", "", (512, 1024), constants={"b": (1024, 1024)}), sums, product, 3),
+        (row("MaskedAttention", "", heads, constants=others, params={"scale": 1.0}), find_built(folder), attention, 5),
     ]
     for op, package, text, limit in rows:
         model = onnx.parser.parse_model(f'<ir_version: 9, opset_import: ["" : 17]> {text}')
@@ -377,6 +378,8 @@ LIMITS = [
     ("Add", {"a": (512, 1024), "b": (512, 1024)}, (512, 1024), BYTES, 12),
     ("Add", {"a": (512, 1024), "b": (512, 1024)}, (512, 1024), WORDS, 8),
     ("Multiply", {"a": (512, 1024), "b": (512, 1024)}, (512, 1024), BYTES, 14),
+    ("Softmax", {"x": (256, 1024)}, (256, 1024), BYTES, 100),
+    ("LayerNorm", {"x": (256, 1024), "gain": (1024,), "bias": (1024,)}, (256, 1024), BYTES, 97),
     ("DepthwiseConv", {"x": (1, 34, 34, 128), "weights": (3, 3, 128)}, (1, 32, 32, 128), BYTES, 44),
     ("IntMatMul", {"a": (128, 512), "b": (512, 256)}, (128, 256), "UINT_8", 150),
     ("MatMul", {"a": (128, 512), "b": (512, 256)}, (128, 256), BYTES, 120),
@@ -387,11 +390,11 @@ LIMITS = [
 
 
 @pytest.mark.parametrize(("op", "shapes", "out", "kind", "limit"), LIMITS)
-def test_packets_of_sums(
+def test_packets_of_quantized_ops(
     op: str, shapes: dict[str, tuple[int, ...]], out: tuple[int, ...], kind: str, limit: int, tmp_path: Path
 ) -> None:
     """Count the packets of the functions of an op with quantized tensors, in relation to what it calculates."""
-    config = CONFIG if op == "DepthwiseConv" else SUMS / "Sums.xml"
+    config = SUMS / "Sums.xml" if (SUMS / "kernels" / f"{op}.py").is_file() else CONFIG
     [made] = make_packages([config], tmp_path / "out", chosen=["htp"], kernels=config.parent / "kernels", layout="qnn")
     bits, given = 16 if kind == WORDS else 8, ["--shape", f"y={'x'.join(map(str, out))}"]
     for name, shape in shapes.items():
@@ -399,7 +402,7 @@ def test_packets_of_sums(
     if kind != "UINT_8":
         given += [bit for name in (*shapes, "y") for bit in quantized(name, bits)]
     found = packets(made.folder, op, given, f"_{op}_")
-    is_product = limit >= 40 and op != "DepthwiseConv"
+    is_product = op in ("IntMatMul", "MatMul", "Linear", "Conv")
     terms = int(np.prod([*shapes["weights"][:-1]] if op == "Conv" else shapes["a"][-1:])) if is_product else 1
     measured = terms * np.prod(out) / found if is_product else found * 128 / (np.prod(out) * bits / 8)
     unit = "products in a packet" if is_product else "packets for 128 bytes"

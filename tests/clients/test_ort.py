@@ -117,7 +117,7 @@ def test_a_built_in_op_between_dequantize_and_quantize_never_goes_to_a_package(r
         "NotPlaced",
         "a node of op LeakyRelu is not in package LeakyReluPackage: it went to QNN's own op of that name, for ONNX "
         "Runtime keeps built-in ops between DequantizeLinear and QuantizeLinear from op packages",
-        "give the node a domain of its own, like udogen::LeakyRelu: the package gets quantized tensors",
+        "give the node its own domain, like udogen::LeakyRelu: the package gets quantized tensors",
     )
 
 

@@ -31,8 +31,8 @@ from udogen.runtime.buffers.plan import BufferPlan
 from udogen.runtime.contexts import report
 from udogen.runtime.contexts.binaries import Shard
 from udogen.runtime.contexts.commands import ContextRan
+from udogen.runtime.library import RuntimeInfo
 from udogen.runtime.models.description import read_description
-from udogen.runtime.op.calls import RuntimeInfo
 from udogen.runtime.quantization import dequantize, grid_of
 
 SHAPE = (1, 1, 8)

@@ -373,7 +373,7 @@ def test_a_writer_is_alone(runtime: Runtime, made: ManagedBuffer) -> None:
     ):
         refuses(
             call, f"buffer `kept` cannot be {who}: {writing}",
-            hint="wait for that execution, or give each a buffer of its own",
+            hint="wait for that execution, or give each its own buffer",
         )  # fmt: skip
     writes.access.end([0])
     reads.access.begin()

@@ -509,7 +509,7 @@ def test_a_context_that_cannot_be_finalized_gives_its_buffers_back(
 
 def test_rpcmem_is_taken_where_it_is(deferred: Deferred, device: None) -> None:
     context = deferred()
-    weights, spill = (allocate_external([context], kind, memory="rpcmem") for kind in (WEIGHTS, SPILL_FILL))
+    weights, spill = (allocate_external([context], kind) for kind in (WEIGHTS, SPILL_FILL))
     assert weights is not None and spill is not None and {weights.kind, spill.kind} == {"rpcmem"}
     register_weights(context, weights)
     register_spill_fill(context, spill)

@@ -80,7 +80,7 @@ def test_an_unknown_name_is_an_error(module: ModuleType) -> None:
         (
             "import udogen.runtime; udogen.runtime.Runtime",
             "udogen.runtime.contexts.runtime",
-            ("udogen.runtime.op.session", "udogen.runtime.snpe.host", "numpy"),
+            ("udogen.runtime.op.session", "udogen.runtime.channel", "udogen.runtime.snpe.host", "numpy"),
         ),
         ("import udogen.runtime.ops; udogen.runtime.ops.OpSession", "udogen.runtime.op.session", ("numpy",)),
     ],

@@ -331,6 +331,14 @@ COMMANDS: tuple[Planted, ...] = (
         r"Planted on cpu",
     ),
     row(
+        "file reference.py",
+        "nothing compared",
+        in_cpp,
+        lambda f: after(changed(f / "reference.py", "factor * x", "()"), *TEST),
+        5,
+        r"reference\.py:planted returns no `y`",
+    ),
+    row(
         "verb test --merge",
         "missing part",
         in_cpp,

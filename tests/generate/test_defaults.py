@@ -14,7 +14,7 @@ from udogen.backends import htp_files
 from udogen.configs.load import load
 from udogen.errors import RunFailed
 from udogen.opdef import datatypes
-from udogen.runtime import Tensor
+from udogen.runtime import Scalar, Tensor
 from udogen.runtime.built import Built, find_built, find_source
 from udogen.runtime.op.calls import CallParam, param_of
 from udogen.runtime.op.request import CallOptions, make_call
@@ -177,7 +177,7 @@ def test_the_default_itself_may_be_given(cpu: Built) -> None:
         param_of("table", np.array([7, -6], "i4"), "INT_32"),
         param_of("table", np.array([7], "i4"), "INT_32"),
     ],
-    ids=lambda param: param.name,
+    ids=lambda param: f"{param.name} {param.value if isinstance(param, Scalar) else param.data}",
 )
 def test_any_other_value_is_refused_with_a_sentence(cpu: Built, param: CallParam) -> None:
     with refused(f"parameter `{param.name}` is not its default, and no other value is supported; leave it out"):

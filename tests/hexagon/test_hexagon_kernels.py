@@ -64,14 +64,14 @@ def test_slices_run_at_once(slices: int, raw: Built) -> None:
 @pytest.mark.parametrize(("op", "answer"), [("Prepared", [0, 6, 7]), ("PreparedInDdr", [0, 16, 17])])
 def test_precomputation_has_no_data_but_constants_in_ddr(op: str, answer: list[int], raw: Built) -> None:
     x = np.array([5, 6, 7], np.int32)
-    call = replace(called(raw, op, x, params=(Scalar("k", 10, "INT_32"),)), loops=3)
+    call = replace(called(raw, op, x, params=(Scalar("k", "INT_32", 10),)), loops=3)
     assert on_hexagon(raw, call).outputs["y"].tolist() == answer
     # The first value is the uninitialized input: undefined memory in libQnnHtp.
     np.testing.assert_array_equal(on_x86(raw, call).outputs["y"][1:], answer[1:])
 
 
 def test_precomputation_may_fail(raw: Built) -> None:
-    call = called(raw, "PreparedInDdr", np.zeros(3, np.int32), params=(Scalar("k", -1, "INT_32"),))
+    call = called(raw, "PreparedInDdr", np.zeros(3, np.int32), params=(Scalar("k", "INT_32", -1),))
     with pytest.raises(OpFailed, match=r"returned 2 \(QHPI_ErrorFatal\) in phase `precompute`"):
         on_hexagon(raw, call)
 

@@ -210,7 +210,7 @@ WRONG: dict[str, tuple[int, str]] = {  # lines of a kernel -> the line of its fa
     "r = hl.RDom([(0, 2), (0, 2)]); y[i] = scan(r, x[i], lambda before: before)[i]": (2, "a scan goes along one axis"),
     "r = hl.RDom([(0, 2)]); y[i] = scan(r, (x[i], x[i]), lambda before: before[:1])[i]": (2, "a step makes 1 numbers"),
     "y[i] = 2.0 * x": (0, "F() takes no element of `x`, which has neither a default nor a type"),
-    "y[i] = hl.select(mode == 'relu', x[i], 0.0)": (0, "no element of `mode`, which has a default that is no number"),
+    "y[i] = hl.select(mode == 'relu', x[i], 0.0)": (0, "no element of `mode`, which has a default that is not"),
     "return x[i]": (0, "F() writes to none of its tensors"),
 }  # fmt: skip
 

@@ -24,7 +24,7 @@ from udogen.runtime.worker_process import _KEPT_BYTES, WorkerProcess, _Tail
 
 
 def scribble(size: int, first: int = 3) -> tuple[Scalar, ...]:
-    return Scalar("bytes", size, "UINT_32"), Scalar("first", first, "UINT_32")
+    return Scalar("bytes", "UINT_32", size), Scalar("first", "UINT_32", first)
 
 
 @pytest.mark.parametrize("size", [1, 7, 20, 4096])

@@ -133,16 +133,16 @@ def test_phases_are_announced(probe: Path) -> None:
     ("broken", "match"),
     [
         (tensor(array=X.astype(np.float64)), "its array is float64"),
-        (Tensor("x", "FLOAT_32", (2, 4), data=X), r"declared FLOAT_32 \[2, 4\]"),
+        (Tensor("x", "FLOAT_32", (2, 4), data=X), r"tensor `x` is FLOAT_32 \[2, 4\]"),
         (Tensor("x", "FLOAT_32", (2, 3)), "has no data"),
         (Tensor("x", "BFLOAT_16", (2, 3), data=X), "of which udogen cannot make a tensor"),
-        (Tensor("x", "FLOAT_32", (2, 3), data=X.tolist()), "`x` of op `AddOne` is a list"),  # type: ignore[arg-type]
-        (tensor(array=np.ma.masked_array(X, X > 2)), "a masked array, which runtimes do not support"),
+        (Tensor("x", "FLOAT_32", (2, 3), data=X.tolist()), "`x` is given a list"),  # type: ignore[arg-type]
+        (tensor(array=np.ma.masked_array(X, X > 2)), "`x` is given a masked array"),
         (tensor(array=X.astype(">f4")), "its array is >f4"),
     ],
 )
 def test_what_does_not_fit_is_refused_before_the_call(session: OpSession, broken: Tensor, match: str) -> None:
-    with pytest.raises(RunFailed, match=match):
+    with pytest.raises((RunFailed, UsageError), match=match):
         session.run(call("AddOne", (broken,)))
     assert session.run(call("AddOne")).outputs["y"][0, 0] == 1
 

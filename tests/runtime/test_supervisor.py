@@ -75,7 +75,7 @@ def test_the_daemon_of_an_op_ends_with_its_session(probe: Path, neighbour: int) 
 def test_the_daemon_of_an_op_that_crashes(probe: Path) -> None:
     with OpSession(probe, PROVIDER, timeout=20) as session:
         with pytest.raises(OpCrashed) as caught:
-            session.run(call("Daemon", params=(Scalar("crash", 1.0, "FLOAT_32"),)))
+            session.run(call("Daemon", params=(Scalar("crash", "FLOAT_32", 1.0),)))
         [printed] = [line for line in caught.value.details if "daemon " in line]
         assert not alive(int(printed.rpartition("daemon ")[2].split()[0]))
 

@@ -75,9 +75,7 @@ def test_each_library_is_named_once(host: Path, tmp_path: Path, name: str) -> No
     assert {text.split()[1] for text in found} == built, "the names that the Makefiles build"
 
 
-def test_every_library_is_reachable_on_this_machine(
-    host: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_every_library_is_reachable_on_this_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Libraries for V66 only are missing here, and hide no other library."""
     ops, _ = PACKAGES["every core"]
     [made] = make_packages([config(tmp_path, package("P", *ops))], tmp_path)

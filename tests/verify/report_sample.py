@@ -10,7 +10,8 @@ import numpy as np
 from tests.making import ROOT
 from udogen import resources
 from udogen.onnx.network.compare import Elsewhere, LayerResult, NetworkResult
-from udogen.runtime.op.calls import RuntimeInfo
+from udogen.runtime.library import RuntimeInfo
+from udogen.verify.baseline import Baseline, CostChange
 from udogen.verify.cases import Case
 from udogen.verify.report import page
 from udogen.verify.results import (
@@ -218,7 +219,15 @@ def passing(count: int = 30) -> list[Outcome]:
         cost = Cost(packets=1741 + number, bytes_moved=4096) if backend == "hexagon" else timed(1.9 + number % 7)
         name = f"normal {right.shape[0]}x{right.shape[1]} seed {number}"
         made.append(outcome(name, expected=right, found=found, op=op, dtype=dtype, backend=backend, cost=cost, axis=-1))
-    made[0] = replace(made[0], cost=replace(timed(2.4, moved=65536), operations=49152.0))
+    made[0] = replace(
+        made[0],
+        cost=replace(
+            timed(2.4, moved=65536),
+            builtin=Spread(1.7e-6, 1.6e-6, 1.9e-6, 2000),
+            builtin_name="qti.aisw::Softmax",
+            operations=49152.0,
+        ),
+    )
     return made
 
 
@@ -226,6 +235,16 @@ def skipped() -> Outcome:
     """Return a case that cannot be run there."""
     why = CaseError("rank", "tensors of 5 axes do not exist there")
     return outcome("five axes", expected=waves((1, 2, 2, 2, 2)), backend="gpu", status="skipped", error=why)
+
+
+def earlier() -> tuple[tuple[CostChange, ...], Baseline]:
+    """Return the costs of an earlier run."""
+    changes = (
+        CostChange("Softmax", "normal 2x3 seed 0", "FLOAT_32", "cpu", "time", 1.6e-6, 2.4e-6, True),
+        CostChange("Softmax", "normal 2x6 seed 3", "FLOAT_32", "hexagon", "packets", 1744, 1744, False),
+        CostChange("AddSat", "normal 2x7 seed 4", "UFIXED_POINT_8", "cpu", "time", 6.1e-6, 5.9e-6, False),
+    )
+    return changes, Baseline(Path("costs.json"), {"Python": "3.12.1, numpy 2.3.5"}, {})
 
 
 def networks() -> tuple[NetworkOutcome, ...]:
@@ -269,7 +288,7 @@ GOLDEN = ROOT / "tests" / "golden" / "report" / "sample.html"
 def rendered() -> str:
     """Return the sample's report, with the name of its style sheet instead of the text."""
     style = (resources.templates() / "report" / "report.css").read_text("utf-8").strip()
-    text = page.render(sample())
+    text = page.render(sample(), *earlier())
     assert text.count(style) == 1
     return text.replace(style, "report.css")
 

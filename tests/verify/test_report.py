@@ -24,6 +24,7 @@ from tests.verify.report_sample import (
     LAYOUT,
     STATES,
     STEP,
+    earlier,
     failures,
     layout_swap,
     outcome,
@@ -59,7 +60,7 @@ def text_of(element: etree._Element) -> str:
 
 @pytest.fixture(scope="module")
 def report() -> html.HtmlElement:
-    return html.document_fromstring(page.render(sample()))
+    return html.document_fromstring(page.render(sample(), *earlier()))
 
 
 # --- the file -------------------------------------------------------------------------------------
@@ -197,7 +198,7 @@ def test_names_of_any_letters() -> None:
     crash = replace(bad, status="error", tensors=(), findings=(), error=error)
     not_run = replace(crash, status="skipped")
     right = replace(bad, status="passed", findings=())
-    cost = replace(passing(1)[0].cost, packets=3, kernel=NASTY)
+    cost = replace(passing(1)[0].cost, builtin_name=NASTY, packets=3, kernel=NASTY)
     right = replace(right, cost=cost)
     runtime = replace(STATES[0].runtime, name=NASTY, build_id=NASTY, path=NASTY, api_version=NASTY)  # type: ignore[type-var]
     states = (
@@ -317,6 +318,16 @@ def test_costs_that_were_not_measured_have_no_column() -> None:
     heads = ["op", "case", "type", "backend", "execute", "10 % … 90 %", "bytes"]
     assert [text_of(each) for each in table.xpath("./thead/tr/th")] == heads
     assert not read(run_of(RIGHT)).xpath("//div[@aria-label='Costs']")
+
+
+def test_right_numbers_that_cost_more_are_no_success() -> None:
+    changes, baseline = earlier()
+    report = html.document_fromstring(page.render(run_of(RIGHT), changes, baseline))
+    assert text_of(report.xpath("//h1")[0]) == ("1 passed, 9 not run in 0.0 s; 1 cost more than in the earlier run")
+    assert report.xpath("//h1/@class") == ["error"]
+    nothing = html.document_fromstring(page.render(run_of(RIGHT), (), baseline))
+    [section] = nothing.xpath("//section[@aria-labelledby='compared']")
+    assert "costs.json : it has none of these cases." in text_of(section)
 
 
 def test_ops_of_one_name_are_called_by_their_packages() -> None:

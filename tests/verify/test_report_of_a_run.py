@@ -31,8 +31,8 @@ def faulty(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_a_fault_is_on_the_page(faulty: Path, tmp_path: Path) -> None:
     cache = {"XDG_CACHE_HOME": str(tmp_path / "cache")}
-    file = tmp_path / "report.html"
-    done = udogen("test", faulty, "--backend", "cpu", "--html", file, "--json", env=cache)
+    file, costs = tmp_path / "report.html", tmp_path / "costs.json"
+    done = udogen("test", faulty, "--backend", "cpu", "--html", file, "--save-baseline", costs, "--json", env=cache)
     assert done.returncode == 6, done.stderr
     reply = json.loads(done.stdout)
     report = html.parse(file).getroot()
@@ -45,8 +45,13 @@ def test_a_fault_is_on_the_page(faulty: Path, tmp_path: Path) -> None:
     cards = report.xpath("//details[@class='case']/div[@class='full']")
     assert len(rows) + len(cards) == len(reply["cases"]), "every case is in it, once"
 
+    again = udogen("test", faulty, "--backend", "cpu", "--html", file, "--compare", costs, env=cache)
+    assert again.returncode == 6
+    section = html.parse(file).getroot().xpath("//section[@aria-labelledby='compared']")
+    assert section and str(costs) in " ".join(section[0].itertext())
 
-@pytest.mark.parametrize("option", ["--html", "--junit"])
+
+@pytest.mark.parametrize("option", ["--html", "--junit", "--save-baseline"])
 def test_a_missing_folder_is_an_error_before_anything_runs(option: str, tmp_path: Path) -> None:
     file = tmp_path / "missing" / "report.html"
     done = udogen("test", ROOT / "examples" / "leaky_relu", "--backend", "cpu", option, file)

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.opdef import texts
 from tests.verify import toy
 from udogen.errors import UdogenError, UsageError
 from udogen.findings import ConfigError, Findings
@@ -69,12 +70,13 @@ loops = 3
 [[op]]
 reference = ""
 loops = 0
+builtin = { name = "Softmax" }
 operations = "many"
 
 [[op]]
 name = "Scale"
 backends = [["cpu"]]
-params = 3
+builtin = { op = "Relu", params = 3 }
 """
     assert problems_of(tmp_path, text) == [
         '1: `kernel` is not a known key (did you mean `kernels`?)',
@@ -99,10 +101,12 @@ params = 3
         '22: `name` is missing (as in name = "Softmax")',
         '23: `reference`: this must be a string that is not empty ()',
         '24: `loops`: 0 is out of range: 1 to 1000000 (executions that are timed, as in loops = 100)',
-        "25: `operations` must be a number, not 'many' (write it without quotes)",
-        "29: `backends`: a list of 1 is not allowed (one of: cpu, gpu, htp, hexagon, dsp, cpu-emulator, htp-emulator, "
+        '25: `name` is not a known key (known keys: op, package, params)',
+        '25: `op` is missing (add `op`)',
+        "26: `operations` must be a number, not 'many' (write it without quotes)",
+        "30: `backends`: a list of 1 is not allowed (one of: cpu, gpu, htp, hexagon, dsp, cpu-emulator, htp-emulator, "
         'cpu-ort, htp-ort)',
-        "30: `params` must be an object, not 3 (write it in braces: {…})",
+        "31: `params` must be an object, not 3 (write it in braces: {…})",
     ]  # fmt: skip
 
 
@@ -350,6 +354,30 @@ def test_a_reference_that_fails_is_an_error_of_the_case(tmp_path: Path) -> None:
         "the reference reference.py:broken raised IndexError: index 99 is out of bounds for axis 0 with size 3"
     )
     assert case.error.hint == f"{tmp_path / 'reference.py'}:13: return x[99]"
+
+
+@pytest.mark.parametrize(
+    ("returned", "mandatory", "said"),  # mandatory: another output, `z`
+    [
+        ("()", "", "no `y`, which would not be compared"),
+        ("{}", "", "no `y`, which would not be compared"),
+        ("x", "true", "no `z`, which would not be compared"),
+        ("{'z': x}", "true", "no `y`, which would not be compared"),
+        ("x", "false", ""),
+        ("x, x", "true", ""),
+        ("None", "", "NoneType for `y`, which is not an array"),
+        ("x, x", "", "2 arrays, the op has 1 outputs"),
+        ("{'y': x, 'q': x}", "", "`q`, which is not an output"),
+    ],
+)
+def test_a_reference_returns_each_output(returned: str, mandatory: str, said: str, tmp_path: Path) -> None:
+    toy.write(tmp_path, f'{toy.HEAD}dtype = "FLOAT_32"\nshape = "3"\n')
+    more = texts.tensor("Output", "z", mandatory=mandatory) if mandatory else ""
+    (tmp_path / "Toy.xml").write_text(toy.CONFIG.replace("</Output>", f"</Output>{more}"))
+    (tmp_path / "reference.py").write_text(f"def scale(x, factor):\n    return {returned}\n")
+    [case] = cases_in(tmp_path)
+    wanted = f"the reference reference.py:scale returns {said}" if said else ""
+    assert (case.error.message if case.error else "") == wanted
 
 
 @pytest.mark.parametrize(

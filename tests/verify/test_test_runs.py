@@ -15,6 +15,7 @@ from lxml import etree
 from tests.bench.clock import processor_seconds
 from tests.command_line import udogen
 from tests.making import ROOT, make_packages, need_runtime
+from tests.opdef import texts
 from tests.verify import toy
 from tests.verify.toy import GOLDEN, RIGHT, WRONG, plain
 from udogen.errors import UdogenError
@@ -203,6 +204,18 @@ def test_a_reference_that_is_not_written_is_no_success(tmp_path: Path) -> None:
     assert merged.returncode == 5 and unwritten in merged.stdout
 
 
+def test_an_output_that_is_not_compared_is_no_success(tmp_path: Path) -> None:
+    """The first of two outputs is optional, so the reference may leave it out, and the op writes it nevertheless."""
+    need_runtime("cpu")
+    kernel = toy.KERNEL.replace("return udo::ok;\n}\n\n}", "args.z.setReal(0, 1.0f);\n  return udo::ok;\n}\n\n}")
+    toys = toy.write(tmp_path / "toy", toy.HEAD + 'shape = "1"\ndtype = "FLOAT_32"\n', kernel=kernel)
+    first = texts.tensor("Output", "z", mandatory="false")
+    (toys / "Toy.xml").write_text(toy.CONFIG.replace("<Output>", f"{first}<Output>"))
+    (toys / "reference.py").write_text("def scale(x, factor):\n    return {'y': factor * x}\n")
+    done = udogen("test", toys, "--backend", "cpu")
+    assert done.returncode == 5 and "the case expects no `z`, so it would not be compared" in done.stdout, done.stdout
+
+
 def test_two_hundred_cases_take_less_than_ten_seconds_in_one_process(run: Run) -> None:
     text = (
         toy.HEAD
@@ -263,12 +276,14 @@ def test_an_example_on_every_available_backend(tmp_path: Path) -> None:
 
 
 def test_costs(run: Run) -> None:
-    text = toy.HEAD + 'dtype = "FLOAT_32"\nshape = "1000"\noperations = 1\nloops = 50\n'
+    text = toy.HEAD + 'dtype = "FLOAT_32"\nshape = "1000"\noperations = 1\nbuiltin = { op = "Relu" }\nloops = 50\n'
     [right] = run(text, measure=True).outcomes
     cost = right.cost
     assert cost.execute is not None and cost.execute.loops == 50
-    assert cost.numpy is not None
+    assert cost.numpy is not None and cost.builtin is not None and cost.builtin_name == "qti.aisw::Relu"
     assert cost.bytes_moved == 8000 and cost.operations == 1000 and cost.intensity == 0.125
+    [refused] = run(text.replace("Relu", "Nonsense"), measure=True).outcomes
+    assert refused.status == "passed" and refused.cost.builtin is None and refused.cost.builtin_fault
 
 
 # --- the command line -----------------------------------------------------------------------------
@@ -327,6 +342,25 @@ def test_mistakes_in_the_test_file_are_shown_with_their_lines(tmp_path: Path) ->
         "       = as in seed = 1, or seed = [1, 2, 3]\n"
         "error: 2 errors in the test file\n"
     )
+
+
+def test_costs_are_kept_and_compared(toys: Path, tmp_path: Path) -> None:
+    toy.write(toys, toy.HEAD + 'dtype = "FLOAT_32"\nshape = "3"\nloops = 10\n')
+    env, kept = {"XDG_CACHE_HOME": str(toys.parent / "cache")}, tmp_path / "costs.json"
+    done = udogen("test", toys, "--backend", "cpu", "--save-baseline", kept, env=env)
+    assert done.returncode == 0, done.stderr
+    content = json.loads(kept.read_text())
+    [key] = content["costs"]
+    assert key == "ToyPackage | Scale | 3 | FLOAT_32 | cpu"
+    content["costs"][key] = dict.fromkeys(("median", "low", "high"), 1e-9)
+    kept.write_text(json.dumps(content))
+    done = udogen("test", toys, "--backend", "cpu", "--compare", kept, "--json", env=env)
+    assert done.returncode == 0, done.stderr
+    [change] = json.loads(done.stdout)["changes"]
+    assert change["worse"] and change["ratio"] > 10 and change["what"] == "time"
+    kept.write_text("{}")
+    done = udogen("test", toys, "--compare", kept, env=env)
+    assert done.returncode == 2 and f"{kept} is not a file of --save-baseline" in done.stderr
 
 
 # --- existing packages, skeletons, pytest --------------------------------------------------------

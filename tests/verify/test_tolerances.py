@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from hypothesis.extra import numpy as arrays
 
 from udogen.opdef import datatypes
 from udogen.verify import tolerances
+from udogen.verify.report.problems import measure
 from udogen.verify.tolerances import EXACT, Tolerance, judge
 
 
@@ -125,6 +127,16 @@ def pairs(draw: st.DrawFn, dtypes: list[str] = DTYPES) -> tuple[Any, Any]:
     return draw(made), draw(made)
 
 
+def test_measures() -> None:
+    expected = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
+    found = expected.copy()
+    found[1, 0, 2], found[1, 2, 3] = 15, 22.5
+    measured = measure(found, expected)
+    assert measured.mean == pytest.approx(1.5 / 24)
+    assert measured.cosine == pytest.approx(1, abs=1e-2)
+    assert measured.snr == pytest.approx(10 * math.log10(sum(n * n for n in range(24)) / 1.25))
+
+
 @given(pairs(), st.floats(0, 1e6), st.floats(0, 2))
 def test_what_holds_of_all_arrays(pair: tuple[Any, Any], absolute: float, relative: float) -> None:
     found, expected = pair
@@ -137,3 +149,7 @@ def test_what_holds_of_all_arrays(pair: tuple[Any, Any], absolute: float, relati
         assert not judge(found.ravel()[:before], expected.ravel()[:before], tolerance).wrong
     same = judge(found, found, EXACT)
     assert (same.wrong, same.max_error) == (0, 0)
+    if found.size:
+        measured = measure(found, expected)
+        assert measured.cosine is None or -1 <= measured.cosine <= 1
+        assert measure(found, found).mean == 0

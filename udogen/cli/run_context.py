@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from udogen.runtime.contexts.binaries import Shard
     from udogen.runtime.contexts.commands import OpLibrary, RunOptions
     from udogen.runtime.contexts.report import Result
-    from udogen.runtime.op.calls import RuntimeInfo
+    from udogen.runtime.library import RuntimeInfo
     from udogen.runtime.worker_process import WorkerProcess
 
 

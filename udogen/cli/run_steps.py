@@ -30,9 +30,9 @@ from udogen.cli.run_context import library_of, log_level, log_printer, print_rep
 from udogen.errors import UdogenError, UsageError, VerificationFailed
 
 if TYPE_CHECKING:
+    from udogen.runtime.library import RuntimeInfo
     from udogen.runtime.models.commands import ComparedTensor, StepsRan
     from udogen.runtime.models.description import ModelDescription
-    from udogen.runtime.op.calls import RuntimeInfo
 
 
 _WORKER = "udogen.runtime.models.worker"

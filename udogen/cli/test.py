@@ -31,6 +31,7 @@ from udogen.errors import UdogenError, UsageError, write_file
 from udogen.tables import many
 
 if TYPE_CHECKING:
+    from udogen.verify.baseline import Baseline
     from udogen.verify.options import TestOptions
     from udogen.verify.planning import Batch, TestPlan
     from udogen.verify.results import Outcome, TestRun
@@ -106,6 +107,8 @@ class TestArguments:
     )
     junit: Path | None = option("--junit", metavar="FILE", help="Also write JUnit XML.")
     html: Path | None = option("--html", metavar="FILE", help="Also write an HTML report.")
+    save: Path | None = option("--save-baseline", metavar="FILE", help="Save the costs of this run.")
+    compare: Path | None = option("--compare", metavar="FILE", help="Compare costs with those of an earlier run.")
     as_json: bool = json_option()
 
 
@@ -121,6 +124,7 @@ def command(arguments: TestArguments) -> int:
     from udogen.runtime.worker_process import check_memory
 
     check_memory()
+    from udogen.verify import baseline
     from udogen.verify.options import SafetyOptions, TestOptions
 
     if arguments.merge:
@@ -128,16 +132,18 @@ def command(arguments: TestArguments) -> int:
     if len(arguments.paths) > 1:
         raise UsageError(f"{len(arguments.paths)} folders are given", hint="test one after the other")
     safety = SafetyOptions.parse(heap=arguments.heap, guard=arguments.guard, sanitize=arguments.sanitize)
-    options = same_options(TestOptions, arguments, safety=safety, measure=arguments.cost, jobs=arguments.jobs or 0)
+    measure = bool(arguments.cost or arguments.save or arguments.compare)
+    options = same_options(TestOptions, arguments, safety=safety, measure=measure, jobs=arguments.jobs or 0)
     options.safety.check_tools()
-    check_writable(arguments.junit, arguments.html)
+    check_writable(arguments.junit, arguments.html, arguments.save)
+    before = baseline.load(arguments.compare) if arguments.compare else None
     with _supervised(arguments.junit):
-        return _test(arguments, options)
+        return _test(arguments, options, before)
 
 
-def _test(arguments: TestArguments, options: TestOptions) -> int:
+def _test(arguments: TestArguments, options: TestOptions, before: Baseline | None) -> int:
     """Plan, run and report."""
-    from udogen.verify import planning, test_run
+    from udogen.verify import baseline, planning, test_run
     from udogen.verify.test_files.read import load_test_files
 
     with _reported(arguments.junit):
@@ -146,7 +152,9 @@ def _test(arguments: TestArguments, options: TestOptions) -> int:
         output.warn(line)
     with _progress(plan) as (on_batch, on_case, on_step):
         run = test_run.run(plan, options, on_batch=on_batch, on_case=on_case, on_step=on_step)
-    _report(run, arguments)
+    if arguments.save:
+        baseline.save(run, arguments.save)
+    _report(run, arguments, before, costs=options.measure)
     if not arguments.as_json:
         _print_next(run, arguments)
     return run.verdict.exit_code
@@ -212,20 +220,23 @@ def _print_next(run: TestRun, arguments: TestArguments) -> None:
         output.print_next(f"`{command} --cost` measures times")
 
 
-def _report(run: TestRun, arguments: TestArguments) -> None:
+def _report(run: TestRun, arguments: TestArguments, before: Baseline | None, *, costs: bool) -> None:
     """Write and print the reports that the options request."""
+    from udogen.verify import baseline
     from udogen.verify.report import machine, terminal
 
+    changes = baseline.compare(run, before) if before else []
     if arguments.junit:
         write_file(arguments.junit, machine.junit(machine.as_json(run)))
     if arguments.html:
         from udogen.verify.report import page
 
-        page.write(run, arguments.html)
+        page.write(run, arguments.html, changes, before)
     if arguments.as_json:
-        output.print_json(machine.as_json(run))
+        output.print_json(machine.as_json(run, changes if before else None))
         return
-    for line in terminal.lines(run, paint=output.paint, costs=arguments.cost, width=output.width()):
+    lines = terminal.lines(run, paint=output.paint, costs=costs, width=output.width())
+    for line in [*lines, *(terminal.changes(changes, run, before, output.width()) if before else ())]:
         output.print_result(line)
 
 
@@ -233,7 +244,7 @@ def _merge(arguments: TestArguments) -> int:
     """Merge several results into one report; returns the exit code."""
     from udogen.verify.report import machine, merge
 
-    if arguments.html:
+    if arguments.html or arguments.save or arguments.compare:
         raise UsageError("--merge makes --json and --junit: results have no arrays", hint="leave the others out")
     check_writable(arguments.junit)
     if not arguments.paths:

@@ -244,16 +244,29 @@ class KernelTensor:
         return made(reduced, sample.scale, sample.bound, sample.zero)
 
     def _fixed_sum(self, get: Callable[[Any], Fixed], sample: Fixed) -> hl.Expr:
-        """Integers of more than 16 bits are added in two parts; a row of 2 ** 20 elements overflows neither."""
+        """The sum of each term's integers; longer ones than 16 bits are added in two parts.
+
+        A row of 2 ** 20 elements overflows neither.
+        """
         is_short = sample.bound < 1 << 16
+        numbers = [n for n, term in enumerate(sample.terms) if term.number is not None]
+        by_terms = len(sample.terms) > 1 and all(sample.terms[n].number.bound < 1 << 16 for n in numbers)
 
         def parts(k: Any) -> list[hl.Expr]:
-            integer = get(k).integer
-            return [integer] if is_short else [integer & 0xFFFF, integer >> 16]
+            found = get(k)
+            if by_terms:
+                return [found.terms[n].number.integer for n in numbers]
+            return [found.integer] if is_short else [found.integer & 0xFFFF, found.integer >> 16]
 
         sums = self._over_row(
             "sum", [hl.i32(0)] * len(parts(hl.Var("sample"))), lambda a, b: a + b, parts, last=hl.Float(32)
         )
+        if by_terms:
+            values = dict(zip(numbers, sums, strict=True))
+            count = hl.cast(hl.Float(32), self.size)
+            return reduce(
+                lambda a, b: a + b, (term.factor * values.get(n, count) for n, term in enumerate(sample.terms))
+            )
         return (sums[0] if is_short else sums[0] + sums[1] * hl.f32(65536.0)) * sample.scale
 
     def _over_row(
@@ -307,9 +320,8 @@ class KernelTensor:
         """Calculate as many partial results as a vector has elements, beginning with the row's end."""
         lane, some = hl.Var("lane"), hl.Func(f"{row.name}_{width}")
         is_long = left >= width
-        vectors, each = hl.RDom([(0, left // width)]), hl.RDom([(0, hl.select(is_long, width, 0))])
-        once = hl.RDom([(0, hl.select(is_long, 1, 0))])
-        for domain, condition in product((vectors, each, once), fits):
+        vectors, once = hl.RDom([(0, left // width)]), hl.RDom([(0, hl.select(is_long, 1, 0))])
+        for domain, condition in product((vectors, once), fits):
             domain.where(condition)
         partial = (lane, *row.at)
         some[partial] = _one_or_tuple([hl.undef(start.type()) for start in row.starts])
@@ -319,7 +331,7 @@ class KernelTensor:
         row.add(some, partial, row.get(vectors * width + lane))
         for stage, outer in ((some.update(0), once), (some.update(1), vectors)):
             stage.reorder(lane, outer).vectorize(lane, width)
-        row.add(row.total, row.at, row.results(row.of(some, (each, *row.at))))
+        row.add(row.total, row.at, row.combined(some, width, once))
         some.bound(lane, 0, width).store_in(hl.MemoryType.Stack)
         self._place.of_rows.append((some, lane))
 
@@ -365,6 +377,20 @@ class _Reduction:
 
     def add(self, func: hl.Func, indices: tuple[Any, ...], values: list[hl.Expr]) -> None:
         func[indices] = _one_or_tuple([self.both(a, b) for a, b in zip(self.of(func, indices), values, strict=True)])
+
+    def combined(self, some: hl.Func, width: int, once: Any) -> list[hl.Expr]:
+        """The lanes of partial results combined: halves of a vector, then quarters, and so on."""
+        lanes, n, found = hl.RDom([(0, width)]), hl.Var("n"), []
+        for value, start in zip(self.of(some, (lanes, *self.at)), self.starts, strict=True):
+            parts = [value & 0xFFFF, value >> 16] if self.last else [value]  # so that the sum of all lanes fits
+            wholes = [hl.Func(f"{self.name}_whole") for _ in parts]
+            for whole, part in zip(wholes, parts, strict=True):
+                whole[(n, *self.at)] = start
+                whole[(n, *self.at)] = self.both(whole[(n, *self.at)], part)
+                whole.compute_at(self.total, once).update().atomic().vectorize(lanes)
+            low, *high = self.results([hl.Expr(whole[(once.x, *self.at)]) for whole in wholes])
+            found.append(low + high[0] * hl.f32(65536.0) if high else low)
+        return found
 
 
 def as_expr(value: Any) -> hl.Expr:

@@ -19,7 +19,9 @@ _MOST = (1 << _BITS) - 1
 _TINY = 1e-37  # the smallest scale
 _MOST_TERMS = 3  # of a sum that is rounded as a whole
 _MOST_SHIFT = 15  # of HVX's instruction that shifts and narrows: it takes four bits
+_SHORT = 1 << 10  # no integer of a factor, so that products have 20 bits
 _LOW = 14  # bits of the lower part of a factor
+_TABLES: dict[int, tuple[Any, Any, Any]] = {}  # of exponentials, for each scale
 
 
 class NotFixedError(Exception):
@@ -51,6 +53,7 @@ class Fixed(hl.Expr):  # type: ignore[misc]  # Halide has no types
             self.integer = hl.cast(hl.Int(32), stored) + (0 if zero is None else zero)
         self.terms: tuple[Term, ...] = (Term(self, scale),)
         self.factors: tuple[Fixed, Fixed] | None = None  # of which it is the product
+        self.below: hl.Expr | None = None  # the byte of which this is the negative
         super().__init__(hl.Var("an element in fixed point"))
 
     def of_terms(self, *terms: Term) -> Fixed:
@@ -78,12 +81,27 @@ class Fixed(hl.Expr):  # type: ignore[misc]  # Halide has no types
         a, b = self.widened(_BITS - 1), other.widened(_BITS - 1)
         scale = hl.max(a.scale, b.scale)
         both = [_upper_half(number.integer, _to_q31(number.scale / scale)) for number in (a, b)]
-        return Fixed(both[0] + both[1], scale, _MOST).of_terms(*self.terms, *other.terms)
+        terms = (*self.terms, *other.terms)
+        if len(terms) == 2 and terms[0].number is self and terms[0].has_bytes and terms[1].number is None:
+            terms = self._moved(terms[1].factor)
+        return Fixed(both[0] + both[1], scale, _MOST).of_terms(*terms)
+
+    def _moved(self, by: hl.Expr) -> tuple[Term, Term]:
+        """The terms of a byte plus a number that all elements share, most of which moves the zero point."""
+        most = -_lowest(self.stored)
+        wanted = hl.clamp(by / self.scale, hl.f32(-512.0), hl.f32(512.0))
+        rounded = hl.cast(hl.Int(32), wanted + hl.select(wanted < hl.f32(0.0), hl.f32(-0.5), hl.f32(0.5)))
+        zero = hl.clamp(self.zero + rounded, most - 255, most)
+        rest = by - self.scale * hl.cast(hl.Float(32), zero - self.zero)
+        return Term(Fixed(self.stored, self.scale, 255, zero), self.scale), Term(None, rest)
 
     def __sub__(self, other: Any) -> Fixed:
         if isinstance(other, Fixed) and self.scale is other.scale and self.zero is other.zero is not None:
             integers = [hl.cast(hl.Int(32), number.stored) for number in (self, other)]
-            return Fixed(integers[0] - integers[1], self.scale, self.bound, at_most_zero=isinstance(other, Largest))
+            found = Fixed(integers[0] - integers[1], self.scale, self.bound, at_most_zero=isinstance(other, Largest))
+            if found.at_most_zero and self.stored.type().bits() == 8:
+                found.below = hl.reinterpret(hl.UInt(8), other.stored) - hl.reinterpret(hl.UInt(8), self.stored)
+            return found
         return Fixed.__add__(self, -other)
 
     def __mul__(self, other: Any) -> Fixed:
@@ -91,11 +109,11 @@ class Fixed(hl.Expr):  # type: ignore[misc]  # Halide has no types
             if self.bound * other.bound < 1 << _BITS:
                 product = Fixed(self.integer * other.integer, self.scale * other.scale, self.bound * other.bound)
                 product.most, product.factors = self.most * other.most, (self, other)
-                return product
+                return product.of_terms(*_products(self, other, product))
             a, b = self.widened(), other.widened()
             product = Fixed(_upper_half(a.integer, b.integer), a.scale * b.scale * hl.f32(2.0**31), _MOST >> 1)
             product.most = a.most * b.most * hl.f32(2.0**-31)
-            return product
+            return product.of_terms(*_products(self, other, product))
         if _is_number(other):
             integer, factor = self.integer if other >= 0 else -self.integer, hl.f32(other)
         else:
@@ -195,6 +213,26 @@ class Term:
         return self.number is not None and self.number.zero is not None and self.number.stored.type().bits() == 16
 
 
+def _products(a: Fixed, b: Fixed, product: Fixed) -> Sequence[Term]:
+    """The terms of a product: those of one factor times those of the other, if these are sums of short integers."""
+    pairs = [(one, other) for one in a.terms for other in b.terms]
+    found: dict[tuple[int, ...], Term] = {}
+    for one, other in pairs if len(pairs) > 1 else ():
+        numbers = [term.number for term in (one, other) if term.number is not None]
+        if any(number.bound >= _SHORT for number in numbers):
+            return product.terms
+        key, factor = tuple(sorted(map(id, numbers))), one.factor * other.factor
+        if key in found:
+            found[key] = Term(found[key].number, found[key].factor + factor)
+            continue
+        number = numbers[0] if numbers else None
+        if len(numbers) > 1:
+            number = Fixed(numbers[0].integer * numbers[1].integer, hl.f32(1.0), numbers[0].bound * numbers[1].bound)
+            number.most = numbers[0].most * numbers[1].most
+        found[key] = Term(number, factor)
+    return tuple(found.values()) or product.terms
+
+
 def stored_as(number: Fixed, of: hl.Type, step: Any, zero: Any) -> hl.Expr:
     """The number divided by a step that all elements share, plus a zero point, rounded to an integer type.
 
@@ -206,7 +244,7 @@ def stored_as(number: Fixed, of: hl.Type, step: Any, zero: Any) -> hl.Expr:
     if (
         of.bits() == 8
         and len(terms) <= _MOST_TERMS
-        and all(term.number is not None and term.number.bound < 1 << 20 for term in terms)
+        and all(term.number is not None and term.number.bound < _SHORT**2 for term in terms)
     ):
         return _of_short(number.terms, of, step, zero)
     if of.bits() == 8:
@@ -374,14 +412,45 @@ def exp(x: Fixed) -> Fixed:
     """e to the power of a number that is not positive, in 30 bits."""
     if not x.at_most_zero:
         raise NotFixedError("exp() of values that may be positive")
+    if x.below is not None:
+        return _exp_of_byte(x.below, x.scale)
+    found, whole = _power_of(x)
+    return Fixed(found >> whole, hl.f32(2.0**-_BITS), _MOST)
+
+
+def _power_of(x: Fixed) -> tuple[hl.Expr, hl.Expr]:
+    """e to the power of a number that is not positive: between 1 / 2 and 1 in 30 bits, and by how much to shift it."""
     power = hl.clamp(-x.in_steps(hl.f32(0.6931471805599453 / (1 << 20))), 0, (31 << 20) - 1)  # the exponent of 1 / 2
     whole, rest = power >> 20, (power & 0xFFFFF) << 11
     # 2 ** -rest between 1 / 2 and 1, in Q30
     poly = hl.i32(0)
     for factor in (-0.00095265, 0.00922489, -0.05531363, 0.24018562, -0.6931443):
         poly = _upper_half(poly, rest) + hl.i32(round(factor * (1 << _BITS)))
-    found = _upper_half(poly, rest) + hl.i32(1 << _BITS)
-    return Fixed(found >> whole, hl.f32(2.0**-_BITS), _MOST)
+    return _upper_half(poly, rest) + hl.i32(1 << _BITS), whole
+
+
+def _exp_of_byte(x: hl.Expr, scale: hl.Expr) -> Fixed:
+    """e to the power of minus a byte times a scale: HVX looks up a number for each half of the byte."""
+    factors, shifts = _tables(scale)
+    halves = [hl.cast(hl.Int(32), x >> 4), hl.cast(hl.Int(32), (x & 15) + 16)]
+    product = reduce(lambda a, b: a * b, (hl.cast(hl.UInt(32), factors[half]) for half in halves))
+    shift = hl.min(shifts[halves[0]] + shifts[halves[1]], _BITS - 1) + 2
+    return Fixed(hl.cast(hl.Int(32), product >> hl.cast(hl.UInt(32), shift)), hl.f32(2.0**-_BITS), _MOST)
+
+
+def _tables(scale: hl.Expr) -> tuple[Any, Any]:
+    """e to the power of minus n * 16 and of minus n, times a scale: factors of 16 bits, and by how much to shift."""
+    known = _TABLES.get(id(scale))
+    if known and known[0] is scale:
+        return known[1:]
+    i, factors, shifts = hl.Var("i"), hl.Func("factors"), hl.Func("shifts")
+    found, whole = _power_of(Fixed(-hl.select(i < 16, i << 4, i - 16), scale, 255))
+    factors[i] = hl.cast(hl.UInt(16), hl.min(found >> _LOW, 65535))
+    shifts[i] = hl.cast(hl.UInt(8), hl.min(whole, _BITS - 1))
+    for table in (factors, shifts):
+        table.compute_root().store_in(hl.MemoryType.Stack).bound(i, 0, 32).vectorize(i, 32)
+    _TABLES[id(scale)] = scale, factors, shifts
+    return factors, shifts
 
 
 def sigmoid(x: Fixed) -> Fixed:

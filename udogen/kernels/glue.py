@@ -100,6 +100,7 @@ def include(request: Request, report: Report) -> str:
         "prepare": "prepare, " if report.table or report.allocations else "",
         "given_state": ", state" if report.table or report.allocations else "",
         "views": [_view(port, *view) for port, view in zip(request.tensors, report.views, strict=True)],
+        "inputs": [] if request.machine.gpu else [port.name for port in request.tensors if not port.is_output],
         "cut": _Cut() if request.machine.gpu else _cut(request, report),
         "tiles": _tiles(request, report),
         "blocks": _blocks(request, report),

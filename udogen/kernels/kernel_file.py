@@ -384,8 +384,7 @@ def _remember_lines(
 ) -> list[tuple[Any, str, Any]]:
     """Halide's functions, including reductions, with names for which `lines` has the line of a kernel's file.
 
-    `use` is called with each element of them that is read.  Room for those that are calculated in a loop is before all
-    loops.
+    `use` is called with each element of them that is read.  Those in a loop are allocated before all loops.
     """
 
     (usual, reductions), file, gpu = _USUAL, request.file, request.machine.gpu

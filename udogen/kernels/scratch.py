@@ -71,6 +71,7 @@ class Steps:
 
     def __init__(self, func: Any, free: Sequence[Any], count: int) -> None:
         self.func, self._free, self._count = func, free, count
+
     def __getitem__(self, step: Any) -> Any:
         found = self.func[(*self._free, step)]
         return tuple(hl.Expr(found[n]) for n in range(self._count)) if self._count else hl.Expr(found)
@@ -154,11 +155,12 @@ def variables_of(values: Sequence[Any]) -> list[Any]:
 def loops(output: Any, scratches: Sequence[ScratchTensor | Steps]) -> list[Any]:
     """The loops of an output, the outermost first: those of variables that memory has, too, are outside."""
     names = [{axis.name() for axis in each.func.args()} for each in scratches]
-    return sorted(reversed(output.args()), key=lambda axis: -sum(axis.name() in found for found in names))
+    order = list(reversed(output.args()))
+    return sorted(order, key=lambda axis: -sum(axis.name() in found for found in names))
 
 
 def place_scratch(each: ScratchTensor | Steps, output: Any, order: Sequence[Any]) -> None:
-    """Calculate memory in the loops that it shares with an output, with room for it before all loops."""
+    """Calculate memory in the loops that it shares with an output; it is allocated before all loops."""
     names, level = {axis.name() for axis in each.func.args()}, None
     for axis in order:
         if axis.name() not in names:

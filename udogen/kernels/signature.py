@@ -183,7 +183,7 @@ def signature_of(function: Callable[..., Any]) -> KernelSignature:
             continue
         if name not in indexed | written:
             is_known = given.default is not given.empty and given.default is not None
-            lack = f"a default that is no number ({given.default!r})" if is_known else "neither a default nor a type"
+            lack = f"a default that is not a number ({given.default!r})" if is_known else "neither a default nor a type"
             raise UsageError(
                 f"{where}: {function.__name__}() takes no element of `{name}`, which has {lack}",
                 hint=f"a tensor has no arithmetic, only its elements have: {name}[i]; a parameter is {name}=1.0 or "

@@ -497,14 +497,13 @@ def _schedule_stage(loops: _Loops, func: Any, update: Any, axes: Sequence[Any], 
 
 def _schedule_columns(columns: Columns, output: Any, column: str, order: Sequence[Any], lanes: int) -> None:
     """Put the elements of columns in the order of their use, once for all rows, in one of these loops."""
-    inside = [axis for axis in order[1:] if axis.name() in columns.others]
-    if column in columns.others and [axis.name() for axis in order[1:]][: len(inside)] == [
-        axis.name() for axis in inside
-    ]:
-        others = [name for name in columns.others if name != column]
-        columns.func.compute_at(output, order[len(inside)]).hoist_storage_root()
-        columns.func.reorder_storage(*map(hl.Var, (column, *columns.inner, *others)))
-        columns.func.vectorize(hl.Var(column), lanes, hl.TailStrategy.GuardWithIf)
+    loops, others = [axis.name() for axis in order[1:]], [name for name in columns.others if name != column]
+    inside = [name for name in loops if name in others]
+    if len(others) == len(columns.others) or loops[: len(inside)] != inside:
+        return
+    columns.func.compute_at(output, order[len(inside)]).hoist_storage_root()
+    columns.func.reorder_storage(*map(hl.Var, (column, *columns.inner, *others)))
+    columns.func.vectorize(hl.Var(column), lanes, hl.TailStrategy.GuardWithIf)
 
 
 def _tile_scratch(memory: ScratchTile, loops: _Loops, order: Sequence[tuple[str, Any]]) -> None:
@@ -527,7 +526,8 @@ def _tile_scratch(memory: ScratchTile, loops: _Loops, order: Sequence[tuple[str,
     own = _Loops(func, hl.Var(first.name()), loops.row, outer, outer, lanes)
     for total in memory.sums:
         total.func.reorder_storage(*sorted(total.func.args(), key=lambda axis: axis.name() != first.name()))
-        _schedule_stage(own, own.hold(total.func), total.func.update(), [total.domain[n] for n in range(total.domain.dimensions())], lanes)
+        axes = [total.domain[n] for n in range(total.domain.dimensions())]
+        _schedule_stage(own, own.hold(total.func), total.func.update(), axes, lanes)
     for columns in memory.columns:
         if not columns.in_lines:
             _schedule_columns(columns, loops.func, first.name(), [None, *(axis for _, axis in order[:-1])], lanes)

@@ -244,6 +244,11 @@ class _Range:
             return _Range(-inf, inf)
         return _Range(self.low * other.low, self.high * other.high)
 
+    def __truediv__(self, other: _Range) -> _Range:
+        if min(self.low, other.low - 1) < 0:
+            return _Range(-inf, inf)
+        return _Range(self.low // other.high, self.high / other.low)
+
 
 def _range_of(size: str) -> tuple[float, float]:
     """The smallest and the largest number of a size as Halide prints it, if no tensor is empty."""

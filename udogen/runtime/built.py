@@ -361,5 +361,5 @@ def _check(file: Path, machine: str, version: str) -> None:
     if header.machine != machine or (version and header.arch and header.arch != version):
         raise RunFailed(
             f"{file} is built for {header.processor}, {f'{machine} {version}'.strip()} is needed",
-            hint="build it again: `udogen build` puts each library into a folder of its own",
+            hint="build it again: `udogen build` puts each library into its own folder",
         )

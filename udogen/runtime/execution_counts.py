@@ -15,7 +15,6 @@ from typing import Any, NamedTuple
 
 from udogen.backends.backend import PROVIDER
 from udogen.errors import RunFailed, VerificationFailed
-from udogen.runtime import arguments
 from udogen.runtime.arguments import PathArgument
 from udogen.runtime.library import interface_providers
 from udogen.runtime.worker.loaded_package import LoadedPackage
@@ -81,7 +80,7 @@ class Proof:
     def sentence(self) -> str:
         """The proof as a sentence."""
         if self.counted == "calls" and self.of_op.ready > self.of_op.before and self.of_op.after == self.of_op.ready:
-            why = "a rewrite of its own replaced the node, or HTP computed it as a constant"
+            why = "its own rewrite replaced the node, or HTP computed it as a constant"
             others = amount(self.of_package.after - self.of_package.ready, self.counted)
             return f"{self.op}: taken by {self.package} when the graph was prepared: {why}; then {others} of its ops"
         if not self.of_op.total and self.of_package.total:
@@ -222,8 +221,7 @@ def executions(library: PathArgument, provider: str = "") -> Mapping[str, int]:
 
     `executions("libPackage.so")["LeakyRelu"]`
     """
-    arguments.expect(provider, str, "the interface provider", "its name: `<Package>InterfaceProvider`")
-    return counted_package(arguments.path(library, "the op package"), provider).counts()
+    return counted_package(Path(library), provider).counts()
 
 
 def summary(rows: Sequence[Mapping[str, Any]]) -> dict[tuple[str, str, str], int]:

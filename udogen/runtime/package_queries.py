@@ -13,7 +13,6 @@ from udogen.opdef.shape_rules import Given
 from udogen.qnn import udo
 from udogen.qnn.tensors import Scalar
 from udogen.qnn.udo import RegisteredOp, Registration
-from udogen.runtime import arguments
 from udogen.runtime.arguments import PathArgument
 from udogen.runtime.failures import Situation
 from udogen.runtime.library import check_loadable
@@ -42,7 +41,7 @@ def read_registration(path: PathArgument, *, timeout: float = 30.0) -> Registrat
 
     `registration = read_registration("libUdoMyPackageReg.so")`
     """
-    path = arguments.path(path, "the registration library")
+    path = Path(path)
     check_loadable(path, "registration library")
     exports = elf.read(path).exports
     wanted = [name for name in udo.FUNCTIONS if name != udo.VERSION[0]]

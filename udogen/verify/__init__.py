@@ -12,6 +12,7 @@ test_run       runs what was planned
 results        the results of a test run, as data
 diagnosis/     why numbers are wrong
 safety/        safety of kernels: heap, bounds, sanitizers
+baseline       costs of an earlier run
 report/        terminal, JSON, JUnit and HTML reports, all made from results
 pytest_plugin  `pytest --udogen`
 """

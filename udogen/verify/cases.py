@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from udogen.errors import UdogenError
 from udogen.runtime.op.request import CallOptions, make_call
@@ -74,6 +74,7 @@ class Case:
     origin: Origin | None = field(default=None, compare=False, repr=False)
     operations: float | None = None
     loops: int = 0
+    builtin: Any = field(default=None, compare=False)
     before: tuple[Case, ...] = ()  # earlier ops of a chain: the first output of each is the first input of the next
 
     def runs_on(self, place: str) -> bool:

@@ -12,7 +12,7 @@ import numpy as np
 
 from udogen.findings import Finding
 from udogen.opdef import datatypes
-from udogen.runtime.op.calls import RuntimeInfo
+from udogen.runtime.library import RuntimeInfo
 from udogen.verdict import Status, Verdict
 from udogen.verify.cases import Case, CaseError
 from udogen.verify.test_files.references import ReferenceUnwritten
@@ -81,6 +81,9 @@ class Cost:
     execute: Spread | None = None
     finalize: float | None = None  # seconds
     numpy: Spread | None = None  # the reference, on this machine
+    builtin: Spread | None = None  # the vendor's own op, in the same process
+    builtin_name: str = ""
+    builtin_fault: str = ""  # why it was not measured
     packets: int | None = None  # Hexagon: packets of instructions in one execution
     kernel: str = ""  # which of the package's kernels ran
     bytes_moved: int = 0  # inputs and outputs, once each

@@ -15,15 +15,16 @@ from udogen import process
 from udogen.backends import RUNTIMES
 from udogen.backends.backend import Place
 from udogen.clients.scripts.device_session import DeviceSession
-from udogen.errors import UdogenError
+from udogen.errors import UdogenError, UsageError
 from udogen.findings import Finding
+from udogen.opdef import datatypes
 from udogen.opdef.model import Op
 from udogen.python_files import user_code
 from udogen.qnn.handles import Closing
 from udogen.runtime.built import Built
 from udogen.runtime.failures import NotExpressible, OpFailed, OpRefused, OutOfBounds
 from udogen.runtime.hexagon.session import HexagonSession
-from udogen.runtime.op.calls import POISON, OpCall, OpResult
+from udogen.runtime.op.calls import POISON, OpCall, OpResult, ParamArg
 from udogen.runtime.op.session import OpSession
 from udogen.verdict import Status
 from udogen.verify.cases import Case, CaseError
@@ -32,6 +33,7 @@ from udogen.verify.options import TestOptions
 from udogen.verify.places import ProgramSession, Session, open_session, place_of
 from udogen.verify.results import Cost, Outcome, Spread, TensorResult
 from udogen.verify.safety.checks import PageGuards, SafetyChecks, check_case
+from udogen.verify.test_files.model import Builtin
 
 # Outputs are those of the second execution: it exposes state that an op keeps from the first; guard bytes differ in it.
 _EXECUTIONS = 2
@@ -201,6 +203,10 @@ class CaseRunner(Closing):
         if case.refusal:
             return replace(outcome, status="failed", findings=(_NOT_REFUSED,)), None
         tensors = tuple(_compare(case, call, result, name) for name in case.expected)
+        if tensors and (missing := sorted({output.name for output in call.outputs} - {*case.expected})):
+            raise UsageError(
+                f"the case expects no `{missing[0]}`, so it would not be compared", hint="expect each output"
+            )
         status: Status = "failed" if any(not tensor.passed for tensor in tensors) else "passed" if tensors else "ran"
         return replace(outcome, tensors=tensors, status=status), call
 
@@ -292,7 +298,7 @@ def _spread(samples: Sequence[float]) -> Spread | None:
 
 
 def _measure(outcome: Outcome, session: Session, call: OpCall) -> Cost:
-    """The cost from enough executions, and that of numpy in the same process."""
+    """The cost from enough executions, with numpy and the vendor's own op (if one is named) in the same process."""
     cost, case = outcome.cost, outcome.case
     if case.origin is not None:
         with (
@@ -305,7 +311,15 @@ def _measure(outcome: Outcome, session: Session, call: OpCall) -> Cost:
     seconds = outcome.execute
     loops = case.loops or max(_FEWEST, min(_MOST, int(_SECONDS / seconds) if seconds > 0 else _MOST))
     session.run(replace(call, loops=1))  # on HTP the first graph of a process remains three times as slow as the others
-    return replace(cost, execute=_spread(session.run(replace(call, loops=loops)).times.samples))
+    cost = replace(cost, execute=_spread(session.run(replace(call, loops=loops)).times.samples))
+    if isinstance(case.builtin, Builtin):
+        name = f"{case.builtin.package}::{case.builtin.op}"
+        try:
+            times = session.run(_builtin_call(case.builtin, call, loops)).times
+            cost = replace(cost, builtin=_spread(times.samples), builtin_name=name)
+        except UdogenError as error:
+            cost = replace(cost, builtin_name=name, builtin_fault=error.message)
+    return cost
 
 
 def _time_function(function: Callable[[], object]) -> list[float]:
@@ -319,3 +333,19 @@ def _time_function(function: Callable[[], object]) -> list[float]:
         if len(samples) > 1 and time.perf_counter() > until:
             break
     return samples[1:] or samples
+
+
+def _builtin_call(builtin: Builtin, call: OpCall, loops: int) -> OpCall:
+    """The call of the vendor's own op on the same tensors."""
+    params = tuple(_builtin_param(name, value) for name, value in builtin.params.items())
+    return replace(call, op_type=builtin.op, package=builtin.package, params=params, loops=loops)
+
+
+def _builtin_param(name: str, value: object) -> ParamArg:
+    """A parameter of a built-in op: integers are UINT_32, or INT_32 if one is negative."""
+    numbers = np.asarray(value)
+    kinds = {"b": "BOOL_8", "f": "FLOAT_32", "i": "INT_32" if (numbers < 0).any() else "UINT_32"}
+    if numbers.dtype.kind not in kinds:
+        raise UsageError(f"the parameter `{name}` of the built-in op is not a number", hint="leave it out")
+    dtype = kinds[numbers.dtype.kind]
+    return ParamArg(name, numbers.astype(datatypes.BY_NAME[dtype].numpy) if numbers.ndim else numbers.item(), dtype)

@@ -25,7 +25,8 @@ from udogen.opdef.shape_rules import Inferred, ShapeRules, load_shape_rules
 from udogen.qnn.tensors import Scalar
 from udogen.runtime.built import Built
 from udogen.runtime.failures import RegistrationFailed
-from udogen.runtime.op.calls import OpCall, RuntimeInfo
+from udogen.runtime.library import RuntimeInfo
+from udogen.runtime.op.calls import OpCall
 from udogen.runtime.op.request import given_of, infer_outputs
 from udogen.runtime.package_queries import ConverterCall, ConverterReply, ask_converter
 from udogen.verdict import Status

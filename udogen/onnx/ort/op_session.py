@@ -22,8 +22,8 @@ from udogen.runtime.built import Built
 from udogen.runtime.channel import Failed
 from udogen.runtime.execution_counts import Proof, Rise
 from udogen.runtime.failures import NotExpressible, Situation
-from udogen.runtime.library import check_loadable, check_provider
-from udogen.runtime.op.calls import CallParam, Chain, OpCall, OpResult, RuntimeInfo, Times, digest
+from udogen.runtime.library import RuntimeInfo, check_loadable, check_provider
+from udogen.runtime.op.calls import CallParam, Chain, OpCall, OpResult, Times, digest
 from udogen.runtime.worker_process import WorkerSession
 from udogen.verify.places import ProgramSession
 

@@ -101,11 +101,7 @@ class Buffer:
         """
         ffi = abi.ffi()
         abi.text_bytes(name, "the name of a buffer")
-        arguments.expect(kind, str, "the kind of memory", f"one of: shared, {', '.join(memory.KINDS)}")
         kind, row = memory.kind_named(kind)
-        numbers = {"size": size, "offset": offset, "descriptor": fd or 0, "alignment": alignment or 0}
-        for what, number in numbers.items():
-            arguments.whole(number, f"the {what} of buffer `{name}`", least=-ANY, most=ANY)
         alignment = row.alignment if alignment is None else alignment
         check_alignment(alignment)
         backing = memory.take_memory(kind, Wanted(name, size, fd, offset, image))
@@ -269,7 +265,6 @@ class Buffer:
         `how` is RAW (client memory), ION, DMA_BUF or SHARED_BUFFER (registered memory).  By default memory that has a
         descriptor is registered as part of a shared buffer.
         """
-        arguments.expect(nbytes, (int, type(None)), "the number of bytes", "an integer, or None")
         arguments.expect(how, str, "how memory is bound", "RAW, ION, DMA_BUF or SHARED_BUFFER")
         begin = arguments.whole(offset, f"the offset in buffer `{self.name}`", least=-ANY, most=ANY)
         length = self.size - begin if nbytes is None else nbytes
@@ -283,7 +278,7 @@ class Buffer:
     def take(self, nbytes: int, *, alignment: int = 64) -> int:
         """The offset of `nbytes` that follow what was taken before: `buffer.part(buffer.take(256), 256)`."""
         nbytes = arguments.whole(nbytes, f"the number of bytes to take from buffer `{self.name}`", least=1)
-        check_alignment(arguments.whole(alignment, "the alignment"))
+        check_alignment(alignment)
         self.check_open()
         offset = align_up(self._taken, alignment)
         if offset + nbytes > self.size:

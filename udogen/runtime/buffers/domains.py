@@ -351,7 +351,7 @@ class Access:
         """The reason why it cannot be used now, and a hint."""
         buffer = self._buffer
         if buffer.writer:
-            hint = "wait for that execution, or give each a buffer of its own" if self._writes else _PAIR
+            hint = "wait for that execution, or give each its own buffer" if self._writes else _PAIR
             return f"{buffer.writer} is writing it", hint
         if self._writes:
             return (f"{buffer.readers[0]} is reading it", _PAIR) if buffer.readers else None

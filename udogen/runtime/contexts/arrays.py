@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from math import isfinite
+from math import isfinite, prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from zipfile import BadZipFile
 
 import numpy as np
 
-from udogen.errors import RunFailed, UsageError, open_plain, writing
+from udogen.errors import RunFailed, UsageError, WrongType, kind_of, open_plain, writing
 from udogen.opdef import datatypes
 from udogen.opdef.datatypes import Named
 from udogen.qnn.quantization import AxisScaleOffset, Quantization, ScaleOffset, check
@@ -171,6 +171,25 @@ def layout(info: QnnTensor) -> tuple[tuple[int, ...], np.dtype[Any]]:
     if row is not None and row.numpy and row.bits % 8 == 0:
         return tuple(info.shape), np.dtype(row.numpy)
     return (info.nbytes,), np.dtype(np.uint8)
+
+
+def check_stored(array: Any, info: QnnTensor, shape: tuple[int, ...] | None = None) -> None:
+    """Raise unless an array is as a tensor stores it: the runtime would read past the end of a smaller one."""
+    largest, dtype = layout(info)
+    shape = largest if shape is None else shape
+    if not isinstance(array, (np.ndarray, np.generic)):
+        raise WrongType(f"`{info.name}` is given {kind_of(array)}", hint="give a numpy array, or bind a buffer")
+    if isinstance(array, np.ma.MaskedArray):
+        raise WrongType(
+            f"`{info.name}` is given a masked array, and runtimes have no masks",
+            hint="replace the masked elements: array.filled(value)",
+        )
+    if array.dtype != dtype or array.shape != shape:
+        raise UsageError(
+            f"tensor `{info.name}` is {info.dtype} {list(info.shape)}, its array is {array.dtype} {list(array.shape)}",
+            hint=f"give an array of {dtype} with the shape {list(shape)}"
+            + (", its packed bytes" if prod(info.shape) != prod(largest) else ""),
+        )
 
 
 def fits(shape: Sequence[int], info: QnnTensor) -> bool:

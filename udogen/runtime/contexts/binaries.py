@@ -255,10 +255,9 @@ class StoredContext(Closing):
         on_step: Callable[[str], None] = lambda _line: None,
     ) -> None:
         if not isinstance(shard, Shard):
-            shard = arguments.path(shard, "the context binary", hint="give the path of a context binary")
+            shard = Path(shard)
             shard = Shard(shard, json_of(shard) if use_json else None)
-        if system_library is not None:
-            system_library = arguments.path(system_library, "the system library")
+        given = None if system_library is None else Path(system_library)
         self.shard, self.path, self.name = shard, shard.binary, shard.name
         self.verdict = _verdict(self.path, check_manifest)
         if warn and check_manifest and self.verdict.state == manifest.ABSENT:
@@ -271,7 +270,7 @@ class StoredContext(Closing):
             if shard.json is not None and use_json:
                 self.description = context_json.read(shard.json)
             try:
-                library = system_library_of(head, given=system_library, on_step=on_step)
+                library = system_library_of(head, given=given, on_step=on_step)
                 self.info: BinaryInfo = self._described(library, trusted=self.verdict.good or not guarded)
                 self.source = BINARY
             except ToolMissing:

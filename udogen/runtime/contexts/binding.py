@@ -11,7 +11,7 @@ from functools import cached_property, partial
 from math import prod
 from typing import TYPE_CHECKING, Any
 
-from udogen.errors import RunFailed, UsageError, WrongType, kind_of
+from udogen.errors import RunFailed, UsageError, WrongType
 from udogen.qnn import abi
 from udogen.qnn.tensors import APP_READ, APP_WRITE, MOST_BYTES, QnnTensor, byte_size
 from udogen.runtime.buffers.buffer import Attachment
@@ -251,26 +251,9 @@ class TensorBinding:
 
     def check(self, array: Any, shape: tuple[int, ...] | None = None) -> None:
         """Raise unless an array is as the tensor stores it."""
-        import numpy as np
+        from udogen.runtime.contexts.arrays import check_stored
 
-        _, dtype, largest = self._layout
-        shape = largest if shape is None else shape
-        if not isinstance(array, np.ndarray):
-            raise WrongType(
-                f"`{self.info.name}` is given {kind_of(array)}", hint="give a numpy array, or bind a buffer"
-            )
-        if isinstance(array, np.ma.MaskedArray):
-            raise WrongType(
-                f"`{self.info.name}` is given a masked array, and runtimes have no masks",
-                hint="replace the masked elements: array.filled(value)",
-            )
-        if array.dtype != dtype or array.shape != shape:
-            raise UsageError(
-                f"tensor `{self.info.name}` is {self.info.dtype} {list(self.info.shape)}, "
-                f"its array is {array.dtype} {list(array.shape)}",
-                hint=f"give an array of {dtype} with the shape {list(shape)}"
-                + (", its packed bytes" if prod(self.info.shape) != prod(largest) else ""),
-            )
+        check_stored(array, self.info, shape)
 
     def _refuse_output(self, array: Array) -> None:
         why = "is read-only" if not array.flags.writeable else "is not contiguous"

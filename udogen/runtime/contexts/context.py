@@ -17,10 +17,8 @@ from udogen.findings import suggestion
 from udogen.qnn.handles import PRECISIONS, Closing, ContextHandle, ContextOptions, GraphHandle, ProfileHandle, run_all
 from udogen.qnn.system import BinaryInfo, GraphInfo
 from udogen.qnn.tensors import APP_READ, APP_WRITE
-from udogen.runtime import arguments
 from udogen.runtime.arguments import PathArgument
 from udogen.runtime.buffers.buffer import SPILL_FILL, WEIGHTS, Registrations
-from udogen.runtime.buffers.memory import ANY
 from udogen.runtime.contexts import manifest
 from udogen.runtime.contexts.graph import Graph
 
@@ -124,19 +122,18 @@ class Context(Closing):
         from udogen.runtime.buffers.plan import plan_buffers  # few programs need it
 
         self.check_open()
-        infos = [self.graph(name).info for name in arguments.names(graphs, "the graphs to plan") or self.names]
+        infos = [self.graph(name).info for name in graphs or self.names]
         return plan_buffers(0, infos, alignment=alignment, packed=packed, shared=shared)
 
     def graph(self, name: str) -> Graph:
         """One graph by name."""
-        has = f"it has: {', '.join(self.names) or 'none'}"
-        arguments.expect(name, str, f"the name of a graph of context {self.name}", "its name", hint=has)
         with self._lock:
             self.check_open()
             if name in self._graphs:
                 return self._graphs[name]
             info = next((row for row in self.info.graphs if row.name == name), None)
             if info is None:
+                has = f"it has: {', '.join(self.names) or 'none'}"
                 raise UnknownName(f"context {self.name} has no graph `{name}`", hint=suggestion(name, self.names, has))
             if self.deferred:
                 raise RunFailed(
@@ -146,7 +143,6 @@ class Context(Closing):
 
     def new_graph(self, name: str, *, precision: str = "") -> GraphHandle:
         """An empty graph to add tensors and nodes to; `precision` (FP32, FP16, HYBRID) is for GPU."""
-        arguments.expect(name, str, "the name of a graph", "a str")
         if precision not in ("", *PRECISIONS):
             raise UsageError(f"there is no precision `{precision}`", hint=f"one of: {', '.join(PRECISIONS)}")
         with self._lock:
@@ -194,17 +190,17 @@ class Context(Closing):
 
         return external.external_sizes(self)
 
-    def allocate_weights(self, *, memory: str = "") -> Buffer | None:
-        """A buffer for `give_weights`; None if it needs none.  `memory` is a kind of `allocate`."""
+    def allocate_weights(self) -> Buffer | None:
+        """A buffer for `give_weights`; None if it needs none."""
         from udogen.runtime.buffers import external
 
-        return external.allocate_external([self], WEIGHTS, memory=memory)
+        return external.allocate_external([self], WEIGHTS)
 
-    def allocate_spill_fill(self, *others: Context, memory: str = "") -> Buffer | None:
+    def allocate_spill_fill(self, *others: Context) -> Buffer | None:
         """A buffer for `give_spill_fill`, which other contexts may share; None if none is needed."""
         from udogen.runtime.buffers import external
 
-        return external.allocate_external([self, *others], SPILL_FILL, memory=memory)
+        return external.allocate_external([self, *others], SPILL_FILL)
 
     def give_weights(self, buffer: Buffer, *, offset: int = 0, features: Iterable[str] = ()) -> ExternalBuffer:
         """Place its weights in a buffer, in which QNN writes them in `finalize`: `context.give_weights(buffer)`.
@@ -223,9 +219,7 @@ class Context(Closing):
     def _give(self, kind: str, buffer: Buffer, offset: int, features: Iterable[str]) -> ExternalBuffer:
         from udogen.runtime.buffers import external
 
-        named = arguments.names(features, "the features of the context")
-        offset = arguments.whole(offset, "the offset in a buffer", least=-ANY, most=ANY)
-        return external.register(kind, self, buffer, offset, named)
+        return external.register(kind, self, buffer, offset, features)
 
     def on_close(self, undo: Callable[[], None]) -> Callable[[], None]:
         """Call a function before the context is freed, last to first; returns the function that cancels this.
@@ -257,7 +251,7 @@ class Context(Closing):
 
     def save(self, path: PathArgument) -> None:
         """Write the binary and, next to it, a manifest with its checksum."""
-        manifest.save(arguments.path(path, "the file of a context"), self.binary(), build_id=self.runtime.build_id)
+        manifest.save(Path(path), self.binary(), build_id=self.runtime.build_id)
 
     def check_open(self) -> None:
         """Raise after it was closed."""

@@ -124,8 +124,6 @@ class Graph:
 
         Shared memory that no tensor uses any more is deregistered.
         """
-        if names is not None:
-            arguments.names(names, f"the argument of `unbind` of graph `{self.name}`")
         with self._lock:
             graph = [self.binding(name) for name in (self._bindings if names is None else names)]
             unused = [end_hold for binding in graph if (end_hold := binding.clear()) is not None]

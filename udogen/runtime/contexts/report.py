@@ -13,7 +13,7 @@ from udogen.runtime import execution_counts
 from udogen.runtime.contexts.binaries import Shard
 from udogen.runtime.contexts.commands import ContextRan, GraphRan, OutputRow, ProfileRow, TensorRow
 from udogen.runtime.failures import error_of
-from udogen.runtime.op.calls import RuntimeInfo
+from udogen.runtime.library import RuntimeInfo
 from udogen.tables import columns
 
 if TYPE_CHECKING:

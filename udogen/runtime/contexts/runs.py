@@ -24,8 +24,7 @@ from udogen.runtime.contexts.commands import (
     keys_of,
 )
 from udogen.runtime.failures import Situation
-from udogen.runtime.library import RuntimeLibrary, find_runtime
-from udogen.runtime.op.calls import RuntimeInfo
+from udogen.runtime.library import RuntimeInfo, RuntimeLibrary, find_runtime
 from udogen.runtime.worker_process import WorkerProcess, WorkerSession
 
 _Reply = TypeVar("_Reply")

@@ -38,7 +38,7 @@ from udogen.runtime.contexts.commands import (
 from udogen.runtime.contexts.report import profile_row
 from udogen.runtime.contexts.runtime import Runtime
 from udogen.runtime.execution_counts import CountedPackage, NoCounter, counted_package
-from udogen.runtime.op.calls import RuntimeInfo
+from udogen.runtime.library import RuntimeInfo
 from udogen.runtime.worker.serving import Commands, Parent, failed, keeping_float_state, serve
 
 if TYPE_CHECKING:

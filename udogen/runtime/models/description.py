@@ -16,7 +16,6 @@ from udogen.documents.typed import INVALID, Hint, between, one_of, read_keys, va
 from udogen.errors import UdogenError, UsageError, read_plain, reading
 from udogen.findings import ConfigError, Findings, Location
 from udogen.qnn import socs
-from udogen.runtime import arguments
 from udogen.runtime.arguments import PathArgument
 from udogen.runtime.contexts.binaries import Shard, StoredContext, find_shards, head_of
 from udogen.runtime.contexts.commands import OpLibrary, is_description, parse_package
@@ -182,7 +181,7 @@ _KEYS: Mapping[str, Hint] = {
 
 def describe(source: PathArgument) -> ModelDescription:
     """The description behind a path: `model.toml`, a folder with one or with context binaries, or one binary."""
-    path = arguments.path(source, "the model", hint="give model.toml, or a folder of context binaries")
+    path = Path(source)
     if path.is_dir() and (path / FILE).is_file():
         path = path / FILE
     return read_description(path) if is_description(path) else ModelDescription(contexts=(path,))

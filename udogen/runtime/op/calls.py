@@ -7,11 +7,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from udogen.errors import RunFailed, kind_of
+from udogen.errors import RunFailed
 from udogen.opdef import datatypes
 from udogen.opdef.datatypes import Named
 from udogen.qnn.tensors import STATIC, QnnTensor, Scalar
-from udogen.runtime.arguments import MOST, whole
 from udogen.runtime.channel import LogLine
 
 if TYPE_CHECKING:
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
 
     from udogen.qnn.system import GraphInfo
     from udogen.runtime.execution_counts import Proof
-    from udogen.runtime.library import RuntimeLibrary
+    from udogen.runtime.library import RuntimeInfo, RuntimeLibrary
     from udogen.runtime.op.watch import HeapUse, Watch
 
     Array = np.ndarray[Any, np.dtype[Any]]
@@ -78,18 +77,6 @@ class Times:
 
 
 @dataclass(frozen=True)
-class RuntimeInfo:
-    """The runtime: `print(session.runtime.name, session.runtime.build_id)`."""
-
-    name: str
-    build_id: str
-    api_version: str
-    backend_version: str
-    path: str
-    emulator: bool = False  # udogen's own, not Qualcomm's
-
-
-@dataclass(frozen=True)
 class OpPackageInfo:
     """The name and the ops of an op package (getInfo): `print(session.package.name, session.package.operations)`."""
 
@@ -142,7 +129,7 @@ def refuse_unwritten(run: Callable[[OpCall], OpResult], call: OpCall, result: Op
 def checked_call(call: OpCall) -> OpCall:
     """Check that arrays match their tensors, and return the call with plain Python numbers."""
     op = call.op_type
-    loops = whole(call.loops, f"the number of loops of op `{op}`", least=-MOST)
+    loops = int(call.loops)
     if loops < 1:
         raise RunFailed(f"op `{op}` cannot be run {loops} times", hint="give 1 or more loops")
     if not 0 <= call.poison <= 255:
@@ -153,7 +140,7 @@ def checked_call(call: OpCall) -> OpCall:
         if not arg.omitted and arg.data is None:
             raise RunFailed(f"input `{arg.name}` of op `{op}` has no data", hint="give it an array")
         if not arg.omitted:
-            _check(call, arg.name, arg.dtype, arg.shape, arg.data)
+            _check(call, arg)
     outputs = tuple(replace(output, data=None) for output in call.outputs)
     params = tuple(_checked_param(call, param) for param in call.params)
     return replace(call, outputs=outputs, params=params, loops=loops)
@@ -171,30 +158,18 @@ def arrays_of(call: OpCall, outputs: Sequence[Any]) -> dict[str, Array]:
 
 def _checked_param(call: OpCall, param: CallParam) -> CallParam:
     if isinstance(param, QnnTensor):
-        _check(call, param.name, param.dtype, param.shape, param.data)
+        _check(call, param)
         return param if param.static else replace(param, role=STATIC)
     value: Any = param.value
     return replace(param, value=value.item()) if hasattr(value, "item") else param  # a scalar of numpy
 
 
-def _check(call: OpCall, name: str, dtype: str, shape: tuple[int, ...], array: Any) -> None:
-    """Raise if an array does not match its tensor: the runtime would read past the end of a smaller one."""
-    import numpy as np
+def _check(call: OpCall, arg: QnnTensor) -> None:
+    """Raise if an array does not match its tensor."""
+    from udogen.runtime.contexts.arrays import check_stored  # with numpy
 
-    expected = _numpy_type(call, name, dtype)
-    if not isinstance(array, (np.ndarray, np.generic)):
-        raise RunFailed(f"`{name}` of op `{call.op_type}` is {kind_of(array)}", hint="pass a numpy array")
-    if isinstance(array, np.ma.MaskedArray):
-        raise RunFailed(
-            f"`{name}` of op `{call.op_type}` is a masked array, which runtimes do not support",
-            hint="replace the masked elements: array.filled(value)",
-        )
-    if array.dtype != expected or tuple(array.shape) != tuple(shape):
-        raise RunFailed(
-            f"`{name}` of op `{call.op_type}` is declared {dtype} {list(shape)}, "
-            f"its array is {array.dtype} {list(array.shape)}",
-            hint=f"pass a numpy array of {expected} with that shape",
-        )
+    _numpy_type(call, arg.name, arg.dtype)
+    check_stored(arg.data, arg)
 
 
 def _numpy_type(call: OpCall, name: str, dtype: str) -> np.dtype[Any]:

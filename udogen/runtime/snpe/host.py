@@ -18,11 +18,10 @@ from udogen.backends.backend import PROVIDER
 from udogen.build import elf, tools
 from udogen.errors import RunFailed, ToolMissing, UsageError
 from udogen.qnn.udo import RegisteredOp, RegisteredTensor, Registration
-from udogen.runtime import arguments
 from udogen.runtime.arguments import PathArgument
 from udogen.runtime.failures import Situation
-from udogen.runtime.library import find_runtime
-from udogen.runtime.op.calls import OpPackageInfo, RuntimeInfo
+from udogen.runtime.library import RuntimeInfo, find_runtime
+from udogen.runtime.op.calls import OpPackageInfo
 from udogen.runtime.op.session import OpSession
 from udogen.runtime.package_queries import (
     JudgeOps,
@@ -126,7 +125,6 @@ def add_op_package(path: PathArgument, *, cores: Sequence[str] = ()) -> UdoPacka
 
     `package = add_op_package("libUdoMyPackageReg.so", cores=["CPU"])`
     """
-    arguments.names(cores, "the cores", hint='give cores in a list: ["CPU"]')
     registration = read_registration(path)
     _agrees_with_itself(registration)
     unknown = [core for core in cores if not registration.libraries_of(core)]

@@ -7,13 +7,15 @@ from dataclasses import asdict
 from typing import Any, NamedTuple
 
 from udogen.errors import UdogenError
+from udogen.verify.baseline import CostChange
 from udogen.verify.report import terminal
 from udogen.verify.report.text import written
 from udogen.verify.results import ABSENT, BackendState, Cost, NetworkOutcome, Outcome, TensorResult, TestRun
 
 
-def as_json(run: TestRun) -> dict[str, Any]:
-    """The whole run, but only the first wrong element of arrays."""
+def as_json(run: TestRun, changes: Sequence[CostChange] | None = None) -> dict[str, Any]:
+    """The whole run, but only the first wrong element of arrays.  `changes` are costs compared with an earlier run."""
+    compared = {} if changes is None else {"changes": [{**asdict(change), "ratio": change.ratio} for change in changes]}
     return {
         **run.verdict.as_json(),
         "folder": str(run.folder),
@@ -25,6 +27,7 @@ def as_json(run: TestRun) -> dict[str, Any]:
         "warnings": list(run.warnings),
         "unwritten": list(run.unwritten),
         "selection": run.selection and asdict(run.selection),
+        **compared,
     }
 
 

@@ -15,14 +15,15 @@ from udogen.errors import write_file
 from udogen.tables import many
 from udogen.verdict import LABELS, STATUSES, Status, counted
 from udogen.verify import test_run
+from udogen.verify.baseline import Baseline, CostChange
 from udogen.verify.report import terminal, text
 from udogen.verify.report.problems import Fact, chip, places, problems
 from udogen.verify.results import BackendState, Cost, NetworkOutcome, Outcome, TestRun
 
 
-def write(run: TestRun, file: Path) -> None:
+def write(run: TestRun, file: Path, changes: Sequence[CostChange] = (), baseline: Baseline | None = None) -> None:
     """Write the report to a file."""
-    write_file(file, render(run))
+    write_file(file, render(run, changes, baseline))
 
 
 def write_report(folder: Path, outcomes: Sequence[Outcome], file: Path) -> None:
@@ -30,9 +31,9 @@ def write_report(folder: Path, outcomes: Sequence[Outcome], file: Path) -> None:
     write(test_run.run_of(folder, outcomes), file)
 
 
-def render(run: TestRun) -> str:
-    """The report; the same run gives the same text."""
-    kind, sentence = headline(run)
+def render(run: TestRun, changes: Sequence[CostChange] = (), baseline: Baseline | None = None) -> str:
+    """The report; the same run gives the same text.  `changes` are its costs compared with a baseline."""
+    kind, sentence = headline(run, worse=sum(change.worse for change in changes))
     page: str = _template().render_unicode(
         style=text.Html((resources.templates() / "report" / "report.css").read_text("utf-8")),
         title=_title(run, sentence),
@@ -46,6 +47,7 @@ def render(run: TestRun) -> str:
         absent=[_column(state) for state in run.states if state.state != "ran"],
         networks=_networks(run),
         costs=_costs(run),
+        compared=_compared(changes, baseline, run),
         runtimes=_runtimes([state for state in run.states if state.state == "ran" or state.runtime]),
         environment=_environment(run),
         cases=_cases(run),
@@ -74,13 +76,13 @@ def _title(run: TestRun, sentence: str) -> str:
 # --- summary, environment, all cases ----------------------------------------------------------------------------------
 
 
-def headline(run: TestRun) -> tuple[str, str]:
-    """The kind of result and its sentence."""
+def headline(run: TestRun, *, worse: int = 0) -> tuple[str, str]:
+    """The kind of result and its sentence; `worse` is the number of costs that are higher than in an earlier run."""
+    sentence = terminal.summary(run) + (f"; {many(worse, 'cost')} more than in the earlier run" if worse else "")
     verdict = run.verdict
-    kind = "passed" if verdict.ok else "ran" if verdict.ran else "skipped"
-    if verdict.is_bad:
-        kind = "failed" if verdict.failed else "error"
-    return kind, terminal.summary(run)
+    if verdict.is_bad or worse:
+        return "failed" if verdict.failed else "error", sentence
+    return "passed" if verdict.ok else "ran" if verdict.ran else "skipped", sentence
 
 
 def _environment(run: TestRun) -> list[Fact]:
@@ -314,4 +316,31 @@ def _costs(run: TestRun) -> text.Html:
         text.table("Costs", heads, [[row[n] for n in used] for row in rows], kind="costs stack")
         if rows
         else text.Html()
+    )
+
+
+class BaselineComparison(NamedTuple):
+    """The costs of a run compared with those of an earlier one."""
+
+    path: str
+    sentence: str
+    elsewhere: Sequence[Fact]  # differences that make times hard to compare
+    table: text.Html
+
+
+def _compared(changes: Sequence[CostChange], baseline: Baseline | None, run: TestRun) -> BaselineComparison | None:
+    """None without an earlier run."""
+    if baseline is None:
+        return None
+    worse = sum(change.worse for change in changes)
+    sentence = "it has none of these cases."
+    if changes:
+        verb = "are" if worse > 1 else "is"
+        sentence = f"{f'{worse:,}' if worse else 'none'} of {many(len(changes), 'cost')} {verb} worse than then."
+    rows = [[text.cut(cell, 120) for cell in row] for row in terminal.change_rows(changes)]
+    return BaselineComparison(
+        str(baseline.path),
+        sentence,
+        [Fact(name, f"{then} then, {now} now") for name, then, now in baseline.differences(run)],
+        text.table("Costs compared", terminal.CHANGE_HEADS, rows, kind="costs stack") if rows else text.Html(),
     )

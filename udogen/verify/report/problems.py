@@ -18,7 +18,7 @@ from udogen.verify.results import Outcome, TensorResult, TestRun
 from udogen.verify.tolerances import Tolerance, differences
 
 if TYPE_CHECKING:
-    pass
+    from udogen.runtime.op.calls import Array
 
 _OF_A_KIND = 1  # cases of one cause that are shown in full; the others are rows of a table
 _UNFOLDED = 3  # problems whose first case is open when the page loads
@@ -69,7 +69,8 @@ class Card(NamedTuple):
     again: str
     details: Sequence[str] = ()  # of an error
     hint: text.Html = text.Html()
-    first: text.Html = text.Html()  # wrong elements of the worst output
+    numbers: Sequence[Fact] = ()  # of the worst output, if its numbers are wrong
+    first: text.Html = text.Html()  # its first wrong elements
     histogram: text.Html = text.Html()
 
 
@@ -185,7 +186,13 @@ def _card(outcome: Outcome, anchor: str, run: TestRun, *, unfolded: bool) -> Car
     if error := outcome.error:
         details = [text.cut(detail, 400) for detail in error.details[:16]]
         card = card._replace(details=details, hint=text.rich(text.cut(error.hint, 600)))
-    if worst is None or worst.passed or worst.found.shape != worst.expected.shape:
+    return card if worst is None or worst.passed else _with_numbers(card, outcome, worst)
+
+
+def _with_numbers(card: Card, outcome: Outcome, worst: TensorResult) -> Card:
+    """The card with the measures of its worst output, a histogram of its errors and its first wrong elements."""
+    card = card._replace(numbers=list(_measures(worst)))
+    if worst.found.shape != worst.expected.shape:
         return card
     return card._replace(first=_first(outcome, worst), histogram=_histogram(outcome, worst))
 
@@ -246,6 +253,20 @@ def _wrong(tensor: TensorResult) -> str:
     # The exact value of a large ratio has no meaning.
     much = f"{text.ratio(tensor.worst)} the tolerance" if tensor.worst < 1000 else "far above the tolerance"
     return f"{wrong}{off}, {much} ({tensor.tolerance})."
+
+
+def _measures(tensor: TensorResult) -> Iterator[Fact]:
+    """Measures of a wrong output; those that are not available are left out."""
+    yield Fact("wrong elements", text.share(tensor.wrong, tensor.expected.size))
+    yield Fact("largest error", text.with_unit(tensor.max_error, tensor.unit))
+    if tensor.found.shape != tensor.expected.shape:
+        return
+    measured = measure(tensor.found, tensor.expected)
+    yield Fact("mean error", text.with_unit(measured.mean, tensor.unit))
+    if measured.cosine is not None:
+        yield Fact("cosine", text.number(measured.cosine, 6))
+    if measured.snr is not None and isfinite(measured.snr):
+        yield Fact("signal to noise", f"{measured.snr:.1f} dB")
 
 
 def _case_facts(outcome: Outcome) -> Iterator[Fact]:
@@ -317,3 +338,29 @@ def error_bins(tensor: TensorResult, tolerance: Tolerance) -> list[ErrorBin]:
     members["∞, NaN"] = np.isinf(error)
     bins = [ErrorBin(name, int(mask.sum()), int((mask & wrong).sum())) for name, mask in members.items()]
     return [row for row in bins if row.elements]
+
+
+class Measures(NamedTuple):
+    """Measures of the difference of two arrays, of elements that are finite in both; None if not defined."""
+
+    mean: float  # of the absolute errors, in units of the arrays: steps for fixed point
+    cosine: float | None
+    snr: float | None  # signal to noise in decibels; infinite where both are equal
+
+
+def measure(found: Array, expected: Array) -> Measures:
+    """Compare two nonempty arrays of the same shape."""
+    both = np.isfinite(found) & np.isfinite(expected)
+    a, b = found[both].astype(np.float64), expected[both].astype(np.float64)
+    if not b.any():
+        return Measures(float(np.abs(a - b).mean()) if a.size else 0.0, None, None)
+    with np.errstate(all="ignore"):  # differences and squares of large values overflow
+        mean = np.abs(a - b).mean()
+        a, b = (array / max(np.abs(a).max(), np.abs(b).max()) for array in (a, b))
+        cosine = a @ b / np.sqrt((a @ a) * (b @ b))
+        snr = 10 * np.log10(b @ b / ((a - b) @ (a - b)))
+    return Measures(
+        float(mean),
+        float(np.clip(cosine, -1.0, 1.0)) if np.isfinite(cosine) else None,
+        float(snr) if not np.isnan(snr) else None,
+    )

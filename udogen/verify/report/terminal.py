@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from udogen.findings import wrapped
 from udogen.tables import many, table
 from udogen.verdict import LABELS, counted
+from udogen.verify.baseline import Baseline, CostChange
 from udogen.verify.report import text
 from udogen.verify.results import BackendState, NetworkOutcome, Outcome, Spread, TensorResult, TestRun
 
@@ -54,6 +55,34 @@ def _wrapped(line: str, width: int) -> list[str]:
         return [line]
     start = len(line) - len(line.lstrip()) + 2
     return wrapped(line[:start], line[start:], width)
+
+
+CHANGE_HEADS = ("op", "case", "type", "backend", "before", "now", "ratio")
+
+
+def change_rows(changes: Sequence[CostChange]) -> list[tuple[str, ...]]:
+    """The rows of a table of costs compared with earlier ones."""
+
+    def cost(change: CostChange, value: float) -> str:
+        return text.seconds(value) if change.what == "time" else f"{int(value):,} packets"
+
+    return [
+        (
+            *(change.op, change.case, change.dtype, change.backend),
+            *(cost(change, change.before), cost(change, change.now)),
+            f"{change.ratio:.2f}x" + ("  WORSE" if change.worse else ""),
+        )
+        for change in changes
+    ]
+
+
+def changes(compared: Sequence[CostChange], run: TestRun, baseline: Baseline, width: int = 0) -> list[str]:
+    """Costs of a run compared with those of an earlier one."""
+    if not compared:
+        return [f"{baseline.path} has none of these cases"]
+    other = [f"  {name}: {then} before, {now} now" for name, then, now in baseline.differences(run)]
+    note = ["", "measured in another environment, so times are hard to compare:", *other] if other else []
+    return [*table(CHANGE_HEADS, change_rows(compared), width), *note]
 
 
 def failure(outcome: Outcome, paint: Paint = _plain, *, others: Sequence[Outcome] = ()) -> list[str]:
@@ -195,6 +224,7 @@ COST_HEADS = (
     "execute",
     "10 % … 90 %",
     "numpy",
+    "built-in",
     "packets",
     "bytes",
     "ops/byte",
@@ -220,6 +250,7 @@ def cost_row(op: str, outcome: Outcome) -> tuple[str, ...]:
         _median(cost.execute),
         _range(cost.execute),
         _times(cost.execute, cost.numpy),
+        _times(cost.execute, cost.builtin) if not cost.builtin_fault else "refused",
         "-" if cost.packets is None else f"{cost.packets:,}",
         f"{cost.bytes_moved:,}",
         "-" if cost.intensity is None else f"{cost.intensity:.2f}",

@@ -60,7 +60,9 @@ def cases_of(tests: OpTests, package: OpPackage, backend: str) -> list[Case]:
         return []
     reference = find(tests.reference, tests.folder) if tests.reference else None
     cases = [make(plan, reference, backend) for plan in plans_of(tests, package, backend, op)]
-    return _with_distinct_names([replace(case, operations=tests.operations, loops=tests.loops) for case in cases])
+    return _with_distinct_names(
+        [replace(case, operations=tests.operations, loops=tests.loops, builtin=tests.builtin) for case in cases]
+    )
 
 
 def _backends() -> Iterable[str]:
@@ -408,7 +410,9 @@ def _real_outputs(
 ) -> dict[str, Any]:
     """The outputs of the reference, as real numbers."""
     given = [_real_input(plan, tensor, inputs, quants) for tensor in plan.op.inputs]
-    return reference(given, _all_params(plan, params), [output.name for output in plan.op.outputs])
+    outputs = {output.name: output.mandatory for output in plan.op.outputs}
+    optional = {name for name, mandatory in outputs.items() if not mandatory}
+    return reference(given, _all_params(plan, params), list(outputs), optional)
 
 
 def _real_input(plan: CasePlan, tensor: Tensor, inputs: Arrays, quants: Quants) -> Any:

@@ -60,6 +60,15 @@ class CaseGroup:
 
 
 @dataclass(frozen=True)
+class Builtin:
+    """The vendor's equivalent op, for comparing times."""
+
+    op: str
+    package: str = "qti.aisw"
+    params: Mapping[str, object] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
 class Subject:
     """What is tested: a config with kernels, from which packages are generated, or else existing packages."""
 
@@ -81,6 +90,7 @@ class OpTests:
     reference: str = ""  # `reference.py:softmax`, `onnx:Softmax`, `torch:nn.functional.softmax`; empty: it is only run
     loops: int = 0  # 0: as many as a measurement needs
     operations: float | None = None  # arithmetic operations for each element of the output
+    builtin: Builtin | None = None
     location: Location = field(default=Location(""), compare=False)
 
 

@@ -19,6 +19,7 @@ from udogen.verify import MARK, tolerances
 from udogen.verify.test_files import values
 from udogen.verify.test_files.model import (
     EVERY,
+    Builtin,
     CaseGroup,
     GivenNumbers,
     NetworkTests,
@@ -317,6 +318,10 @@ def _tolerance(node: Node) -> Mapping[str, tolerances.Tolerance]:
     return tolerance
 
 
+def _builtin(node: Node) -> Any:
+    return Builtin(node.value) if isinstance(node.value, str) and node.value else instance(node, Builtin) or INVALID
+
+
 # Keys of a case; in an [[op]], they apply to all its cases.
 CASE: Mapping[str, Hint] = {
     "shape": _shapes,  # of the inputs: of all, or { a = "2x3", b = "3" }
@@ -348,6 +353,7 @@ _OF_OP: Mapping[str, Hint] = {
     "reference": _text,
     "loops": between(int, 1, 1_000_000, "executions that are timed, as in loops = 100"),
     "operations": between(float, 0, 1e15, "arithmetic operations for each element of the output"),
+    "builtin": _builtin,
 }
 OP: Mapping[str, Hint] = {**NAME, **SUBJECT, **_OF_OP, **CASE}
 _NETWORK_BACKENDS = [row.config for row in PLACES.values() if row.program is not None and row.program.networks]
