@@ -204,7 +204,8 @@ def test_time_against_onnx_runtime(sums: Built, tmp_path: Path) -> None:
     build_package(open_package(folder))
     attention = """y (float[8,512,64] k, float[8,512,64] v, float[128,512] m, float[8,128,64] x)
         => (float[8,128,64] y) {
-               t = Transpose<perm=[0,2,1]>(k) s = MatMul(x, t) a = Add(s, m) p = Softmax<axis=-1>(a) y = MatMul(p, v) }"""
+            t = Transpose<perm=[0,2,1]>(k) s = MatMul(x, t) a = Add(s, m) p = Softmax<axis=-1>(a) y = MatMul(p, v)
+        }"""
     product = """y (float[1024,1024] b, float[512,1024] x) => (float[512,1024] y) { y = MatMul(x, b) }"""
     rows = [
         (row("MatMul", "", (512, 1024), constants={"b": (1024, 1024)}), sums, product, 3),
