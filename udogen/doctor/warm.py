@@ -28,9 +28,13 @@ class WarmResult:
     hint: str = ""
 
 
+def _itself(row: ZigLibraries) -> ZigLibraries:
+    return row
+
+
 # The slowest first, because they are compiled in parallel.
 _ITEMS: dict[str, Callable[[], KeptBuild | ZigLibraries]] = {
-    **{row.id: lambda row=row: row for row in zig_libraries.ALL},
+    **{row.id: partial(_itself, row) for row in zig_libraries.ALL},
     **{f"{name}-emulator": partial(emulator.backend_build, name) for name, row in backends.ALL.items() if row.emulator},
     "watch": emulator.watch_build,
     "qemu-plugin": lambda: qemu_hexagon.plugin_build(qemu_hexagon.find_qemu()),

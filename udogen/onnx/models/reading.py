@@ -179,6 +179,7 @@ def cpu_session(model: Any) -> Any:
     options = runtime.SessionOptions()
     options.graph_optimization_level = runtime.GraphOptimizationLevel.ORT_DISABLE_ALL
     options.log_severity_level = 4
+    options.intra_op_num_threads = 1  # no pools: a network has a session for each node, and not all pools end
     return runtime.InferenceSession(model.SerializeToString(), options, ["CPUExecutionProvider"])
 
 
