@@ -20,7 +20,20 @@ from tests.making import ROOT
 PUBLIC = (udogen, udogen.runtime, ops, quantization)
 NAMES = [(module, name) for module in PUBLIC for name in module.__all__]
 # Documented in docs/kernels.md; the names in the second module need Halide.
-OF_MATH = ("absolute", "exp", "larger", "maximum", "minimum", "scan", "scratch", "select", "sigmoid", "smaller", "tanh", "total")
+OF_MATH = (
+    "absolute",
+    "exp",
+    "larger",
+    "maximum",
+    "minimum",
+    "scan",
+    "scratch",
+    "select",
+    "sigmoid",
+    "smaller",
+    "tanh",
+    "total",
+)
 OTHERS = {
     "udogen.kernels": ("Flat", "Rows", "Whole"),
     "udogen.kernels.math": OF_MATH,
