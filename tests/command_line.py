@@ -6,7 +6,7 @@ import io
 import os
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -16,9 +16,15 @@ from udogen.cli import main as cli
 
 
 def udogen(
-    *arguments: object, cwd: Path | None = None, env: Mapping[str, str] | None = None
+    *arguments: object,
+    cwd: Path | None = None,
+    env: Mapping[str, str] | None = None,
+    main: Callable[[], None] = cli.main,
 ) -> subprocess.CompletedProcess[str]:
-    """Return the exit code and output of one call, without the output of programs that it starts."""
+    """Return the exit code and output of one call, without the output of programs that it starts.
+
+    `main` is the entry point of the console script.
+    """
     argv = ["udogen", *map(str, arguments)]
     streams = [io.TextIOWrapper(io.BytesIO(), "utf-8", "surrogateescape", write_through=True) for _ in range(2)]
     before = Path.cwd()
@@ -31,7 +37,7 @@ def udogen(
     ):
         os.chdir(cwd or ROOT)
         try:
-            cli.main()
+            main()
         except SystemExit as stop:
             code = stop.code
         finally:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.opdef.texts import collection, op, tensor
 from tests.test_house import MODULES, PACKAGE, ROOT, imports, nodes, short
 
 # Fast tests of the core that use most of its folders.
@@ -18,7 +19,8 @@ PLUGIN = """
 import click
 import numpy as np
 from udogen.backends.backend import Place, Program
-from udogen.runtime.op.calls import OpResult, RuntimeInfo, Times
+from udogen.runtime.op.calls import OpResult, Times
+from udogen.runtime.library import RuntimeInfo
 from udogen.verify.places import ProgramSession
 
 class Session(ProgramSession):
@@ -39,12 +41,7 @@ def hello():
     click.echo("hello")
 """
 POINTS = "[udogen.places]\nnumpy = my_plugin:NUMPY\n[udogen.verbs]\nhello = my_plugin:hello\ngone = my_plugin:GONE\n"
-CONFIG = """<?xml version="1.0"?>
-<OpDefCollection PackageName="P" Domain="aisw" Version="1.0"><OpDefList><OpDef><Name>Twice</Name>
-<Input><Name>x</Name><Mandatory>true</Mandatory><Datatype>FLOAT_32</Datatype><Shape><Rank>1D</Rank></Shape></Input>
-<Output><Name>y</Name><Mandatory>true</Mandatory><Datatype>FLOAT_32</Datatype><Shape><Rank>1D</Rank></Shape></Output>
-<SupportedBackend>CPU</SupportedBackend></OpDef></OpDefList></OpDefCollection>
-"""
+CONFIG = collection(op(tensor("Input", "x", rank="1D") + tensor("Output", "y", rank="1D"), "Twice"), name="P")
 TESTS = 'config = "Twice.xml"\n[[op]]\nname = "Twice"\nreference = "reference.py:twice"\n[[op.case]]\nshape = "5"\n'
 
 

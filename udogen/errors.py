@@ -128,7 +128,7 @@ def _system_hint(handled: BaseException | None) -> str:
     """What to do about the exception that an error explains, if its cause is the system and not the named file."""
     number = handled.errno if isinstance(handled, OSError) else None
     if number in (errno.ENOSPC, errno.EDQUOT):
-        return "make room on that disk, or choose another"
+        return "free disk space, or choose another disk"
     return _RAISE if number in (errno.EMFILE, errno.ENFILE, errno.ENOMEM) else ""
 
 

@@ -18,8 +18,8 @@ from pathlib import Path
 from types import FrameType, ModuleType
 from typing import Any, NoReturn
 
-from udogen.errors import RunFailed, UdogenError, UsageError, read_plain, reading
-from udogen.resources import content_key
+from udogen.errors import RunFailed, ToolMissing, UdogenError, UsageError, read_plain, reading
+from udogen.resources import content_key, pip_install
 from udogen.supervisor import ENDS, continue_apart, end_all
 
 
@@ -264,6 +264,11 @@ def _load(file: Path, _changed: int) -> ModuleType:
     except UdogenError:
         raise
     except Exception as fault:
+        if isinstance(fault, ModuleNotFoundError) and (extra := _EXTRAS.get(fault.name or "")):
+            hint = pip_install(extra)
+            raise ToolMissing(
+                f"{file} needs the Python package {fault.name}, which is not installed", hint=hint
+            ) from fault
         raise UsageError(
             f"{file} cannot be loaded: {words_of(fault)}",
             hint=last_line(fault) or "fix the file",
@@ -274,6 +279,7 @@ def _load(file: Path, _changed: int) -> ModuleType:
     return module
 
 
+_EXTRAS = {"halide": "kernels", "onnx": "onnx"}  # of udogen, by the package that kernels and references import
 _LIBRARIES = tuple(sysconfig.get_path(path) for path in ("stdlib", "purelib", "platlib"))
 _OWN = str(Path(__file__).parent)
 _NOT_USERS = (_OWN, "<", *_LIBRARIES)

@@ -143,8 +143,8 @@ def make_private(root: Path) -> None:
         root.chmod(0o700)
     if why:
         raise UsageError(
-            f"the cache {root} {why}, and what lies in it is executed",
-            hint="remove that folder, or set XDG_CACHE_HOME to a folder of your own",
+            f"the cache {root} {why}, and its files are executed",
+            hint="remove that folder, or set XDG_CACHE_HOME to your own folder",
         )
 
 

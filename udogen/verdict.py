@@ -42,6 +42,7 @@ class Verdict:
     skipped: int = 0
     ran: int = 0
     absent: int = 0  # not run, because a runtime, a tool or a library is missing
+    needs_all: bool = False  # what is absent makes it red, too
     unbuilt: int = 0  # of the errors: those whose package does not compile
     build_failed: bool = False  # a package does not compile, whether or not there is a case for it
     findings: tuple[Finding, ...] = ()  # what makes it red in addition to the counts
@@ -75,7 +76,7 @@ class Verdict:
     @property
     def ok(self) -> bool:
         """Whether something was compared, and everything that was planned is accounted for and not wrong."""
-        return self.passed > 0 and not self.is_bad
+        return self.passed > 0 and not self.is_bad and not (self.needs_all and self.absent)
 
     @property
     def exit_code(self) -> int:

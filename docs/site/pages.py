@@ -25,7 +25,9 @@ ROOT = Path(__file__).resolve().parents[2]
 _LINK = re.compile(r"\]\(([^)#:\s]+)(#[^)]*)?\)")
 _TABLE_ROW = re.compile(r"^\| .*`.*\\\|.*`.*\|$", re.MULTILINE)  # with a bar that must be escaped on code hosts
 _ASSETS = ("iframe-worker.js", "mark.svg", "site.css")  # of this folder
-_LONG_CODE, _PROSE = 20, 80  # characters
+_LONG_CODE, _PROSE = 20, 40  # characters
+_CODE = re.compile(r"<code>.*?</code>", re.DOTALL)
+_OPTION = re.compile(r"(?<![^\s>(|\[])--[a-z][\w-]*(?![^<]*>)")
 _LANGUAGES = {".py": "python", ".cpp": "cpp", ".hpp": "cpp", ".json": "json", ".xml": "xml", ".toml": "toml"}
 
 
@@ -81,7 +83,10 @@ def on_page_markdown(markdown: str, *, page: Any, **_: Any) -> str:
 
 
 def on_post_page(output: str, **_: Any) -> str:
-    """Cells with sentences are `prose`; long code in cells may be broken after a slash, an underscore or `=`."""
+    """Options are not broken at dashes; cells with sentences are `prose`; long code in cells is broken at marks."""
+
+    def unbroken(code: re.Match[str]) -> str:
+        return _OPTION.sub(r'<span class="option">\g<0></span>', code[0])
 
     def broken(code: re.Match[str]) -> str:
         text = re.sub(r"(?<=[/_=])(?=\w)", "<wbr>", code[1]) if len(code[1]) > _LONG_CODE else code[1]
@@ -91,7 +96,7 @@ def on_post_page(output: str, **_: Any) -> str:
         text = re.sub(r"<code>([^<]*)</code>", broken, match[1])
         return f'<td class="prose">{text}</td>' if len(re.sub(r"<[^>]*>", "", text)) > _PROSE else f"<td>{text}</td>"
 
-    return re.sub(r"<td>(.*?)</td>", cell, output, flags=re.DOTALL)
+    return _CODE.sub(unbroken, re.sub(r"<td>(.*?)</td>", cell, output, flags=re.DOTALL))
 
 
 def _target(uri: str, link: str) -> str:
@@ -131,7 +136,13 @@ def _verbs() -> Iterator[str]:
 def _commands(command: click.Command, name: str, depth: int) -> Iterator[str]:
     context = click.Context(command, info_name=name, max_content_width=100, terminal_width=100)
     if depth:
-        yield f"{'#' * (depth + 1)} {name}\n\n```text\n{command.get_help(context)}\n```\n"
+        text = context.make_formatter()
+        command.format_usage(context, text)
+        command.format_help_text(context, text)
+        yield f"{'#' * (depth + 1)} {name}\n\n```text\n{text.getvalue()}```\n"
+        options = (each for each in command.get_params(context) if isinstance(each, click.Option))
+        rows = filter(None, (each.get_help_record(context) for each in options))
+        yield "\n".join(f"* `{names}`: {html.escape(meaning, quote=False)}" for names, meaning in rows) + "\n"
     if isinstance(command, click.Group):
         for each in command.list_commands(context):
             child = command.get_command(context, each)

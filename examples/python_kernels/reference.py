@@ -118,16 +118,14 @@ def fft(x):
 
 
 def wkv(w, u, k, v):
-    state, y = np.zeros((len(k), k.shape[1] + 1, 3, len(w))), np.empty_like(v)
-    state[:, 0, 2] = -1e38
+    sums, top, y = np.zeros((len(k), 2, len(w))), np.full((len(k), len(w)), -1e38), np.empty_like(v)
     for t in range(k.shape[1]):
-        sums, top = state[:, t, :2], state[:, t, 2]
         for decay, bonus in ((0, u), (w, 0)):
             new = np.maximum(top + decay, k[:, t] + bonus)
             now = np.stack([v[:, t], np.ones_like(v[:, t])], axis=1) * np.exp(k[:, t] + bonus - new)[:, None]
             both = sums * np.exp(top + decay - new)[:, None] + now
             if decay is w:
-                state[:, t + 1] = np.concatenate([both, new[:, None]], axis=1)
+                sums, top = both, new
             else:
                 y[:, t] = both[:, 0] / both[:, 1]
-    return state, y
+    return y

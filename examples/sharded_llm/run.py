@@ -52,9 +52,9 @@ def main() -> int:
             "memory": model.memory.as_json(),
             "tokens": made,
             "numpy": expected,
-            "copied": model.copied._asdict(),
+            "copied": model.copied,
         }
-        lines = [report["runtime"], str(model.session_plan), "", str(model.memory), "", str(model.copied)]
+        lines = [report["runtime"], str(model.session_plan), "", str(model.memory), "", f"copied: {model.copied} bytes"]
     lines += [f"tokens: {made}", "those of the numpy model" if made == expected else f"numpy has {expected}"]
     print(json.dumps(report) if given.json else "\n".join(map(str, lines)))
     return 0 if made == expected else 6

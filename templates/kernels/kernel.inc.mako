@@ -48,6 +48,24 @@ udo::Status prepare(const Args& args, State& state) {
 }
 
 % endif
+% if memory:
+udo::Status run(const Args& args, udo::halide::Call& call, const udo::halide::Part& part);
+
+// Memory for the functions of one thread is reserved before the first execution.
+struct State {
+  std::size_t memory;
+};
+
+udo::Status prepare(const Args& args, State& state) {
+  udo::halide::Call call, none;
+  call.measure();
+  const udo::Status status = run(args, call, {0, 1});
+  state.memory = call.measured();
+  const udo::halide::Memory memory(none, state.memory);
+  return status;
+}
+
+% endif
 % if gpu:
 % for function in launches:
 const udo::halide::Launch ${function.name}_launches[] = {
@@ -60,14 +78,15 @@ const udo::halide::Launch ${function.name}_launches[] = {
 udo::Status ${op}Operation([[maybe_unused]] const Args& args, [[maybe_unused]] udo::Operation& operation) {
   udo::halide::Launches call(operation);
 % else:
-#if defined(UDO_HTP)
-udo::Status execute(const Args& args${state}, const udo::Slice& slice) {
-  const udo::halide::Part part{slice.number(), slice.count()};
-#else
-udo::Status execute(const Args& args${state}) {
-  const udo::halide::Part part{0, 1};
-#endif
+udo::Status calculate(const Args& args${state}, const udo::halide::Part& part) {
   udo::halide::Call call;
+% if memory:
+  const udo::halide::Memory memory(call, state.memory);
+  return run(args, call, part);
+}
+
+udo::Status run(const Args& args, udo::halide::Call& call, const udo::halide::Part& part) {
+% endif
 % endif
   call.setLines(lines_of_tensors);
 % for view in views:
@@ -92,13 +111,16 @@ udo::Status execute(const Args& args${state}) {
 % if cut.elements:
   if (${cut.same}) {
 % for name in cut.elements:
-    ${name}_.cutElements(part);
+    ${name}_.cutElements(call, args.${name}, part);
 % endfor
     if (${cut.first}_.size() == 0) return udo::ok;
   } else if (!part.isFirst()) {
     return udo::ok;
   }
 % endif
+% for name in inputs:
+  ${name}_.prefetch(args.${name});
+% endfor
 % if table:
   if (state.is_table) {
     udo::halide::View table_(state.table, 256);
@@ -118,6 +140,48 @@ udo::Status execute(const Args& args${state}) {
 % if not_gpu:
 
 #if defined(UDO_HTP)
-void hooks(Hooks& op) { op.sameTypes(); }
+udo::Status execute(const Args& args${state}, const udo::Slice& slice) {
+  return calculate(args${given_state}, {slice.number(), slice.count()});
+}
+
+% if tiles:
+udo::Shape steps(const udo::Node& op) { return udo::stepsOfRows(op, ${tiles.cut}, ${tiles.axis}); }
+
+udo::Node tile(const udo::Node& op, const udo::Shape& start, const udo::Shape& extent) {
+  return udo::tileOfRows(op, start, extent, ${tiles.cut}, ${tiles.axis});
+}
+
+% endif
+% if blocks:
+bool haveOneShape(const udo::Node& op) { return udo::haveRows(op, ${tiles.cut}, ${tiles.axis}); }
+
+udo::Status executeBlocks(const Args& args${state}, const udo::Slice& slice) {
+  const udo::Slice::Range own = slice.of(args.${cut.first}.blockCount());
+  for (std::size_t block = own.begin; block < own.end; ++block) {
+    const udo::Status status = calculate(args${given_state}, {static_cast<std::uint32_t>(block), 1, true});
+    if (status != udo::ok) return status;
+  }
+  return udo::ok;
+}
+
+% endif
+void hooks(Hooks& op) {
+  op.sameTypes();
+% if tiles:
+  op.tiles<steps, tile>();
+% endif
+% for block in blocks:
+  op.kernel<${prepare}executeBlocks>()
+% for requirement in block.requirements:
+      .${requirement}
+% endfor
+      .when<haveOneShape>();
+% endfor
+% if blocks:
+  op.kernel<${prepare}execute>();
+% endif
+}
+#else
+udo::Status execute(const Args& args${state}) { return calculate(args${given_state}, {0, 1}); }
 #endif
 % endif

@@ -100,6 +100,8 @@ STUBS = {
     "gpu": "QnnGpu_Kernel_t S::setKernelInfo(const Node* node, Qnn_ErrorHandle_t* status) {\n"
     "  QnnGpu_Kernel_t gpuKernel = QNN_GPU_KERNEL_INIT; // add code\n  @KERNEL_RETURN(QNN_SUCCESS)\n}\n",
     "dsp": "Udo_ErrorType_t s_executeOp(Infra infra, Udo_Operation_t operation) {\n  @return UDO_NO_ERROR;\n}\n",
+    "htp": "static uint32_t s_run(QHPI_RuntimeHandle* handle, uint32_t count, QHPI_Tensor** outputs) {\n"
+    "  (void)handle;\n  { @return QHPI_Success; };\n}\n",
     "core": "template <class T>\nGraphStatus sImpl(T& y, const T& x) {\n  @return GraphStatus::Success;\n}\n",
 }
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.making import ROOT
+from tests.opdef.texts import collection, op, tensor
 from udogen import backends
 from udogen.backends import architectures
 from udogen.backends.backend import Backend
@@ -33,20 +34,8 @@ NPU = replace(
     runtime=None, emulator=None, places=(Place("npu", "npu", "a test", "auto", (1,), "NPU"),), usual=False,
 )
 """
-CONFIG = """<?xml version="1.0"?>
-<OpDefCollection PackageName="P" Domain="aisw" Version="1.0">
-  <OpDefList>
-    <OpDef>
-      <Name>Twice</Name>
-      <Input><Name>x</Name><Mandatory>true</Mandatory><Datatype>FLOAT_32</Datatype><Datatype>INT_32</Datatype>
-        <Shape><Rank>1D</Rank></Shape></Input>
-      <Output><Name>y</Name><Mandatory>true</Mandatory><Datatype>FLOAT_32</Datatype>
-        <Shape><Rank>1D</Rank></Shape></Output>
-      <SupportedBackend>NPU</SupportedBackend>
-    </OpDef>
-  </OpDefList>
-</OpDefCollection>
-"""
+ENDS = tensor("Input", "x", "FLOAT_32 INT_32", rank="1D") + tensor("Output", "y", rank="1D")
+CONFIG = collection(op(ENDS, "Twice", "NPU"), name="P")
 
 
 def run(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -62,7 +51,7 @@ def run(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_a_new_backend_is_listed(tmp_path: Path) -> None:
-    assert "npu_x86" in run(tmp_path, "doctor", "--list", "targets").stdout
+    assert "build npu_x86" in run(tmp_path, "doctor").stdout
 
 
 def test_a_package_for_a_new_backend_is_generated(tmp_path: Path) -> None:

@@ -101,8 +101,11 @@ def svg(counts: Sequence[int], rows: Sequence[Sequence[Took | None]]) -> str:
     lines = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" font-family="sans-serif" '
         'font-size="12">',
-        f'<rect width="{width}" height="{height}" fill="#fff"/>',
-        f'<path d="M{margin} {margin / 2}V{height - margin}H{width - margin}" fill="none" stroke="#444"/>',
+        "<style>rect { fill: #fff } text { fill: #1b1f24 } .axes { stroke: #57606a }",
+        "@media (prefers-color-scheme: dark) { rect { fill: #111 } text { fill: #eee } .axes { stroke: #999 } }",
+        "</style>",
+        f'<rect width="{width}" height="{height}"/>',
+        f'<path class="axes" d="M{margin} {margin / 2}V{height - margin}H{width - margin}" fill="none"/>',
         f'<text x="{margin}" y="15">{most:.0f} s</text>',
         f'<text x="{width - margin}" y="{height - 30}" text-anchor="end">{counts[-1]:,} ops</text>',
     ]
@@ -115,7 +118,9 @@ def svg(counts: Sequence[int], rows: Sequence[Sequence[Took | None]]) -> str:
         ]
         if points:
             lines.append(f'<polyline points="{" ".join(points)}" fill="none" stroke="{colour}" stroke-width="2"/>')
-            lines.append(f'<text x="{margin + 15}" y="{45 + 18 * number}" fill="{colour}">{name}</text>')
+            y = 45 + 18 * number
+            lines.append(f'<path d="M{margin + 15} {y - 4}h20" stroke="{colour}" stroke-width="2"/>')
+            lines.append(f'<text x="{margin + 42}" y="{y}">{name}</text>')
     return "\n".join([*lines, "</svg>"]) + "\n"
 
 

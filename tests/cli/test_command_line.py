@@ -477,7 +477,7 @@ def test_new_on_a_full_disk_leaves_nothing(tmp_path: Path) -> None:
 def test_hints_name_the_limit_that_was_reached(tmp_path: Path) -> None:
     few = in_shell(f"ulimit -n 10; udogen generate {CONFIG} -o {tmp_path / 'out'}")
     assert (few.returncode, "raise the limits of this shell: `ulimit -n`" in few.stderr) == (2, True), few.stderr
-    for number, hint in ((errno.ENOSPC, "make room on that disk"), (errno.EMFILE, "`ulimit -n`"), (errno.EACCES, "as")):
+    for number, hint in ((errno.ENOSPC, "free disk space"), (errno.EMFILE, "`ulimit -n`"), (errno.EACCES, "as")):
         with pytest.raises(UsageError) as caught, writing("x", hint="as it was"):
             raise OSError(number, os.strerror(number))
         assert hint in caught.value.hint

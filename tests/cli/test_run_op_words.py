@@ -108,7 +108,7 @@ from pathlib import Path
 from udogen import process
 from udogen.cli import main
 from udogen.configs import load
-counts = dict(configs=0, processes=0)
+counts = dict(configs=0, manifests=0, processes=0)
 def counted(name, function):
     def call(*args, **more):
         counts[name] += 1
@@ -116,6 +116,9 @@ def counted(name, function):
     return call
 load.read = counted("configs", load.read)
 process.Supervised.__init__ = counted("processes", process.Supervised.__init__)
+def opened(event, arguments):
+    counts["manifests"] += event == "open" and str(arguments[0]).endswith("manifest.json")
+sys.addaudithook(opened)
 place = sys.argv.pop(1)
 try:
     main.main()
@@ -125,34 +128,40 @@ finally:
 
 
 def counted(package: Path, *more: str) -> tuple[subprocess.CompletedProcess[str], dict[str, int]]:
-    """Run `udogen run op` in the package's folder; count parsed configs and started processes."""
+    """Run `udogen run op` in the package's folder; count parsed configs, opened manifests and started processes."""
     argv = [sys.executable, "-c", _COUNTED, "counts.json", "run", "op", ".", *more]
     env = {**os.environ, "PYTHONPATH": str(ROOT)}
     done = subprocess.run(argv, cwd=package, env=env, capture_output=True, text=True)
     return done, json.loads((package / "counts.json").read_text())
 
 
-@pytest.mark.parametrize(
-    ("more", "code", "processes"),
-    [
-        ((), 0, 1),
-        (("--input", "z=x.npy"), 2, 0),
-        (("--output", "z=z.npy"), 2, 0),
-        (("--param", "mood=EXACT"), 2, 0),
-        (("--dtype", "x=float33"), 2, 0),
-    ],
-)
-def test_the_config_is_parsed_once_and_a_wrong_name_starts_nothing(
-    package: Path, more: tuple[str, ...], code: int, processes: int
-) -> None:
-    inputs = ("--input", "x=x.npy", "--input", "by=by.npy", "--dtype", "y=float32")
-    done, counts = counted(package, "ScaleBy", *inputs, *more)
-    assert done.returncode == code, done.stderr
-    assert counts == {"configs": 1, "processes": processes}
+INPUTS = ("--input", "x=x.npy", "--input", "by=by.npy", "--dtype", "y=float32")
+MISTAKES = {
+    ("ScaleBy", *INPUTS, "--input", "z=x.npy"): "`z`",
+    ("ScaleBy", *INPUTS, "--output", "z=z.npy"): "`z`",
+    ("ScaleBy", *INPUTS, "--param", "mood=EXACT"): "op `ScaleBy` has no parameter `mood`",
+    ("ScaleBy", *INPUTS, "--dtype", "x=float33"): "`float33` is not a data type",
+    ("ScaleBy",): "op `ScaleBy` needs the input",
+    ("ScaleBy", "--input", "x=1x16xabc"): "x=1x16xabc: this is not a shape",
+    ("ScaleBy", "--input", "x=nothing.npy"): "nothing.npy cannot be read: No such file",
+}
+
+
+def test_the_config_and_the_manifest_are_read_once(package: Path) -> None:
+    done, counts = counted(package, "ScaleBy", *INPUTS)
+    assert done.returncode == 0, done.stderr
+    assert counts == {"configs": 1, "manifests": 1, "processes": 1}
+
+
+@pytest.mark.parametrize("given", MISTAKES, ids=" ".join)
+def test_a_mistake_starts_nothing(package: Path, given: tuple[str, ...]) -> None:
+    done, counts = counted(package, *given)
+    assert done.returncode == 2 and MISTAKES[given] in done.stderr
+    assert counts == {"configs": 1, "manifests": 1, "processes": 0}
 
 
 def test_a_misspelt_op_starts_nothing(package: Path) -> None:
     done, counts = counted(package, "ScaleBye")
     assert done.returncode == 2
     assert "did you mean `ScaleBy`?" in done.stderr
-    assert counts == {"configs": 0, "processes": 0}
+    assert counts == {"configs": 0, "manifests": 1, "processes": 0}

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
 import click
 import pytest
 
-from tests.making import ROOT, udogen
+from tests.command_line import udogen
+from tests.making import ROOT
 from tests.opdef.texts import collection, op
 from udogen.build.package import open_packages
 from udogen.cli import vendor
@@ -24,18 +23,15 @@ SCRIPTS = {
 }
 
 
-def run(main: str, *arguments: object, code: int = 0, cwd: Path = ROOT) -> str:
-    """Run a generator in a separate process; return its output on both streams."""
-    done = subprocess.run(
-        [sys.executable, "-c", f"from udogen.cli.vendor import {main}; {main}()", *map(str, arguments)],
-        cwd=cwd, env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True, timeout=60,
-    )  # fmt: skip
+def run(main: Callable[[], None], *arguments: object, code: int = 0, cwd: Path = ROOT) -> str:
+    """Run a generator; return its output on both streams."""
+    done = udogen(*arguments, cwd=cwd, main=main)
     assert done.returncode == code, done.stdout + done.stderr
     assert "Traceback" not in done.stderr
     return done.stdout + done.stderr
 
 
-qnn, snpe = partial(run, "qnn_main"), partial(run, "snpe_main")
+qnn, snpe = partial(run, vendor.qnn_main), partial(run, vendor.snpe_main)
 
 
 def content(folder: Path) -> dict[str, bytes]:

@@ -276,6 +276,7 @@ def test_no_number_and_no_name_twice() -> None:
         names = [name for row in rows for name in (row.name, *row.aliases)]
         assert len({(row.code, row.offset) for row in rows}) == len(rows)
         assert len(set(names)) == len(names)
+        assert not [row for row in rows if not row.meaning or row.meaning.endswith(".") or row.remedy.endswith(".")]
 
 
 def test_every_row_has_a_meaning_and_every_interface_a_source() -> None:

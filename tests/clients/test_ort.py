@@ -117,7 +117,7 @@ def test_a_built_in_op_between_dequantize_and_quantize_never_goes_to_a_package(r
         "NotPlaced",
         "a node of op LeakyRelu is not in package LeakyReluPackage: it went to QNN's own op of that name, for ONNX "
         "Runtime keeps built-in ops between DequantizeLinear and QuantizeLinear from op packages",
-        "give the node a domain of its own, like udogen::LeakyRelu: the package gets quantized tensors",
+        "give the node its own domain, like udogen::LeakyRelu: the package gets quantized tensors",
     )
 
 
@@ -240,9 +240,9 @@ MISTAKES: Mapping[str, tuple[Mapping[str, Any], str, str]] = {
 }  # fmt: skip
 
 
-def refused(model: Path, *packages: Path) -> tuple[str, str]:
+def refused(model: Path, *packages: Path, prove: bool = False) -> tuple[str, str]:
     with pytest.raises((Refused, UsageError)) as caught:
-        session(model, packages)
+        session(model, packages, prove=prove)
     return caught.value.message, caught.value.hint
 
 
@@ -266,6 +266,8 @@ def test_faults_of_packages_are_errors_before_the_session(stand_in: Path, tmp_pa
     stand_in.rename(tmp_path / "a:b")
     message, hint = refused(good(tmp_path), tmp_path / "a:b")
     assert "contains `:`" in message and hint == "move the package into a folder without them, or link to it"
+    relu = onnx_models.save(tmp_path / "relu.onnx", [onnx_models.node("Relu", "x", "y")], {"x": [8]}, {"y": [8]})
+    assert refused(relu, prove=True)[0] == "prove=True is about op packages, and none was given"
 
 
 # --- versions ---------------------------------------------------------------------------------------------

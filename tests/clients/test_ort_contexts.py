@@ -27,8 +27,8 @@ from udogen.build import elf
 from udogen.clients.package import Package, PackageOptions, find_packages
 from udogen.errors import UdogenError, UsageError
 from udogen.onnx.ort import context_model, contexts, placement, session
-from udogen.qnn.quantization import AxisScaleOffset, ScaleOffset
-from udogen.qnn.system import BinaryInfo, GraphInfo, TensorInfo
+from udogen.qnn.system import BinaryInfo, GraphInfo
+from udogen.qnn.tensors import QnnTensor, described_tensor
 from udogen.runtime import find_runtime
 from udogen.runtime.contexts.manifest import mapped_file
 
@@ -37,13 +37,6 @@ RNG = np.random.default_rng(5)
 X = RNG.normal(size=(2, 3, 4)).astype(np.float32)
 Q = RNG.integers(0, 256, (2, 3, 4), np.uint8)
 STEPS = ("--quant", "input=0.05,-128", "--quant", "output=0.1,-100")
-
-
-def real(stored: np.ndarray, scale: float, offset: int) -> np.ndarray:
-    return (stored.astype(np.float32) + np.float32(offset)) * np.float32(scale)
-
-
-# --- udogen's binaries in ONNX Runtime ------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
@@ -74,7 +67,6 @@ def replies(folder: Path, package: Path) -> dict[str, Any]:
     """Return the outputs of ONNX Runtime in each case, or its error; all run in one process."""
     np.savez(folder / "x.npz", input=X)
     np.savez(folder / "q.npz", input=Q)
-    np.savez(folder / "r.npz", input_float=real(Q, 0.05, -128))
     kv, prefill = (RNG.integers(0, 256, shape, np.uint8) for shape in ((1, 1, 1, 8), (1, 4, 4, 8)))
     np.savez(folder / "both.npz", **{"kv_forward/x": kv, "prefill_forward/x": prefill})
     np.savez(folder / "kv.npz", x=kv)
@@ -85,7 +77,6 @@ def replies(folder: Path, package: Path) -> dict[str, Any]:
     context_model.write_model(folder / "float.bin", folder / "embedded.onnx", embed=True)
     context_model.write_model(below / "copy.bin", folder / "below.onnx")
     context_model.write_model(folder / "bytes.bin", folder / "bytes.onnx")
-    context_model.write_model(folder / "bytes.bin", folder / "converted.onnx", floats=True)
     context_model.write_model(folder / "two.bin", folder / "two.onnx")
     context_model.write_model(folder / "two.bin", folder / "kv.onnx", graphs=["kv_forward"], embed=True)
     cases = {
@@ -93,7 +84,6 @@ def replies(folder: Path, package: Path) -> dict[str, Any]:
         "embedded": ("embedded", [package], "x"),
         "below": ("below", [package], "x"),
         "bytes": ("bytes", [package], "q"),
-        "converted": ("converted", [package], "r"),
         "two": ("two", [], "both"),
         "kv": ("kv", [], "kv"),
         "not registered": ("float", [], "x"),
@@ -131,12 +121,6 @@ def test_onnx_runtime_computes_with_our_binary_what_udogen_computes(
     assert np.array_equal(found, expected)
     if case == "float":
         assert np.abs(found - np.where(X > 0, X, 0.25 * X)).max() < 1e-6
-
-
-def test_real_numbers_are_quantized_on_the_way_in_and_out(replies: dict[str, Any], folder: Path) -> None:
-    assert replies["converted"] == ["output_float"]
-    expected = real(np.load(folder / "bytes.npy"), 0.1, -100)
-    assert np.allclose(np.load(folder / "converted out.npz")["output_float"], expected, atol=1e-5)
 
 
 def test_all_graphs_of_a_binary_are_one_model(replies: dict[str, Any], folder: Path) -> None:
@@ -226,13 +210,13 @@ def test_the_command(folder: Path, tmp_path: Path) -> None:
     done = udogen("onnx", "context", tmp_path / "b.bin", "-o", tmp_path / "m.onnx", "--embed", "--json")
     assert (done.returncode, json.loads(done.stdout)["error"]["message"]) == (2, f"{tmp_path}/m.onnx already exists")
     assert (tmp_path / "m.onnx").read_bytes() == before
-    done = udogen("onnx", "context", tmp_path / "b.bin", "-o", tmp_path / "f.onnx", "--float", "--embed", "--json")
+    done = udogen("onnx", "context", tmp_path / "b.bin", "-o", tmp_path / "f.onnx", "--embed", "--json")
     reply = json.loads(done.stdout)
     assert (reply["ok"], reply["reference"]) == (True, None)
     [graph] = reply["graphs"]
     assert graph["inputs"] == [
         {
-            "name": "input_float", "tensor": "input", "type": "float32", "shape": [2, 3, 4], "stored": "UFIXED_POINT_8",
+            "name": "input", "tensor": "input", "type": "uint8", "shape": [2, 3, 4], "stored": "UFIXED_POINT_8",
             "scale": pytest.approx(0.05), "offset": -128,
         }
     ]  # fmt: skip
@@ -305,8 +289,8 @@ def test_what_cannot_be_a_model(
     assert not out.exists()
 
 
-def tensor(dtype: str = "FLOAT_32", **more: Any) -> TensorInfo:
-    return TensorInfo(1, more.pop("name", "t"), dtype, more.pop("shape", (2, 3)), **more)
+def tensor(dtype: str = "FLOAT_32", **more: Any) -> QnnTensor:
+    return described_tensor(more.pop("name", "t"), dtype, more.pop("shape", (2, 3)), **{"id": 1, **more})
 
 
 def made_of(*graphs: GraphInfo, backend: int = 6) -> BinaryInfo:
@@ -345,35 +329,21 @@ def test_graphs_that_the_provider_would_refuse(graph: GraphInfo, fault: str) -> 
 
 
 @pytest.mark.parametrize(
-    ("given", "several", "fault"),
+    ("name", "several", "fault"),
     [
-        ("SFIXED_POINT_8", False, ""),
-        (
-            "SFIXED_POINT_32", False, "tensor t is SFIXED_POINT_32, and QuantizeLinear makes 8 and 16 bits",
-        ),
-        (AxisScaleOffset(0, (ScaleOffset(1.0),)), False, "tensor t is quantized by AXIS_SCALE_OFFSET"),
-        (ScaleOffset(1.0, 3), False, "tensor t has the offset 3, which is not a zero point of uint8"),
-        (None, False, "tensor t is UFIXED_POINT_8, and the binary has no scale for it"),
-        ("name", True, "tensor g/a;b has a `;` or `=` in its name, the separators of the provider"),
-        ("twice", False, "graph g has two tensors called `o`"),
+        ("a;b", True, "tensor g/a;b has a `;` or `=` in its name, the separators of the provider"),
+        ("o", False, "graph g has two tensors called `o`"),
     ],
 )  # fmt: skip
-def test_what_quantizelinear_and_names_cannot_say(
-    given: Any, several: bool, fault: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_what_names_cannot_be(
+    name: str, several: bool, fault: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    found = tensor("UFIXED_POINT_8", quant=given if not isinstance(given, str) else ScaleOffset(0.5, -3))
-    if given in ("SFIXED_POINT_8", "SFIXED_POINT_32"):
-        found = tensor(given, quant=ScaleOffset(0.5, 0))
-    if given in ("name", "twice"):
-        found = tensor(name="a;b" if given == "name" else "o")
+    found = tensor(name=name)
     graphs = [GraphInfo("g", (found,), (GOOD,)), GraphInfo("h", (GOOD,), (tensor(name="p"),))][: 2 if several else 1]
     monkeypatch.setattr(contexts, "describe", lambda _path: made_of(*graphs))
     (tmp_path / "x.bin").write_bytes(b"x")
-    if not fault:
-        assert context_model.write_model(tmp_path / "x.bin", tmp_path / "m.onnx", floats=True).reference == "x.bin"
-        return
     with pytest.raises(context_model.ContextRefused) as caught:
-        context_model.write_model(tmp_path / "x.bin", tmp_path / "m.onnx", floats=True)
+        context_model.write_model(tmp_path / "x.bin", tmp_path / "m.onnx")
     assert f"cannot be a model of ONNX Runtime: {fault}" in caught.value.message
 
 

@@ -16,6 +16,7 @@ pytest.importorskip("onnxruntime_qnn")
 
 from tests import onnx_models
 from tests.making import LONG, ROOT, make, make_packages, need_runtime
+from tests.opdef.texts import collection, op, param, tensor
 from udogen.runtime.built import find_built
 
 
@@ -72,24 +73,15 @@ def built(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     for name, (kind, many) in params(backend).items():
         more = "<Enumeration><Enum>A</Enum><Enum>B</Enum><Enum>C</Enum></Enumeration>" if kind is ENUM else ""
         default = "[0]" if many else "0"
-        rows.append(
-            f"<Parameter><Name>{name}</Name><Mandatory>false</Mandatory><Datatype>{kind.dtype}</Datatype>"
-            f"<Shape><Rank>{'1D' if many else 'SCALAR'}</Rank></Shape>{more}<Default>{default}</Default></Parameter>"
-        )
+        rows.append(param(name, kind.dtype, rank="1D" if many else "SCALAR", default=default, more=more))
         if many and backend == "htp" and kind.dtype not in HTP_LISTS:
             continue
         each = f"for (std::size_t i = 0; i < args.{name}.size(); ++i) sum += static_cast<float>(args.{name}[i])"
         sums.append(f"  {each if many else f'sum += static_cast<float>(args.{name})'};\n")
-    ends = (
-        "<Input><Name>x</Name><Mandatory>true</Mandatory>%s</Input><Output><Name>y</Name>"
-        '<Constraint id="0" Type="Shape">Same shape as the input x</Constraint><Mandatory>true</Mandatory>%s</Output>'
-    )
-    floats = "<Datatype>FLOAT_32</Datatype><Shape><Rank>1D</Rank></Shape>"
-    (out / "Ints.xml").write_text(
-        '<OpDefCollection PackageName="IntsPackage" Domain="tests" Version="1.0"><OpDefList><OpDef><Name>Ints</Name>'
-        f"<Description><Content>A sum.</Content></Description>{ends % (floats, floats)}{''.join(rows)}"
-        f"<SupportedBackend>{backend.upper()}</SupportedBackend></OpDef></OpDefList></OpDefCollection>"
-    )
+    shape = '<Constraint id="0" Type="Shape">Same shape as the input x</Constraint>'
+    ends = tensor("Input", "x", rank="1D") + tensor("Output", "y", rank="1D", more=shape)
+    text = op("<Description><Content>A sum.</Content></Description>" + ends + "".join(rows), "Ints", backend.upper())
+    (out / "Ints.xml").write_text(collection(text, name="IntsPackage"))
     (out / "kernels").mkdir()
     (out / "kernels" / "Ints.cpp").write_text(KERNEL % "".join(sums))
     [made] = make_packages([out / "Ints.xml"], out, chosen=[backend], kernels=out / "kernels", layout="qnn")

@@ -204,13 +204,13 @@ def test_a_scale_that_float16_does_not_have_is_refused(kind: str, largest: float
 
 @pytest.mark.parametrize("columns", [1, 31, 33])
 def test_rows_that_are_not_whole_blocks_are_refused(columns: int) -> None:
-    with refused(f"a row of {columns} numbers is not whole blocks of Q4_0", error=UsageError):
+    with refused(f"a row of {columns} numbers is not a multiple of a block of Q4_0", error=UsageError):
         quantize_blocks(np.zeros((2, columns), np.float32), "Q4_0")
 
 
 def test_bytes_that_are_not_whole_blocks_are_refused() -> None:
     with refused(
-        "35 bytes are not whole blocks of Q8_0: 1 are over",
+        "35 bytes are not a multiple of a block of Q8_0: 1 are over",
         error=UsageError,
         hint="a block of 32 numbers takes 34 bytes",
     ):

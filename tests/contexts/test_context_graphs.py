@@ -15,7 +15,7 @@ import pytest
 from tests.contexts.conftest import nothing_left
 from tests.contexts.stepping import BACKENDS, SHAPE, array, binary, open_runtime
 from tests.making import KERNELS, LONG, ROOT, htp_package, need_runtime
-from udogen.errors import RunFailed, UnknownName
+from udogen.errors import RunFailed, UnknownName, UsageError
 from udogen.qnn import abi
 from udogen.qnn.handles import ContextOptions
 from udogen.qnn.interface import QnnError
@@ -140,7 +140,8 @@ def test_what_a_call_refuses(emulated: Context, changes: dict, message: str, hin
     step = emulated.graph("step")
     given = {"state": array(1), "x": array(1), "out": None} | changes
     out = given.pop("out")
-    with pytest.raises((RunFailed, UnknownName)) as caught:
+    kind = RunFailed if "no memory" in message else TypeError if "is given" in message else UsageError
+    with pytest.raises(kind) as caught:
         step({name: each for name, each in given.items() if each is not None}, out=out)
     assert (caught.value.message, caught.value.hint) == (message, hint)
     assert np.array_equal(step(state=array(1), x=array(1))["next"], array(2))  # the graph still works
@@ -196,14 +197,14 @@ def test_what_cannot_be_bound(emulated: Context) -> None:
     for place, message in (
         (bytearray(100), "tensor `state` (FLOAT_32 [1, 4, 8]) needs 128 bytes, its memory has 100"),
         (array(1, (32,)), "tensor `state` is FLOAT_32 [1, 4, 8], its array is float32 [32]"),
-        (7, "tensor `state` cannot lie in this int: "),
+        (7, "tensor `state` cannot be bound to this int: "),
     ):
-        with pytest.raises(RunFailed) as caught:
+        with pytest.raises(UsageError) as caught:
             step.bind({"state": place})
         assert caught.value.message.startswith(message)
-    with pytest.raises(RunFailed, match="tensor `next` cannot lie in this bytes: "):
+    with pytest.raises(UsageError, match="tensor `next` cannot be bound to this bytes: "):
         step.bind({"next": bytes(128)})
-    with pytest.raises(RunFailed, match="tensor `x` has no memory that can be looked into"):
+    with pytest.raises(RunFailed, match="tensor `x` has no memory that can be shown"):
         step.array("x")
 
 

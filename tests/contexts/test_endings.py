@@ -374,3 +374,4 @@ def test_a_context_ends_in_order_even_if_a_step_fails(fails: str) -> None:
     with pytest.raises(RunFailed, match=fails) if fails else nullcontext():
         cleanup.run()
     assert done == ["before 2", "before 1", "before 0", "handle", "profile", "after 2", "after 1", "after 0"]
+    assert not cleanup.before and not cleanup.after, "each step runs once"

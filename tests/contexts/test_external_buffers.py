@@ -240,7 +240,7 @@ def test_graphs_that_share_spill_memory_wait_for_each_other(
 # --- the rules ------------------------------------------------------------------------------------------------------
 
 UNALIGNED = (
-    "the {} of context m cannot begin at byte %d of its descriptor: its start is a multiple of 4096 "
+    "the {} of context m cannot begin at byte %d of its descriptor: its start must be a multiple of 4096 "
     "(BUFFER_START_ALIGNMENT)"
 )
 EXCLUDED = "context m cannot have external buffers: they exclude %s"
@@ -509,7 +509,7 @@ def test_a_context_that_cannot_be_finalized_gives_its_buffers_back(
 
 def test_rpcmem_is_taken_where_it_is(deferred: Deferred, device: None) -> None:
     context = deferred()
-    weights, spill = (allocate_external([context], kind, memory="rpcmem") for kind in (WEIGHTS, SPILL_FILL))
+    weights, spill = (allocate_external([context], kind) for kind in (WEIGHTS, SPILL_FILL))
     assert weights is not None and spill is not None and {weights.kind, spill.kind} == {"rpcmem"}
     register_weights(context, weights)
     register_spill_fill(context, spill)

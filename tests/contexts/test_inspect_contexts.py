@@ -95,9 +95,7 @@ def test_the_json_beside_it(path: Path) -> None:
     describe(path, lambda data: tensor_of(data).update(id=50))
     assert "JSON        forward_0_json.json: 1 difference: the binary counts\n" in printed(path)
     found = answer(path)["context"]
-    assert found["differences"][0]["message"] == (
-        "tensor `x` of graph `kv_forward`: id is 50 in the JSON, 1 in the binary"
-    )
+    assert found["differences"][0] == ("tensor `x` of graph `kv_forward`: id is 50 in the JSON, 1 in the binary")
     describe(path, lambda data: tensor_of(data).update(dimensions=[1, 0, 1, 8]))
     text = " ".join(printed(path, code=2).split())  # lines break at the terminal width
     assert "1 error in forward_0_json.json" in text and "axis 1 of `dimensions` is 0: zero" in text

@@ -17,7 +17,6 @@ from tests.making import ONE_KERNEL, ONE_OP, ROOT, cpu_package, htp_package
 from udogen import GraphBuilder, UdogenError, UsageError, resources
 from udogen.qnn.tensors import QnnTensor, byte_size
 from udogen.runtime import Constants, Scalar
-from udogen.runtime.ops import ParamArg
 from udogen.runtime.quantization import grid_of, quantize
 
 F, I32, U32, U8 = "FLOAT_32", "INT_32", "UINT_32", "UFIXED_POINT_8"
@@ -241,7 +240,6 @@ def test_a_type_is_named_as_in_qnn_or_in_numpy(name: str, given: object) -> None
         QnnTensor("x", given, (1,)),
         Scalar("x", given, 1),
         QnnTensor("x", given, (1,)),
-        ParamArg("x", 1, given),
         QnnTensor("x", dtype=given, shape=(1,), role="NATIVE"),
         Constants().tensor("x", dtype=given, shape=(1,), data=bytes(8)[: byte_size(given, (1,))]),
     ):

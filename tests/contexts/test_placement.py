@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from udogen.errors import UsageError
-from udogen.qnn.system import BinaryInfo, GraphInfo, HtpGraph, TensorInfo
+from udogen.qnn.system import BinaryInfo, GraphInfo, HtpGraph
+from udogen.qnn.tensors import QnnTensor
 from udogen.runtime.sessions import (
     DEFAULT_LIMIT,
     MIB,
@@ -124,7 +125,7 @@ def test_what_does_not_fit(sizes: tuple[int, ...], count: int, exactly: int, mes
 def test_what_a_context_maps_is_read_from_its_binary() -> None:
     def graph(name: str, tokens: int, spill: int) -> GraphInfo:
         sides = [
-            tuple(TensorInfo(0, tensor, "FLOAT_32", shape, None) for tensor, shape in side)
+            tuple(QnnTensor(tensor, "FLOAT_32", shape) for tensor, shape in side)
             for side in (
                 (("hidden", (tokens, 64)), ("mask", (tokens, 32)), ("past_key", (32, 64))),
                 (("hidden_out", (tokens, 64)), ("key", (32, 64))),
@@ -135,7 +136,4 @@ def test_what_a_context_maps_is_read_from_its_binary() -> None:
     info = BinaryInfo(6, "b", "2.0.0", "1.0.0", "s", (graph("prefill", 16, 500), graph("kv", 1, 300)))
     tensors = 16 * (64 + 32 + 64) * 4  # of prefill, which is larger than kv
     state = 32 * 64 * 4
-    assert layer_of("s", info, 1000) == Layer("s", 1000, state, tensors + state, 500)
-    assert layer_of("s", info, 1000, is_state={"past_key", "key"}.__contains__) == Layer(
-        "s", 1000, 2 * state, tensors, 500
-    )
+    assert layer_of("s", info, 1000, {"past_key", "key"}) == Layer("s", 1000, state, tensors + state, 500)

@@ -12,18 +12,18 @@ from hypothesis import strategies as st
 
 from udogen import resources
 from udogen.errors import UsageError
-from udogen.qnn.system import GraphInfo, TensorInfo
-from udogen.qnn.tensors import byte_size
+from udogen.qnn.system import GraphInfo
+from udogen.qnn.tensors import QnnTensor, byte_size, described_tensor
 from udogen.runtime.buffers.plan import BufferPlan, join_plans, plan_buffers
 
 SCHEMA = json.loads((resources.schemas() / "bind_plan.schema.json").read_text())
 
 
-def tensor(name: str, *shape: int, dtype: str = "FLOAT_32") -> TensorInfo:
-    return TensorInfo(0, name, dtype, shape, None)
+def tensor(name: str, *shape: int, dtype: str = "FLOAT_32") -> QnnTensor:
+    return described_tensor(name, dtype, shape)
 
 
-def graph(name: str, inputs: list[TensorInfo], outputs: list[TensorInfo]) -> GraphInfo:
+def graph(name: str, inputs: list[QnnTensor], outputs: list[QnnTensor]) -> GraphInfo:
     return GraphInfo(name, tuple(inputs), tuple(outputs))
 
 
@@ -99,12 +99,12 @@ TENSORS = st.lists(
 )
 
 
-def numbered(infos: list[TensorInfo]) -> list[TensorInfo]:
+def numbered(infos: list[QnnTensor]) -> list[QnnTensor]:
     return [tensor(f"t{number}", *info.shape, dtype=info.dtype) for number, info in enumerate(infos)]
 
 
 @given(st.lists(st.tuples(TENSORS, TENSORS), max_size=4), st.sampled_from([1, 64, 128, 4096]))
-def test_no_two_tensors_overlap(sides: list[tuple[list[TensorInfo], list[TensorInfo]]], alignment: int) -> None:
+def test_no_two_tensors_overlap(sides: list[tuple[list[QnnTensor], list[QnnTensor]]], alignment: int) -> None:
     """Even an input and an output of one name."""
     graphs = [graph(f"g{number}", numbered(ins), numbered(outs)) for number, (ins, outs) in enumerate(sides)]
     for packed, shared in product((False, True), repeat=2):

@@ -245,7 +245,7 @@ def test_constants_do_not_lie_in_buffers_of_pixels(tidy: None, device: ctypes.CD
     with (
         Buffer("hardware_buffer", image=(16, 16, 1, 4)) as pool,
         refused(
-            "constants cannot lie in memory of kind `hardware_buffer`: it is for inputs and outputs of executions",
+            "constants cannot be in memory of kind `hardware_buffer`: it is for inputs and outputs of executions",
             error=UsageError,
             hint="one of: client, memfd, rpcmem, ashmem, file, hardware_buffer_blob",
         ),

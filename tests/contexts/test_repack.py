@@ -176,7 +176,7 @@ def test_partial_blocks_are_refused_with_a_remedy() -> None:
     [
         ((), "a repack buffer cannot have the shape []"),
         ((0, 32), "a repack buffer cannot have the shape [0, 32]"),
-        ((4, 33), "a row of 33 numbers is not whole blocks of Q8_0"),
+        ((4, 33), "a row of 33 numbers is not a multiple of a block of Q8_0"),
     ],
 )
 def test_shapes_that_are_none(shape: tuple[int, ...], message: str) -> None:
@@ -187,5 +187,5 @@ def test_shapes_that_are_none(shape: tuple[int, ...], message: str) -> None:
 def test_arrays_that_do_not_fit() -> None:
     with refused("an array of shape [4, 32] has no rows of 64 numbers", error=UsageError):
         RepackBuffer("Q8_0", (4, 64)).quantize(np.zeros((4, 32)))
-    with refused("rows of 100 bytes are no repacked rows of 64 numbers in Q8_0", error=UsageError):
+    with refused("rows of 100 bytes are not repacked rows of 64 numbers in Q8_0", error=UsageError):
         unrepack_rows(np.zeros((2, 100), np.uint8), "Q8_0", 64)

@@ -133,15 +133,6 @@ def test_shared_memory_that_the_runtime_does_not_take(tmp_path: Path) -> None:
     assert "udogen's emulator" in text
 
 
-def test_sessions_show_their_plan(shards: Path) -> None:
-    text = run(shards, *CPU, "--sessions", 1)
-    assert text.startswith("session [MiB]  weights")
-    assert [line.split()[0] for line in text.splitlines()[1:3]] == ["CPU", "all"]
-    assert "3 of 3 contexts fine" in text
-    text = run(shards, *CPU, "--sessions", 3, code=2)
-    assert "3 sessions are requested, but" in text and "has one session: QNN makes one on each device" in text
-
-
 @pytest.mark.parametrize("kind", ["emulator", "real"])
 def test_a_device_that_the_machine_lacks_is_named(tmp_path: Path, kind: str) -> None:
     if kind == "real":
@@ -211,9 +202,6 @@ def test_a_json_of_another_shape(shards: Path) -> None:
         (("{}", "--align", "3"), "buffers cannot be aligned to 3 bytes"),
         (("{}", "--align", "8192"), "buffers cannot be aligned to 8192 bytes"),
         (("{}", "--log-level", "9"), "--log-level 9: there is no such level"),
-        (("{}", "--session-limit", "3GB"), "--session-limit is for --sessions"),
-        (("{}", "--sessions", "2", "--session-limit", "much"), "--session-limit much: this is not a size"),
-        (("{}", "--sessions", "2", "--device", "0"), "--device and --sessions both choose where contexts run"),
         (("{}/no.bin",), "there is no file or folder"),
         (("{}", "--bind-plan-out", "/proc/plan.json"), "cannot write /proc/plan.json"),
         (("{}", "--bind-plan-out", "no/where.json"), "cannot write no/where.json: there is no folder no"),

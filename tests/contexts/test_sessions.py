@@ -193,7 +193,7 @@ with runtime, Model(given.changed({"session_limit": 2 * size + 1000}), runtime=r
         "sessions": [[row.session.name, row.session.device, list(row.layers)] for row in model.session_plan.shares],
         "archs": [session.device.arch for session in model.sessions.sessions.values()],
         "result": float(found.max()),
-        "copied": sum(model.copied),
+        "copied": model.copied,
         "holders": [len(buffer.held_by) for buffer in model.domain.buffers],
     }
     try:  # a handle of its own has the same process domain, which is full

@@ -71,10 +71,9 @@ def test_nothing_inside_the_model_is_copied(sharded_llm: Callable[[str], Path], 
     report = json.loads(done.stdout)
     assert ("EMULATOR" in report["runtime"]) == (kind == "emulator")
     assert report["tokens"] == report["numpy"] and len(report["tokens"]) == 9
-    assert (report["copied"]["state"], report["copied"]["activation"]) == (0, 0)
     # Copied by the client: rows of the hidden state and of the mask, and a position; first for 16 tokens, then for one.
-    given = (16 + 8) * (2 * 64 + 2 * 32) + 9 * 4
-    assert report["copied"]["input"] == (given if memory == "shared" else 0)
+    given, returned = (16 + 8) * (2 * 64 + 2 * 32) + 9 * 4, (16 + 8) * 2 * 2 * 64
+    assert report["copied"] == (given + returned if memory == "shared" else 0)
     used = report["plan"]["sessions"]
     assert [row["device"] for row in used] == list(range(sessions))
     assert [layer for row in used for layer in row["layers"]] == [f"forward_{shard}" for shard in range(8)]

@@ -16,23 +16,24 @@ def fill(folder: Path, *names: str) -> Path:
     return folder
 
 
-def names(*paths: Path) -> list[tuple[str, str | None, int | None]]:
+def names(*paths: Path) -> list[tuple[str, str | None]]:
     found = find_shards(paths)
-    return [(shard.binary.name, shard.json.name if shard.json else None, shard.index) for shard in found.shards]
+    assert [shard.number for shard in found.shards] == [*range(len(found.shards))]
+    return [(shard.binary.name, shard.json.name if shard.json else None) for shard in found.shards]
 
 
-ORDERS = {  # files of a folder -> in which order they are taken: binary, JSON, number
+ORDERS = {  # files of a folder -> in which order they are taken: binary, JSON
     "pairs in the order of their numbers": (
         [f"forward_{i}{end}" for i in range(12) for end in (".bin", "_json.json")],
-        [(f"forward_{i}.bin", f"forward_{i}_json.json", i) for i in range(12)],
+        [(f"forward_{i}.bin", f"forward_{i}_json.json") for i in range(12)],
     ),
     "one without a description": (
         ["forward_0.bin", "forward_1.bin", "forward_1_json.json"],
-        [("forward_0.bin", None, 0), ("forward_1.bin", "forward_1_json.json", 1)],
+        [("forward_0.bin", None), ("forward_1.bin", "forward_1_json.json")],
     ),
     "other names in a natural order": (
         ["part_10.bin", "part_2.bin", "part_2.json", "embed.bin", "part_2.bin.udogen.json"],
-        [("embed.bin", None, None), ("part_2.bin", "part_2.json", None), ("part_10.bin", None, None)],
+        [("embed.bin", None), ("part_2.bin", "part_2.json"), ("part_10.bin", None)],
     ),
 }
 
@@ -47,7 +48,7 @@ def test_the_order_of_shards(what: str, tmp_path: Path, tidy: None) -> None:
 def test_gaps_orphans_and_others_are_named(tmp_path: Path) -> None:
     fill(tmp_path, "forward_1.bin", "forward_4.bin", "forward_6_json.json", "model.bin", "notes.txt")
     found = find_shards([tmp_path])
-    assert [(shard.name, shard.index) for shard in found.shards] == [("forward_1", 1), ("forward_4", 4)]
+    assert [shard.name for shard in found.shards] == ["forward_1", "forward_4"]
     assert found.notes == (
         f"{tmp_path}: forward_0.bin, forward_2.bin and forward_3.bin are missing before forward_4.bin",
         f"{tmp_path}/forward_6_json.json describes forward_6.bin, which is not there",
@@ -64,9 +65,9 @@ def test_files_as_they_are_given(tmp_path: Path) -> None:
     fill(tmp_path, "forward_1.bin", "forward_0.bin", "forward_0_json.json", "x.bin")
     given = [tmp_path / name for name in ("x.bin", "forward_1.bin", "forward_0.bin")]
     assert names(*given) == [
-        ("x.bin", None, None),
-        ("forward_1.bin", None, 1),
-        ("forward_0.bin", "forward_0_json.json", 0),
+        ("x.bin", None),
+        ("forward_1.bin", None),
+        ("forward_0.bin", "forward_0_json.json"),
     ]
 
 

@@ -17,20 +17,18 @@ from storing import GRAPHS, QUANT, RUNTIMES, binary, describe, store, vouch
 
 from tests.command_line import udogen
 from tests.making import LONG, ROOT, htp_package
+from tests.qnn.test_quantization import ENCODINGS
 from udogen import GraphBuilder
 from udogen.errors import RunFailed, ToolMissing
 from udogen.qnn import heads, quantization, system
 from udogen.qnn.quantization import (
     AxisScaleOffset,
-    BlockEncoding,
-    BlockwiseExpansion,
-    BwAxisScaleOffset,
     BwScaleOffset,
     OtherEncoding,
     Quantization,
     ScaleOffset,
-    VectorEncoding,
 )
+from udogen.qnn.tensors import APP_WRITE, described_tensor
 from udogen.runtime import Runtime, find_runtime
 from udogen.runtime.contexts import binaries, context_json, manifest
 from udogen.runtime.contexts.binaries import BINARY, JSON, StoredContext
@@ -292,24 +290,13 @@ def test_a_file_that_is_vouched_for_is_not_read_in_a_child(tmp_path: Path, monke
 # --- encodings --------------------------------------------------------------------------------------------------------
 
 PAIRS = tuple(ScaleOffset(2.0**-n, n) for n in range(8))
-ENCODINGS: tuple[Quantization, ...] = (
-    None,
-    ScaleOffset(0.1, -7),
-    AxisScaleOffset(3, PAIRS),
-    BwScaleOffset(4, 0.5, -8),
-    BwAxisScaleOffset(4, 3, (0.5,) * 8, tuple(range(8))),
-    BwAxisScaleOffset(4, 3, (0.25,) * 8),
-    BlockEncoding((1, 1, 1, 4), PAIRS[:2]),
-    BlockwiseExpansion(3, PAIRS, 1, 4, tuple(range(8))),
-    BlockwiseExpansion(3, PAIRS, 1, 12, tuple(range(500, 508)), 16),
-    VectorEncoding(BwAxisScaleOffset(8, 0, (1.0,)), 1, 2, 3, 4, 5),
-    OtherEncoding("FLOAT_BLOCK"),
-)
 
 
-@pytest.mark.parametrize("quant", ENCODINGS, ids=quantization.name_of)
+@pytest.mark.parametrize("quant", [*ENCODINGS.values(), OtherEncoding("FLOAT_BLOCK")], ids=quantization.name_of)
 def test_an_encoding_as_json_and_back(quant: Quantization, tmp_path: Path) -> None:
-    x = system.TensorInfo(1, "x", "UFIXED_POINT_8", (1, 1, 1, 8), quant, "APP_WRITE", (False, False, True, False), 3)
+    x = described_tensor(
+        "x", "UFIXED_POINT_8", (1, 1, 1, 8), quant, APP_WRITE, dynamic=(False, False, True, False), id=1, data_format=3
+    )
     graph = system.GraphInfo("g", (x,), (), (), system.HtpGraph(*range(1, 3), 3, True, 5))
     info = system.BinaryInfo(6, "v2", "2.0.0", "5.0.0", "", (graph,), 3, "3.0.0", 99, (), "v73", 43)
     made = tmp_path / "made.json"

@@ -7,12 +7,13 @@ from collections.abc import Mapping, Sequence
 import pytest
 
 from udogen import UsageError
-from udogen.qnn.system import BinaryInfo, GraphInfo, TensorInfo
+from udogen.qnn.system import BinaryInfo, GraphInfo
+from udogen.qnn.tensors import QnnTensor
 from udogen.runtime.models.wiring import Wiring, wire
 
 
-def tensor(name: str) -> TensorInfo:
-    return TensorInfo(0, name, "FLOAT_32", (1, 4))
+def tensor(name: str) -> QnnTensor:
+    return QnnTensor(name, "FLOAT_32", (1, 4))
 
 
 def wired(graphs: Sequence[str], links: Mapping[str, str], state: Mapping[str, str]) -> Wiring:

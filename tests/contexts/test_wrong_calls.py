@@ -129,7 +129,6 @@ class World:
             "OpConfig": {"name": "n", "package": "qti.aisw", "op_type": "Relu"},
             "OpLibrary": {"path": built.library},
             "OpSession": {"library": built.library, "provider": built.provider},
-            "ParamArg": {"name": "p", "value": 1, "dtype": "INT_32"},
             "RepackBuffer": {"kind": "Q4_0", "shape": (32, 32)},
             "Role": {"graph": self.graph, "tensor": "x", "usage": "input"},
             "Runtime": {"backend": "cpu", "runtime": "emulator"},

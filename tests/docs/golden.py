@@ -48,7 +48,7 @@ def support() -> str:
     lines = [f"| {' | '.join(head)} |", "|---" * len(head) + "|"]
     for backend in backends.ALL.values():
         library = backend.runtime.library if backend.runtime else ""
-        runs = f"runs in `{library}`" if library and "x86_64" in backend.runtime.machines else "none for PCs is public"
+        runs = f"runs in `{library}`" if library and "x86_64" in backend.runtime.machines else "no public one for PCs"
         in_ort = backend.id in (onnx_places.CPU.config, onnx_places.HTP.config)
         cells = ["runs" if each else "" for each in (in_ort, backend.emulator, backend.harness)]
         lines.append(f"| {' | '.join([backend.title, runs, *cells, _devices(backend)])} |")

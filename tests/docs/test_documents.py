@@ -14,8 +14,10 @@ import pytest
 from tests.docs import terminal_picture
 from tests.docs.golden import FUSE, README, ROOT, VERIFIED, with_matrix, with_ops, with_support
 from tests.making import need_packets
+from udogen.backends import architectures
 from udogen.build.tools import VARIABLES
 from udogen.cli.main import VERBS
+from udogen.qnn import socs
 
 DOCUMENTS = sorted(
     [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *ROOT.glob("docs/**/*.md"), *ROOT.glob("examples/*/README.md")]
@@ -84,6 +86,22 @@ def test_the_matrix_is_the_registries() -> None:
 def test_the_table_of_support_is_the_registries() -> None:
     text = README.read_text("utf-8")
     assert with_support(text) == text, "run `make golden`"
+
+
+def test_the_versions_of_hexagon_and_their_processors_are_listed() -> None:
+    rows = [
+        (
+            arch.name.upper(),
+            ", ".join(dict.fromkeys(release.sdk for release in arch.releases)),
+            ", ".join(dict.fromkeys(release.tools for release in arch.releases)),
+            " ".join(soc.name for soc in socs.ALL.values() if soc.arch == arch.name),
+        )
+        for arch in architectures.ALL.values()
+    ]
+    page = (ROOT / "docs" / "doctor.md").read_text()
+    for row in rows:
+        assert re.sub(" +", " ", f"| {' | '.join(row)} |") in page
+    assert page.count("\n| V") == len(rows)
 
 
 def test_the_ops_that_can_be_fused_are_listed() -> None:

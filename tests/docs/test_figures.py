@@ -43,3 +43,10 @@ def test_measured_numbers_name_what_prints_them(page: Path) -> None:
         measured, sources = _MEASURED.findall(_CODE.sub("", section)), _PRINTED.findall(section)
         assert sources or not measured, f"{section.splitlines()[0]}: nothing is named that prints {measured}"
         assert [source for source in sources if not exists(source)] == []
+
+
+def test_a_picture_has_the_numbers_of_its_table() -> None:
+    picture = (ROOT / "docs" / "pictures" / "kernels.svg").read_text("utf-8")
+    shown = re.findall(r"(\w+)[^:;>]*: ([\d,]+) and ([\d,]+)", picture)
+    table = (ROOT / "docs" / "kernels-measured.md").read_text("utf-8")
+    assert shown == re.findall(r"^\| (\w+)[^|]*, 8 bits \| [^|]* \| ([\d,]+) \| ([\d,]+) \|", table, re.MULTILINE)

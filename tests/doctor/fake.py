@@ -10,7 +10,7 @@ from udogen.backends import RUNTIMES
 from udogen.backends.backend import Target
 from udogen.build.toolchains import Choice
 from udogen.build.tools import Environment
-from udogen.doctor.checks import CheckOutcome, CheckResult, Examination, Machine, examine, lines
+from udogen.doctor.checks import CheckOutcome, CheckResult, Machine, examine, exit_code, lines
 from udogen.errors import ToolMissing, UdogenError
 from udogen.runtime.library import RuntimeLibrary
 
@@ -141,9 +141,9 @@ def text(name: str, root: Path) -> str:
     found = examine(MACHINES[name](root))
     rows = tuple(
         CheckResult(row.check, CheckOutcome(*(each.replace(str(root), "/SDKS") for each in row.outcome)))
-        for row in found.rows
+        for row in found
     )
-    return "\n".join(lines(Examination(rows), width=80)) + f"\nexit {found.exit_code}\n"
+    return "\n".join(lines(rows, width=80)) + f"\nexit {exit_code(found)}\n"
 
 
 def write_golden() -> None:

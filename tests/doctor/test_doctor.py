@@ -12,16 +12,17 @@ import pytest
 
 from tests.command_line import udogen
 from tests.doctor import fake
-from tests.making import need_runtime, on_terminal
+from tests.making import ROOT, need_runtime, on_terminal
 from udogen.backends import architectures
 from udogen.build import sdks, tools
-from udogen.doctor.checks import ALL, FOUND, WRONG, examine
+from udogen.doctor.checks import ALL, FOUND, WRONG, examine, exit_code
+from udogen.qnn import socs
 
 
 def states(root: Path, **variables: str) -> dict[str, tuple[str, str]]:
     """Return state and version by the name of the check."""
     found = examine(fake.machine(root, **variables))
-    return {row.check.id: (row.outcome.state, row.outcome.version) for row in found.rows}
+    return {row.check.id: (row.outcome.state, row.outcome.version) for row in found}
 
 
 @pytest.mark.parametrize("name", fake.MACHINES)
@@ -93,8 +94,8 @@ def test_the_releases_of_each_version_of_hexagon_know_it() -> None:
     ids=["make", "runtime", "compiler"],
 )
 def test_without_what_is_essential_the_open_path_does_not_work(lacks: dict[str, object], tmp_path: Path) -> None:
-    assert examine(fake.machine(tmp_path)).exit_code == 0
-    assert examine(fake.machine(tmp_path, **lacks)).exit_code == 3  # type: ignore[arg-type]
+    assert exit_code(examine(fake.machine(tmp_path))) == 0
+    assert exit_code(examine(fake.machine(tmp_path, **lacks))) == 3  # type: ignore[arg-type]
 
 
 def test_a_cache_that_cannot_be_written_is_reported(tmp_path: Path) -> None:
@@ -125,7 +126,7 @@ def test_programs_are_asked_side_by_side(tmp_path: Path) -> None:
         two.wait()
         return "1.2.3"
 
-    assert examine(replace(machine, version=version)).works
+    assert exit_code(examine(replace(machine, version=version))) == 0
 
 
 def test_what_does_not_work_here_is_exit_code_3() -> None:
@@ -139,3 +140,13 @@ def test_what_does_not_work_here_is_exit_code_3() -> None:
 def test_colours_are_for_terminals_and_can_be_turned_off() -> None:
     assert "\033[32m+" in on_terminal("doctor")[1]
     assert "\033[" not in on_terminal("doctor", NO_COLOR="1")[1]
+
+
+def test_the_documented_sdks_and_processors_are_those_of_the_registries() -> None:
+    page = (ROOT / "docs" / "doctor.md").read_text("utf-8")
+    rows = {row[0]: row[1:] for line in page.splitlines() if (row := [cell.strip() for cell in line.split("|")[1:-1]])}
+    for arch in architectures.ALL.values():
+        [row] = [cells for versions, cells in rows.items() if arch.name.upper() in versions.split(", ")]
+        sdk, tools_of = (", ".join(dict.fromkeys(column)) for column in zip(*arch.releases, strict=True))
+        known = " ".join(soc.name for soc in socs.ALL.values() if soc.arch == arch.name)
+        assert row == [sdk, tools_of, known], arch.name

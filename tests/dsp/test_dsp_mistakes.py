@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import numpy as np
@@ -96,31 +95,6 @@ def test_options_that_mean_nothing_there_are_refused(
     done = udogen("run", "op", several.folder.path, "Mirror", "--backend", "dsp", *given)
     assert done.returncode == 2, done.stderr
     assert sentence in done.stderr
-
-
-def problems_of(kind: str, scratch: Path, *, repeated: bool = False, layout: str = "snpe") -> list[str]:
-    tensor = {"name": "x", "data_type": kind, **({"repeated": True} if repeated else {})}
-    op = {"type": "Op", "inputs": [tensor], "outputs": [{"name": "y", "data_type": "FLOAT_32"}]}
-    op |= {"core_types": ["DSP"], "dsp_arch_types": ["v66"]}
-    config = scratch / "config.json"
-    config.write_text(json.dumps({"UdoPackage_0": {"Operators": [op], "UDO_PACKAGE_NAME": "P"}}))
-    found = Findings()
-    [package], _ = load([config])
-    resolve.for_backend(package, "dsp", found, layout=layout)
-    return [finding.message for finding in found.all()]
-
-
-def test_only_bytes_and_floats_reach_an_op(tmp_path: Path) -> None:
-    assert problems_of("UINT_8", tmp_path) == [] == problems_of("FLOAT_32", tmp_path)
-    for kind in ("UINT_16", "FLOAT_16", "UINT_32"):
-        for layout in ("qnn", "snpe"):
-            found = problems_of(kind, tmp_path, layout=layout)
-            assert any("which DSP does not support: it is ignored" in text for text in found), kind
-
-
-def test_inputs_of_unknown_number_are_refused(tmp_path: Path) -> None:
-    refused = "is repeated, which DSP V65/V66 does not support"
-    assert any(refused in text for text in problems_of("UINT_8", tmp_path, repeated=True))
 
 
 def test_of_several_types_the_first_is_taken_and_reported(tmp_path: Path) -> None:

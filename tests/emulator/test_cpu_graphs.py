@@ -10,7 +10,6 @@ import pytest
 from composing import SHAPE, X, mixed, mixed_in_numpy, register, run
 
 from tests.command_line import succeeds, udogen
-from udogen.errors import ToolMissing
 from udogen.qnn import abi
 from udogen.qnn.handles import BackendHandle, LogHandle, ProfileHandle
 from udogen.qnn.interface import ERROR, INFO, Interface, QnnError
@@ -20,7 +19,7 @@ from udogen.qnn.tensors import (
     APP_WRITE,
     QnnTensor,
 )
-from udogen.runtime import find_runtime, library
+from udogen.runtime import find_runtime
 from udogen.runtime.built import Built
 
 FFI = abi.ffi()
@@ -130,10 +129,3 @@ def test_the_command_line_names_it(cpu_leaky: Built, tmp_path: Path) -> None:
     assert json.loads(again.stdout)["outputs"] == json.loads(done.stdout)["outputs"], again.stdout
     done = udogen(*given)  # not requested: the real runtime is used, or none
     assert "EMULATOR" not in done.stdout
-
-
-def test_it_is_never_taken_silently(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(library, "_wheel_places", list)
-    monkeypatch.delenv("QNN_SDK_ROOT", raising=False)
-    with pytest.raises(ToolMissing):
-        find_runtime("cpu")

@@ -46,20 +46,12 @@ def _json(folder: Path) -> str:
     return "planted.json"
 
 
-def _parts(folder: Path) -> None:
+def _merged(folder: Path) -> Path:
     """Write the results of two parts of a run."""
+    changed(folder / TESTS, 'shape = ["129"]', 'shape = ["129", "3"]')
     for number in (1, 2):
         done = udogen(*TEST, "--json", "--shard", f"{number}/2", cwd=folder)
         (folder / f"{number}.json").write_text(done.stdout)
-
-
-def _two_cases(folder: Path) -> None:
-    changed(folder / TESTS, 'shape = ["129"]', 'shape = ["129", "3"]')
-
-
-def _merged(folder: Path) -> Path:
-    _two_cases(folder)
-    _parts(folder)
     return folder
 
 
@@ -128,6 +120,14 @@ COMMANDS: tuple[Planted, ...] = (
         5,
         r"will not register",
     ),
+    row(
+        "verb inspect",
+        "nothing compared",
+        in_cpp,
+        lambda f: after(udogen("generate", XML, "--kernels", "kernels", "-o", "out", cwd=f), "inspect", "out"),
+        2,
+        r"none of its libraries is built",
+    ),
     # --- one op
     row(
         "verb run op",
@@ -172,6 +172,14 @@ COMMANDS: tuple[Planted, ...] = (
     ),
     row(
         "verb run steps", "nothing compared", model, lambda f: after(emptied(f / "right.npz"), *STEPS), 2, r"right\.npz"
+    ),
+    row(
+        "verb run steps",
+        "nothing compared",
+        model,
+        lambda f: ("run", "steps", ".", "--feed", "x=x.npy", "--prove"),
+        2,
+        r"--prove is about op packages, and none was given",
     ),
     row(
         "verb run steps, file model.toml",
@@ -313,6 +321,14 @@ COMMANDS: tuple[Planted, ...] = (
         lambda f: after(changed(f / "reference.py", "factor * x", "factor * x + 1"), *TEST),
         6,
         r"Planted on cpu",
+    ),
+    row(
+        "file reference.py",
+        "nothing compared",
+        in_cpp,
+        lambda f: after(changed(f / "reference.py", "factor * x", "()"), *TEST),
+        5,
+        r"reference\.py:planted returns no `y`",
     ),
     row(
         "verb test --merge",

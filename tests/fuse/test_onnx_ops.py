@@ -256,6 +256,15 @@ def expected(compiled: Compiled) -> dict[str, Any]:
     return dict(zip([port.name for port in op.outputs], found, strict=True))
 
 
+def test_references_have_no_threads(tmp_path: Path) -> None:
+    """ShuffleNet has 200 nodes, and ONNX Runtime does not always end the pools of so many sessions."""
+    path = save(tmp_path / "one.onnx", [node("Relu", "x", "y")], {"x": (2,)}, {"y": (2,)})
+    before = {*Path("/proc/self/task").iterdir()}
+    session = cpu_session(onnx.load(path))
+    assert session.run(None, {"x": np.array([-1, 1], np.float32)})[0].tolist() == [0, 1]
+    assert {*Path("/proc/self/task").iterdir()} <= before
+
+
 FIRST = {node.op: node for node in reversed(NODES)}
 
 

@@ -4,19 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-_TENSOR = "<Mandatory>true</Mandatory><Datatype>FLOAT_32</Datatype><Shape><Rank>ND</Rank></Shape>"
-_OP = f"""    <OpDef>
-      <Name>Op%02d</Name>
-      <Description><Content>Adds step to every element.</Content></Description>
-      <Input><Name>x</Name>{_TENSOR}</Input>
-      <Output><Name>y</Name>{_TENSOR}</Output>
-      <Parameter>
-        <Name>step</Name><Mandatory>false</Mandatory><Datatype>FLOAT_32</Datatype>
-        <Shape><Rank>SCALAR</Rank></Shape><Default>%d</Default>
-      </Parameter>
-      <SupportedBackend>CPU</SupportedBackend>
-    </OpDef>
-"""
+from tests.opdef.texts import X, Y, collection, op, param
 
 _KERNEL = """#include "ops/Op%(number)02d.hpp"
 
@@ -33,11 +21,8 @@ udo::Status execute(const Args& args) {
 
 def config(count: int) -> str:
     """Return an XML config of the package ManyOps with ops Op00, Op01 …; the default step of each is its number."""
-    ops = "".join(_OP % (number, number) for number in range(count))
-    return (
-        '<?xml version="1.0" encoding="UTF-8"?>\n<OpDefCollection PackageName="ManyOps" Domain="test" Version="1.0">\n'
-        f"  <OpDefList>\n{ops}  </OpDefList>\n</OpDefCollection>\n"
-    )
+    ops = (op(X + Y + param("step", default=str(number)), f"Op{number:02d}") for number in range(count))
+    return collection("".join(ops), name="ManyOps")
 
 
 def kernel(number: int) -> str:

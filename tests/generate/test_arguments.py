@@ -16,9 +16,9 @@ from tests.making import CONFIGS, KERNELS, compiler, make_packages, make_well, n
 from udogen.errors import RunFailed
 from udogen.runtime import Tensor
 from udogen.runtime.built import Built, find_built
-from udogen.runtime.op.calls import OpResult
+from udogen.runtime.op.calls import OpResult, param_of
 from udogen.runtime.op.request import CallOptions, make_call
-from udogen.runtime.ops import OpCall, OpSession, ParamArg
+from udogen.runtime.ops import OpCall, OpSession
 
 if TYPE_CHECKING:
     from udogen.runtime.op.calls import Array
@@ -48,9 +48,9 @@ def reported(result: OpResult) -> dict[str, str]:
     return {name: value for name, equals, value in pairs if equals}
 
 
-def opened(config: str, folder: Path, kernels: Path | None) -> Iterator[Package]:
+def opened(config: str, folder: Path) -> Iterator[Package]:
     need_runtime("cpu")
-    [made] = make_packages([CONFIGS / config], folder, kernels=kernels)
+    [made] = make_packages([CONFIGS / config], folder, kernels=KERNELS)
     make_well(made.folder, cxx=compiler("g++"), flags=f"-Werror -I{KERNELS}")
     built = find_built(made.folder)
     with OpSession(built.library, built.provider, timeout=60) as session:
@@ -59,17 +59,12 @@ def opened(config: str, folder: Path, kernels: Path | None) -> Iterator[Package]
 
 @pytest.fixture(scope="module")
 def kinds(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Package]:
-    yield from opened("kinds.xml", tmp_path_factory.mktemp("kinds"), KERNELS)
+    yield from opened("kinds.xml", tmp_path_factory.mktemp("kinds"))
 
 
 @pytest.fixture(scope="module")
 def nasty(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Package]:
-    yield from opened("nasty.xml", tmp_path_factory.mktemp("nasty"), KERNELS)
-
-
-@pytest.fixture(scope="module")
-def untouched(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Package]:
-    yield from opened("kinds.xml", tmp_path_factory.mktemp("untouched"), None)
+    yield from opened("nasty.xml", tmp_path_factory.mktemp("nasty"))
 
 
 # --- scalars ------------------------------------------------------------------------------------------------
@@ -131,9 +126,9 @@ def test_scalars_that_are_wrong_are_refused_with_their_name(kinds: Package) -> N
     built = kinds.built
     tensors = ((Tensor("x", "FLOAT_32", (3,), data=X),), (Tensor("y", "FLOAT_32", (3,)),))
     for param, reason in (
-        (ParamArg("strange", 1, "INT_32"), "no parameter `strange`"),
-        (ParamArg("must", 1, "INT_32"), "`must` is INT_32 (0x0032); it must be FLOAT_32"),
-        (ParamArg("must", np.ones(2, np.float32), "FLOAT_32"), "`must` must be a scalar"),
+        (param_of("strange", 1, "INT_32"), "no parameter `strange`"),
+        (param_of("must", 1, "INT_32"), "`must` is INT_32 (0x0032); it must be FLOAT_32"),
+        (param_of("must", np.ones(2, np.float32), "FLOAT_32"), "`must` must be a scalar"),
     ):
         with refused(reason):
             kinds.session.run(OpCall("Scalars", built.package, *tensors, (param,)))
@@ -177,8 +172,8 @@ def test_words_given(kinds: Package) -> None:
     ("name", "dtype", "value"), [("mode", "UINT_32", 3), ("side", "INT_8", -1), ("long", "UINT_16", 3)]
 )
 def test_values_outside_an_enumeration_are_refused(kinds: Package, name: str, dtype: str, value: int) -> None:
-    params = {"long": ParamArg("long", 0, "UINT_16"), "given": ParamArg("given", "g", "STRING")}
-    params[name] = ParamArg(name, value, dtype)
+    params = {"long": param_of("long", 0, "UINT_16"), "given": param_of("given", "g", "STRING")}
+    params[name] = param_of(name, value, dtype)
     call = kinds.call("Words", inputs={"x": X}, params={"long": 0, "given": "g"})
     with refused(f"`{name}` is {value}; its enumeration has only 0 …"):
         kinds.session.run(OpCall("Words", call.package, call.inputs, call.outputs, tuple(params.values())))
@@ -268,10 +263,10 @@ def test_tensors_that_are_wrong_are_refused_with_their_name(kinds: Package) -> N
         ((whole, good.inputs[1]), good.params, "input 0 `in[0]` is INT_32 (0x0032); it must be FLOAT_32"),
         ((missing, good.inputs[1]), good.params, "input 0 `in[0]` is mandatory"),
         (good.inputs[:1], good.params, "has 1 inputs; it must have at least 2"),
-        (good.inputs, (ParamArg("needed", 3, "UINT_32"),), "`needed` must be a tensor"),
+        (good.inputs, (param_of("needed", 3, "UINT_32"),), "`needed` must be a tensor"),
         (
             good.inputs,
-            (ParamArg("needed", np.ones((1, 1), np.uint32), "UINT_32"),),
+            (param_of("needed", np.ones((1, 1), np.uint32), "UINT_32"),),
             "`needed` has rank 2; it must be 1",
         ),
         (good.inputs, (), "lacks the mandatory parameter `needed`"),
@@ -340,22 +335,3 @@ def test_an_error_of_a_kernel_is_logged_with_the_name_of_the_op(nasty: Package, 
         nasty.run("Nasty", inputs={"x": X}, params={"k": k})
     assert nasty.run("Nasty", inputs={"x": X}).outputs["y"][0] == 1
     assert nasty.session.restarts == restarts, "an error is not a crash"
-
-
-# --- the untouched package ----------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("op", "options"),
-    [
-        ("Scalars", {"inputs": {"x": X}, "params": {"must": 1.0}}),
-        ("Words", {"inputs": {"x": X}, "params": {"long": 0, "given": "g"}}),
-        ("Tensors", {"inputs": {"in[0]": IN, "weights": WEIGHTS}, "params": NEEDED}),
-    ],
-)
-def test_an_untouched_kernel_reports_that_it_is_not_written(
-    untouched: Package, op: str, options: dict[str, object]
-) -> None:
-    with refused(f"{op} is not implemented: write execute() in src/ops/{op}.cpp"):
-        untouched.run(op, **options)
-    assert untouched.session.package.operations == ("Scalars", "Words", "Tensors")

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.making import COMPILERS, CORPUS, LONG, compiler, make, udogen
+from tests.command_line import succeeds
+from tests.making import COMPILERS, CORPUS, compiler, make
 
 
 @pytest.mark.skipif(not CORPUS.is_dir(), reason="../shared/corpus is not beside this checkout")
@@ -16,8 +17,7 @@ from tests.making import COMPILERS, CORPUS, LONG, compiler, make, udogen
 @pytest.mark.parametrize("name", COMPILERS)
 def test_the_corpus_compiles_without_a_warning(path: Path, name: str, tmp_path: Path) -> None:
     cxx = compiler(name)
-    done = udogen("generate", path, "-o", tmp_path, "--backend", "cpu", timeout=LONG)
-    assert done.returncode == 0, done.stderr
+    succeeds("generate", path, "-o", tmp_path, "--backend", "cpu")
     [folder] = tmp_path.iterdir()
     done = make(folder, cxx=cxx)
     assert done.returncode == 0, done.stdout + done.stderr

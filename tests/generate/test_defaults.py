@@ -14,10 +14,11 @@ from udogen.backends import htp_files
 from udogen.configs.load import load
 from udogen.errors import RunFailed
 from udogen.opdef import datatypes
-from udogen.runtime import Tensor
+from udogen.runtime import Scalar, Tensor
 from udogen.runtime.built import Built, find_built, find_source
+from udogen.runtime.op.calls import CallParam, param_of
 from udogen.runtime.op.request import CallOptions, make_call
-from udogen.runtime.ops import OpCall, ParamArg
+from udogen.runtime.ops import OpCall
 
 CONFIG = ROOT / "tests/configs/Defaults.xml"
 SUM = """
@@ -102,7 +103,7 @@ def run(built: Built, backend: str, inputs: dict[str, Any], **params: object) ->
     return op_session(built, backend).run(call).outputs["y"]
 
 
-def by_hand(built: Built, inputs: dict[str, Any], params: tuple[ParamArg, ...], **more: Any) -> Any:
+def by_hand(built: Built, inputs: dict[str, Any], params: tuple[CallParam, ...], **more: Any) -> Any:
     """Run without the checks of `run op`, like another client."""
     given = [
         Tensor(name, "FLOAT_32", a.shape, data=a, role="STATIC" if name in more else "NATIVE")
@@ -145,8 +146,8 @@ def test_on_the_dsp(tmp_path: Path) -> None:
     np.testing.assert_allclose(given.outputs["y"].reshape(X.shape), WANTED, rtol=1e-5)
     whole = make_call(op, built, "Shift", CallOptions({"x": X}))
     for param, dtype in (
-        (ParamArg("k", 0.2, "FLOAT_32"), "k"),
-        (ParamArg("table", np.array([7, 7], "i4"), "INT_32"), "table"),
+        (param_of("k", 0.2, "FLOAT_32"), "k"),
+        (param_of("table", np.array([7, 7], "i4"), "INT_32"), "table"),
     ):
         other = OpCall("Shift", whole.package, whole.inputs, whole.outputs, (param,))
         with refused(f"parameter `{dtype}` is not its default, and no other value is supported"):
@@ -154,9 +155,9 @@ def test_on_the_dsp(tmp_path: Path) -> None:
 
 
 DEFAULTS = (
-    ParamArg("k", 0.1, "FLOAT_32"),
-    ParamArg("mode", 1, "UINT_32"),
-    ParamArg("table", np.array([7, -7], "i4"), "INT_32"),
+    param_of("k", 0.1, "FLOAT_32"),
+    param_of("mode", 1, "UINT_32"),
+    param_of("table", np.array([7, -7], "i4"), "INT_32"),
 )
 
 
@@ -170,15 +171,15 @@ def test_the_default_itself_may_be_given(cpu: Built) -> None:
 @pytest.mark.parametrize(
     "param",
     [
-        ParamArg("k", 0.2, "FLOAT_32"),
-        ParamArg("k", float("nan"), "FLOAT_32"),
-        ParamArg("mode", 0, "UINT_32"),
-        ParamArg("table", np.array([7, -6], "i4"), "INT_32"),
-        ParamArg("table", np.array([7], "i4"), "INT_32"),
+        param_of("k", 0.2, "FLOAT_32"),
+        param_of("k", float("nan"), "FLOAT_32"),
+        param_of("mode", 0, "UINT_32"),
+        param_of("table", np.array([7, -6], "i4"), "INT_32"),
+        param_of("table", np.array([7], "i4"), "INT_32"),
     ],
-    ids=lambda param: f"{param.name} {param.value}",
+    ids=lambda param: f"{param.name} {param.value if isinstance(param, Scalar) else param.data}",
 )
-def test_any_other_value_is_refused_with_a_sentence(cpu: Built, param: ParamArg) -> None:
+def test_any_other_value_is_refused_with_a_sentence(cpu: Built, param: CallParam) -> None:
     with refused(f"parameter `{param.name}` is not its default, and no other value is supported; leave it out"):
         by_hand(cpu, {"x": X}, (param,))
 

@@ -141,7 +141,7 @@ def test_what_is_counted(built: Built) -> None:
     assert tiles is not None and tiles.of_op.ready == 0
     assert tiles.of_op.after > 1
     assert proofs[3] is not None and proofs[3].sentence == (
-        "Late: taken by HookPackage when the graph was prepared: a rewrite of its own replaced the node, or HTP "
+        "Late: taken by HookPackage when the graph was prepared: its own rewrite replaced the node, or HTP "
         "computed it as a constant; then 3 kernel calls of its ops"
     )
 

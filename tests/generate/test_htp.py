@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,7 +12,8 @@ import pytest
 from tests.command_line import udogen
 from tests.hexagon.running import need_tools
 from tests.making import CONFIGS, ONE_OP, make_packages, make_well, need_runtime, op_session, refused
-from udogen.errors import RunFailed, UsageError
+from tests.opdef.texts import collection, op, param, tensor
+from udogen.errors import RunFailed
 from udogen.generate.pipeline import Generated
 from udogen.runtime.built import Built, find_built, find_source
 from udogen.runtime.hexagon.session import HexagonSession
@@ -187,57 +187,39 @@ def test_a_kernel_that_returns_an_error(out: Path) -> None:
         run(out, "htp", "Mix", CallOptions({"x": np.full((1, 1, 1, 1), -99, np.float32)}))
 
 
-def test_a_cpu_package_is_not_for_htp(out: Path) -> None:
-    cpu = find_built(out, backend="cpu")
-    with pytest.raises(RunFailed), OpSession(cpu.library, cpu.provider, backend="htp", timeout=60):
-        pass
-    with pytest.raises(UsageError, match="contains no package for the htp backend"):
-        find_built(out / "BothPackageCpu", backend="htp")
-
-
-BAD = """<OpDefCollection PackageName="Bad" Domain="d" Version="1">
- <OpDefList><OpDef><Name>Bad</Name>
-  <Input><Name>x</Name><Mandatory>true</Mandatory><Datatype>FLOAT_32</Datatype><Shape><Rank>4D</Rank></Shape>{repeated}</Input>
-  <Input><Name>z</Name><Mandatory>{mandatory}</Mandatory><Datatype>{datatype}</Datatype><Shape><Rank>4D</Rank></Shape></Input>
-  <Output><Name>y</Name><Mandatory>true</Mandatory><Datatype>FLOAT_32</Datatype><Shape><Rank>4D</Rank></Shape></Output>
-  <Parameter><Name>p</Name><Mandatory>true</Mandatory><Datatype>{param}</Datatype><Shape><Rank>SCALAR</Rank></Shape></Parameter>
-  <SupportedBackend>HTP</SupportedBackend>
- </OpDef></OpDefList></OpDefCollection>"""
-GOOD = {"repeated": "", "mandatory": "true", "datatype": "FLOAT_16", "param": "INT_32"}
+def bad(datatype: str = "FLOAT_16", param_type: str = "INT_32", more: str = "") -> str:
+    """Return a config for HTP."""
+    tensors = tensor("Input", "x", rank="4D", more=more) + tensor("Input", "z", datatype, rank="4D")
+    return collection(op(tensors + tensor("Output", "y", rank="4D") + param("p", param_type), backends="HTP"))
 
 
 @pytest.mark.parametrize(
     ("change", "printed"),
     [
-        ({"repeated": "<Repeated>true</Repeated>"}, "repeated, which HTP"),
+        ({"more": "<Repeated>true</Repeated>"}, "repeated, which HTP"),
         ({"datatype": "FLOAT_64"}, "never passes to an op"),
-        ({"param": "STRING"}, "is a string, which HTP"),
+        ({"param_type": "STRING"}, "is a string, which HTP"),
     ],
 )
 def test_what_htp_cannot_take_is_an_error(change: dict[str, str], printed: str, tmp_path: Path) -> None:
     config = tmp_path / "bad.xml"
-    config.write_text(BAD.format(**GOOD))
+    config.write_text(bad())
     made: list[Generated] = make_packages([config], tmp_path / "good")
     assert made[0].plan.backend == "htp"
-    config.write_text(BAD.format(**{**GOOD, **change}))
+    config.write_text(bad(**change))
     done = udogen("generate", config, "-o", tmp_path / "bad")
     assert done.returncode == 2 and printed in done.stderr
     assert not (tmp_path / "bad").exists()
 
 
-ENDS = """<OpDefCollection PackageName="Ends" Domain="aisw" Version="1.0"><OpDefList><OpDef>
-  <Name>Shift</Name><Description/>
-  <Input><Name>x</Name><Mandatory>true</Mandatory><Datatype>FLOAT_32</Datatype><Shape><Rank>ND</Rank></Shape></Input>
-  <Input><Name>bias</Name><Mandatory>false</Mandatory><Datatype>FLOAT_32</Datatype><Shape><Rank>ND</Rank></Shape></Input>
-  <Input><Name>scale</Name><Mandatory>false</Mandatory><Datatype>FLOAT_32</Datatype><Shape><Rank>ND</Rank></Shape>
-    <Default>[2.0]</Default></Input>
-  <Output><Name>y</Name><Mandatory>true</Mandatory><Datatype>FLOAT_32</Datatype><Shape><Rank>ND</Rank></Shape></Output>
-  <Parameter><Name>step</Name><Mandatory>false</Mandatory><Datatype>INT_32</Datatype><Shape><Rank>SCALAR</Rank></Shape>
-    <Default>0</Default></Parameter>
-  <Parameter><Name>more</Name><Mandatory>false</Mandatory><Datatype>INT_32</Datatype><Shape><Rank>SCALAR</Rank></Shape>
-    <Default>100</Default></Parameter>
-  <SupportedBackend>HTP</SupportedBackend>
-</OpDef></OpDefList></OpDefCollection>"""
+def ends(*, bias: str = "FLOAT_32", rank: str = "ND", kind: str = "INT_32") -> str:
+    """Return a config of an op with optional inputs and parameters at the end."""
+    body = tensor("Input", "x") + tensor("Input", "bias", bias, rank=rank, mandatory="false")
+    body += tensor("Input", "scale", mandatory="false", more="<Default>[2.0]</Default>") + tensor("Output", "y")
+    body += param("step", kind, default="0") + param("more", kind, default="100")
+    return collection(op(body, "Shift", "HTP"), name="Ends")
+
+
 SHIFT = """#include "ops/Shift.hpp"
 
 namespace ops::Ends::Shift {
@@ -267,7 +249,7 @@ def running(built: Built, place: str) -> OpSession | HexagonSession:
 def test_inputs_at_the_end_may_be_left_out(place: str, tmp_path: Path) -> None:
     """HTP's kernels identify the given inputs by the number of a node's values, or their types; parameters follow."""
     (tmp_path / "Shift.cpp").write_text(SHIFT)
-    (tmp_path / "ends.xml").write_text(ENDS)
+    (tmp_path / "ends.xml").write_text(ends())
     [made] = make_packages([tmp_path / "ends.xml"], tmp_path / "out", kernels=tmp_path)
     one = {name: np.full((1, 1, 1, 1), value, np.float32) for name, value in (("bias", 5), ("scale", 3))}
     if place == "htp":
@@ -286,18 +268,6 @@ def test_inputs_at_the_end_may_be_left_out(place: str, tmp_path: Path) -> None:
                 np.testing.assert_array_equal(got, wanted, err_msg=f"{list(inputs)} {params}")
 
 
-SIGNED = """<OpDefCollection PackageName="Signed" Domain="aisw" Version="1.0"><OpDefList><OpDef>
-  <Name>Add</Name><Description/>
-  <Input><Name>x</Name><Mandatory>true</Mandatory><Datatype>FLOAT_32</Datatype><Shape><Rank>ND</Rank></Shape></Input>
-  <Input><Name>b</Name><Mandatory>false</Mandatory><Datatype>{kind}</Datatype><Shape><Rank>ND</Rank></Shape></Input>
-  <Output><Name>y</Name><Mandatory>true</Mandatory><Datatype>FLOAT_32</Datatype><Shape><Rank>ND</Rank></Shape></Output>
-  <Parameter><Name>p</Name><Mandatory>false</Mandatory><Datatype>INT_32</Datatype><Shape><Rank>SCALAR</Rank></Shape>
-    <Default>7</Default></Parameter>
-  <Parameter><Name>w</Name><Mandatory>false</Mandatory><Datatype>FLOAT_32</Datatype><Shape><Rank>1D</Rank></Shape>
-    <Default>[1, 2]</Default></Parameter>
-  <Parameter><Name>r</Name><Mandatory>true</Mandatory><Datatype>INT_32</Datatype><Shape><Rank>SCALAR</Rank></Shape></Parameter>
-  <SupportedBackend>HTP</SupportedBackend>
-</OpDef></OpDefList></OpDefCollection>"""
 SIGNED_KERNEL = """#include "ops/Add.hpp"
 
 namespace ops::Signed::Add {
@@ -317,7 +287,9 @@ udo::Status execute(const Args& args) {
 def test_signed_inputs_at_the_end_and_parameters_in_any_order(kind: str, tmp_path: Path) -> None:
     """Rewrites see signed types, kernels do not; a parameter before a mandatory one may be omitted."""
     (tmp_path / "Add.cpp").write_text(SIGNED_KERNEL)
-    (tmp_path / "signed.xml").write_text(SIGNED.format(kind=kind))
+    body = tensor("Input", "x") + tensor("Input", "b", kind, mandatory="false") + tensor("Output", "y")
+    body += param("p", "INT_32", default="7") + param("w", rank="1D", default="[1, 2]") + param("r", "INT_32")
+    (tmp_path / "signed.xml").write_text(collection(op(body, "Add", "HTP"), name="Signed"))
     [made] = make_packages([tmp_path / "signed.xml"], tmp_path / "out", kernels=tmp_path)
     need_runtime("htp")
     make_well(made.folder, "htp_x86")
@@ -335,8 +307,7 @@ def test_signed_inputs_at_the_end_and_parameters_in_any_order(kind: str, tmp_pat
 
 def test_a_tensor_of_5_dimensions_beside_others_of_fewer(tmp_path: Path) -> None:
     (tmp_path / "Shift.cpp").write_text(SHIFT)
-    bias = "<Name>bias</Name><Mandatory>false</Mandatory><Datatype>FLOAT_32</Datatype><Shape><Rank>"
-    (tmp_path / "ends.xml").write_text(ENDS.replace(f"{bias}ND", f"{bias}5D"))
+    (tmp_path / "ends.xml").write_text(ends(rank="5D"))
     [made] = make_packages([tmp_path / "ends.xml"], tmp_path / "out", kernels=tmp_path)
     need_runtime("htp")
     make_well(made.folder, "htp_x86")
@@ -354,7 +325,6 @@ def test_a_tensor_of_5_dimensions_beside_others_of_fewer(tmp_path: Path) -> None
 def test_what_no_type_tells_must_be_given(bias: str, kind: str, warned: bool, tmp_path: Path) -> None:
     """The bias may be the parameter after it, which may be missing, too; HTP has one type for INT_32 and UINT_32."""
     config = tmp_path / "ends.xml"
-    text = ENDS.replace("INT_32", kind)
-    config.write_text(re.sub(r"(<Name>bias.*<Datatype>)FLOAT_32", rf"\g<1>{bias}", text))
+    config.write_text(ends(bias=bias, kind=kind))
     done = udogen("generate", config, "-o", tmp_path)
     assert done.returncode == 0 and ("`bias` of `Shift` is optional, which HTP" in done.stderr) == warned

@@ -18,6 +18,7 @@ import pytest
 
 from tests.command_line import succeeds, udogen
 from tests.making import CONFIGS, CORPUS, ONE_OP, ROOT, make, make_packages, make_well
+from tests.opdef.texts import collection, op, param, tensor
 from udogen import resources
 from udogen.build import tools
 from udogen.configs.load import load
@@ -220,47 +221,30 @@ def test_a_source_of_the_vendors_generator_takes_the_place_of_a_kernel(sdk: Path
     assert package.initialize("BothPackageInterfaceProvider") == 0
 
 
-def tensor(tag: str, name: str, datatype: str, rank: str, more: str = "", *, mandatory: bool = True) -> str:
-    return (
-        f"<{tag}><Name>{name}</Name><Mandatory>{str(mandatory).lower()}</Mandatory><Datatype>{datatype}</Datatype>"
-        f"<Shape><Rank>{rank}</Rank></Shape>{more}</{tag}>"
-    )
-
-
-def config_of(op: str, tensors: str) -> str:
-    return (
-        f'<OpDefCollection PackageName="{op}Package" Domain="d" Version="1"><OpDefList><OpDef><Name>{op}</Name>'
-        f"{tensors}<SupportedBackend>HTP</SupportedBackend></OpDef></OpDefList></OpDefCollection>"
-    )
-
-
 WORDS = (
-    tensor("Input", "params", "FLOAT_32", "5D")
-    + tensor("Output", "output", "FLOAT_16", "4D")
-    + tensor("Output", "Output", "UINT_32", "ND")
-    + tensor("Parameter", "QNN", "FLOAT_16", "1D", "<Default>[1.5, 65504]</Default>")
-    + tensor(
-        "Parameter", "phase", "UINT_32", "SCALAR",
-        "<Default>1</Default><Enumeration><Enum>EARLY</Enum><Enum>LATE</Enum></Enumeration>", mandatory=False,
-    )
-)  # fmt: skip
+    tensor("Input", "params", rank="5D")
+    + tensor("Output", "output", "FLOAT_16", rank="4D")
+    + tensor("Output", "Output", "UINT_32")
+    + param("QNN", "FLOAT_16", rank="1D", default="[1.5, 65504]").replace("false", "true")
+    + param("phase", "UINT_32", default="1", more="<Enumeration><Enum>EARLY</Enum><Enum>LATE</Enum></Enumeration>")
+)
 
 
 def test_words_that_the_sdk_has_as_macros(sdk: Path, tmp_path: Path) -> None:
     config = tmp_path / "text.xml"
-    config.write_text(config_of("Words", WORDS))
+    config.write_text(collection(op(WORDS, "Words", "HTP")))
     package = Standing(built_with(sdk, tmp_path, config))
     assert package.lines("kernel")[0].startswith("kernel Words &PlainFloat16Tensor &Int32Tensor Tensor Tensor Tensor ")
-    config.write_text(config_of("QNN", WORDS))
+    config.write_text(collection(op(WORDS, "QNN", "HTP")))
     with pytest.raises(UsageError, match="an op cannot be called `QNN`"):
         make_packages([config], tmp_path / "other", htp_api="core")
 
 
 def test_an_op_of_too_many_combinations_is_registered_for_those_of_one_type(sdk: Path, tmp_path: Path) -> None:
-    types = "FLOAT_32</Datatype><Datatype>FLOAT_16</Datatype><Datatype>UFIXED_POINT_8</Datatype><Datatype>INT_32"
-    text = "".join(tensor("Input", f"x{i}", types, "4D") for i in range(5))
-    text += "".join(tensor("Output", f"y{i}", types, "4D") for i in range(3))
-    (tmp_path / "many.xml").write_text(config_of("Many", text))
+    types = "FLOAT_32 FLOAT_16 UFIXED_POINT_8 INT_32"
+    text = "".join(tensor("Input", f"x{i}", types, rank="4D") for i in range(5))
+    text += "".join(tensor("Output", f"y{i}", types, rank="4D") for i in range(3))
+    (tmp_path / "many.xml").write_text(collection(op(text, "Many", "HTP")))
     found = Standing(built_with(sdk, tmp_path, tmp_path / "many.xml")).lines("kernel")
     assert len(found) == 4 + 1
 

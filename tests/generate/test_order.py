@@ -74,8 +74,8 @@ def is_forgotten(reply: dict[str, Any]) -> bool:
 
 
 TWO_MEANINGS = (
-    "op Poly: two nodes have the same values for parameters in two orders, so which is which is not known; "
-    f"give the parameters in the order of the config: {NAMES}"
+    "op Poly: two nodes have the same values for parameters in two orders, or for different parameters, so which is "
+    f"which is not known; give all parameters in the order of the config: {NAMES}"
 )
 NO_NODE = f"op Poly: no node was validated, so parameters are taken in the order of the config: {NAMES}"
 KINDS = [1.5, -3, 250, -300, 65000, -70000, 4e9, 1, -2, 254, -1000, -70000, 0.5]

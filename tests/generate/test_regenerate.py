@@ -14,6 +14,7 @@ import pytest
 
 from tests.command_line import succeeds, udogen
 from tests.making import ONE_KERNEL, ONE_OP, ROOT, make_well
+from tests.opdef.texts import op, param
 from udogen.resources import content_key
 
 FIRST = ONE_OP
@@ -39,25 +40,8 @@ with open(sys.argv[0], "w") as out:
     json.dump(files, out)
 """
 
-PARAM = """      <Parameter>
-        <Name>limit</Name>
-        <Mandatory>false</Mandatory>
-        <Datatype>FLOAT_32</Datatype>
-        <Shape><Rank>SCALAR</Rank></Shape>
-        <Default>6</Default>
-      </Parameter>
-"""
-OP = """    <OpDef>
-      <Name>Twice</Name>
-      <Input>
-        <Name>x</Name><Mandatory>true</Mandatory><Datatype>FLOAT_32</Datatype><Shape><Rank>ND</Rank></Shape>
-      </Input>
-      <Output>
-        <Name>y</Name><Mandatory>true</Mandatory><Datatype>FLOAT_32</Datatype><Shape><Rank>ND</Rank></Shape>
-      </Output>
-      <SupportedBackend>CPU</SupportedBackend>
-    </OpDef>
-"""
+PARAM = param("limit", default="6")
+OP = op(name="Twice")
 
 
 class Work:

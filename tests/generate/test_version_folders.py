@@ -2,28 +2,27 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
 
 from tests import vendor_generators
 from tests.command_line import succeeds, udogen
+from tests.opdef.texts import udo
 
 FLOAT = "FLOAT_32"
 
 
 @pytest.fixture
 def config(tmp_path: Path) -> Path:
-    op = {
-        "type": "Relu",
-        "inputs": [{"name": "x", "per_core_data_types": {"CPU": FLOAT, "GPU": FLOAT, "DSP": "UINT_8"}}],
-        "outputs": [{"name": "y", "per_core_data_types": {"CPU": FLOAT, "GPU": FLOAT, "DSP": "UINT_8"}}],
-        "core_types": ["CPU", "GPU", "DSP"],
-        "dsp_arch_types": ["v66", "v68", "v73"],
-    }
+    types = {"per_core_data_types": {"CPU": FLOAT, "GPU": FLOAT, "DSP": "UINT_8"}}
     path = tmp_path / "relu.json"
-    path.write_text(json.dumps({"UdoPackage_0": {"Operators": [op], "UDO_PACKAGE_NAME": "Pack"}}))
+    path.write_text(
+        udo(
+            "Pack", type="Relu", inputs=[{"name": "x", **types}], outputs=[{"name": "y", **types}],
+            core_types=["CPU", "GPU", "DSP"], dsp_arch_types=["v66", "v68", "v73"],
+        )
+    )  # fmt: skip
     return path
 
 

@@ -12,7 +12,7 @@ from udogen.build import tools
 from udogen.runtime import Tensor
 from udogen.runtime.built import Built, find_built
 from udogen.runtime.hexagon.session import HexagonSession
-from udogen.runtime.op.calls import OpCall, OpResult, ParamArg
+from udogen.runtime.op.calls import CallParam, OpCall, OpResult
 from udogen.runtime.ops import OpSession
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -39,7 +39,7 @@ def on_x86(built: Built, call: OpCall) -> OpResult:
         return session.run(call)
 
 
-def called(built: Built, op: str, *inputs: Array, params: tuple[ParamArg, ...] = (), out: Any = None) -> OpCall:
+def called(built: Built, op: str, *inputs: Array, params: tuple[CallParam, ...] = (), out: Any = None) -> OpCall:
     """Return a call of an op of Raw: INT_32 or UINT_8 tensors."""
     args = tuple(
         Tensor(f"x{i}", "INT_32" if each.dtype == np.int32 else "UINT_8", each.shape, data=each)

@@ -11,10 +11,10 @@ from tests.hexagon.running import Array, called, need_tools, on_hexagon, on_x86
 from tests.making import ROOT, make_packages, make_well
 from udogen.backends import architectures
 from udogen.errors import RunFailed
-from udogen.runtime import OpFailed, OpRefused
+from udogen.runtime import OpFailed, OpRefused, Scalar
 from udogen.runtime.built import Built, find_source
 from udogen.runtime.hexagon.wire import KernelChoice
-from udogen.runtime.op.calls import OpCall, ParamArg
+from udogen.runtime.op.calls import OpCall
 from udogen.runtime.op.request import CallOptions, make_call
 
 
@@ -64,14 +64,14 @@ def test_slices_run_at_once(slices: int, raw: Built) -> None:
 @pytest.mark.parametrize(("op", "answer"), [("Prepared", [0, 6, 7]), ("PreparedInDdr", [0, 16, 17])])
 def test_precomputation_has_no_data_but_constants_in_ddr(op: str, answer: list[int], raw: Built) -> None:
     x = np.array([5, 6, 7], np.int32)
-    call = replace(called(raw, op, x, params=(ParamArg("k", 10, "INT_32"),)), loops=3)
+    call = replace(called(raw, op, x, params=(Scalar("k", "INT_32", 10),)), loops=3)
     assert on_hexagon(raw, call).outputs["y"].tolist() == answer
     # The first value is the uninitialized input: undefined memory in libQnnHtp.
     np.testing.assert_array_equal(on_x86(raw, call).outputs["y"][1:], answer[1:])
 
 
 def test_precomputation_may_fail(raw: Built) -> None:
-    call = called(raw, "PreparedInDdr", np.zeros(3, np.int32), params=(ParamArg("k", -1, "INT_32"),))
+    call = called(raw, "PreparedInDdr", np.zeros(3, np.int32), params=(Scalar("k", "INT_32", -1),))
     with pytest.raises(OpFailed, match=r"returned 2 \(QHPI_ErrorFatal\) in phase `precompute`"):
         on_hexagon(raw, call)
 

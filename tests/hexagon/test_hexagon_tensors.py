@@ -11,7 +11,7 @@ from udogen.errors import RunFailed
 from udogen.runtime import Tensor
 from udogen.runtime.built import Built
 from udogen.runtime.hexagon.wire import ELEMENTS
-from udogen.runtime.op.calls import OpCall, ParamArg
+from udogen.runtime.op.calls import OpCall, param_of
 from udogen.runtime.op.request import CallOptions, make_call
 
 
@@ -47,7 +47,7 @@ def test_a_tensor_of_each_type_and_rank(dtype: str, numpy: str, quant: tuple[flo
         "Raw",
         (Tensor("x", dtype, shape, data=values, quant=quant),),
         (Tensor("y", "INT_32", (128,)),),
-        (ParamArg("p", 1, "INT_32"), ParamArg("t", table, dtype, quant)),
+        (param_of("p", 1, "INT_32"), param_of("t", table, dtype, quant)),
     )
     same_everywhere(raw, call)
 
@@ -56,7 +56,7 @@ def test_a_tensor_of_each_type_and_rank(dtype: str, numpy: str, quant: tuple[flo
 def test_a_scalar_parameter_of_each_type(dtype: str, value: float, raw: Built) -> None:
     x = np.float32([[1, 2]])
     table = np.int32([1, 2])
-    params = (ParamArg("p", value, dtype), ParamArg("t", table, "INT_32"))
+    params = (param_of("p", value, dtype), param_of("t", table, "INT_32"))
     call = OpCall("Seen", "Raw", (Tensor("x", "FLOAT_32", x.shape, data=x),), (Tensor("y", "INT_32", (99,)),), params)
     # HTP sets only the first byte of a BOOL_8, the 37th byte of the op's output; the other three are undefined.
     same_everywhere(raw, call, but=slice(37, 40) if dtype == "BOOL_8" else slice(0))
@@ -66,7 +66,7 @@ def test_a_scalar_parameter_of_each_type(dtype: str, value: float, raw: Built) -
 def test_a_parameter_that_htp_does_not_take(dtype: str, raw: Built) -> None:
     x = np.float32([[1, 2]])
     call = called(
-        raw, "Prepared", x.astype(np.int32), params=(ParamArg("k", "x" if dtype == "STRING" else 1.0, dtype),)
+        raw, "Prepared", x.astype(np.int32), params=(param_of("k", "x" if dtype == "STRING" else 1.0, dtype),)
     )
     with pytest.raises(RunFailed, match=f"`k`: .* cannot be passed as {dtype}"):
         on_hexagon(raw, call)

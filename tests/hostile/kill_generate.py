@@ -19,18 +19,8 @@ from pathlib import Path
 
 from tests.hostile.kill_build import end, main_of
 from tests.making import ONE_OP, ROOT, make_packages
+from tests.opdef.texts import op
 
-_OP = """    <OpDef>
-      <Name>NAME</Name>
-      <Input>
-        <Name>x</Name><Mandatory>true</Mandatory><Datatype>FLOAT_32</Datatype><Shape><Rank>ND</Rank></Shape>
-      </Input>
-      <Output>
-        <Name>y</Name><Mandatory>true</Mandatory><Datatype>FLOAT_32</Datatype><Shape><Rank>ND</Rank></Shape>
-      </Output>
-      <SupportedBackend>CPU</SupportedBackend>
-    </OpDef>
-"""
 _EDITS = {
     "src/ops/LeakyRelu.cpp": ("add code here", "add code here: my own words"),
     "include/ops/LeakyRelu.hpp": ("#pragma once\n", "#pragma once\n// my own line\n"),
@@ -100,7 +90,7 @@ def snapshot(folder: Path) -> dict[str, bytes]:
 
 
 def _config(more: int) -> str:
-    ops = "".join(_OP.replace("NAME", f"More{number}") for number in range(more))
+    ops = "".join(op(name=f"More{number}") for number in range(more))
     return ONE_OP.read_text("utf-8").replace("  </OpDefList>", ops + "  </OpDefList>")
 
 

@@ -179,7 +179,7 @@ def test_repeated_inputs(tmp_path: Path) -> None:
     assert [(each.name, each.repeated) for each in op.inputs] == [("inputs", True)]
     assert op.backends == ("CPU",)
     assert words(draft, "Interleave", decide=True) == [
-        "HTP (DSP V68 and later) is left out, as `inputs` is repeated, which it cannot take"
+        "HTP (DSP V68 and later) is left out, as `inputs` is repeated, which it does not support"
     ]
     assert words(draft, "Interleave", "inputs", decide=True) == [
         "uses have 2 or 3 inputs, alike from here on, so it is treated as repeated; or are the last optional?"
@@ -235,7 +235,7 @@ def test_attributes_of_every_kind(tmp_path: Path) -> None:
     assert words(draft, "Everything", decide=True) == [
         "attribute `body` is a graph, which QNN has no parameter for; it is left out",
         "attribute `names` is a list of texts, which QNN has no parameter for; it is left out",
-        "HTP (DSP V68 and later) is left out, as `settings` is a text, which it cannot take",
+        "HTP (DSP V68 and later) is left out, as `settings` is a string, which it does not support",
     ]
 
 

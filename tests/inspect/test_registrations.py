@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from toys import shown
 
-from tests import registering
 from tests.making import ROOT
+from tests.snpe.packages import registration
 from udogen import resources
 from udogen.build import tools
 from udogen.inspect import inspection
@@ -23,15 +23,9 @@ BROKEN = ROOT / "tests" / "runtime" / "registration.c"
 
 
 @pytest.fixture(scope="module")
-def sources(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return generated sources."""
-    return registering.write(MANY, tmp_path_factory.mktemp("udo"))
-
-
-@pytest.fixture(scope="module")
-def library(sources: Path) -> Path:
-    """Return the library built from them."""
-    return registering.build(sources, sources / "libUdoManyUdoReg.so")
+def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the registration library of a generated package."""
+    return registration(MANY, tmp_path_factory.mktemp("udo"))
 
 
 def look(path: Path, *, register: bool = True) -> InspectedLibrary:

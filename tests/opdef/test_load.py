@@ -11,7 +11,6 @@ from tests.opdef.texts import (
     X,
     Y,
     collection,
-    errors,
     only_op,
     op,
     packages,
@@ -55,27 +54,6 @@ def test_files_that_disagree(tmp_path: Path) -> None:
     [error] = [each for each in problems_of(tmp_path, collection(), other) if each.is_error]
     assert "in another file too, and differently" in error.message
     assert str(error.location).endswith("config1.xml:3") and "config0.xml:3" in error.message + error.hint
-
-
-def test_several_packages_in_one_json(tmp_path: Path) -> None:
-    body = {
-        key: json.loads(udo(name))["UdoPackage_0"]
-        for key, name in (("UdoPackage_0", "A"), ("UdoPackage_1", "B"), ("", "C"))
-    }
-    assert [each.name for each in packages(tmp_path, json.dumps(body))] == ["A", "B", "C"]
-
-
-def test_all_files_are_read_before_anything_is_reported(tmp_path: Path) -> None:
-    assert len(errors(tmp_path, collection(op(Y)), udo(inputs=None), b"<x", b"{")) == 4
-
-
-def test_strict(tmp_path: Path) -> None:
-    path = tmp_path / "a.xml"
-    path.write_text(collection(op(tensor("Input", "x", rank="1D or 4D") + Y)))
-    assert load([path])[1].warnings
-    with pytest.raises(ConfigError, match="1 warning") as caught:
-        load([path], strict=True)
-    assert caught.value.hint == "--strict makes warnings errors"
 
 
 def test_who_makes_too_many_mistakes_is_stopped(tmp_path: Path) -> None:
@@ -132,29 +110,6 @@ def test_places_with_any_newline(tmp_path: Path) -> None:
 
 
 # --- locations --------------------------------------------------------------------------------------------
-
-
-def test_an_element_is_where_its_tag_begins(tmp_path: Path) -> None:
-    text = (
-        collection(op(X + Y))
-        .replace("<Input>", "<Input\n\n  >")
-        .replace("<OpDefCollection ", "<!-- a\n>b -->\n<OpDefCollection\n")
-    )
-    (package,) = packages(tmp_path, text)
-    assert package.location.line == 3
-    found = package.ops[0]
-    assert (found.location.line, found.inputs[0].location.line, found.outputs[0].location.line) == (6, 7, 10)
-
-
-def test_places_in_json(tmp_path: Path) -> None:
-    found = only_op(
-        tmp_path,
-        '{"UdoPackage_0": {\n"Operators": [\n{"type":\n"Scale",\n'
-        '"inputs": [{"data_type": "FLOAT_32"},\n{"data_type": "FLOAT_32"}],\n'
-        '"outputs": [{"data_type": "FLOAT_32"}], "core_types": []}],\n"UDO_PACKAGE_NAME": "Demo"}}',
-    )
-    assert [each.location.line for each in found.tensors] == [5, 6, 7]
-    assert found.location.line == 3
 
 
 # --- habits of JSON authors -------------------------------------------------------------------------------
@@ -248,14 +203,11 @@ def test_everything_of_an_op(tmp_path: Path) -> None:
     assert (found.use_default_translation, found.backends, found.dsp_archs) == (False, ("DSP", "CPU"), ("v68", "v73"))
 
 
-def test_elements_in_any_order(tmp_path: Path) -> None:
-    body = "<SupportedBackend>GPU</SupportedBackend>" + Y + param("a", default="1") + X
-    found = only_op(tmp_path, collection(op(body)))
-    assert [each.name for each in found.tensors] == ["x", "y", "a"]
-    assert found.backends == ("GPU", "CPU")
-
-
 WHERE = 'xmlns:xs="http://www.w3.org/2001/XMLSchema-instance" xs:noNamespaceSchemaLocation="OpDef.xsd" PackageName'
+REPEATED = "<Repeated>true</Repeated>"
+ENUM = "<Enumeration><Enum>A</Enum><Enum>B</Enum></Enumeration>"
+CONSTRAINTS = "".join(f'<Constraint id="{number}" Type="Value">positive</Constraint>' for number in (0, 1))
+SUPPORTED = "<SupportedOps><OpName>Scale</OpName></SupportedOps>"
 ACCEPTED = {
     **{
         empty: collection(op(tensor("Input", "x", more=empty) + Y))
@@ -265,6 +217,22 @@ ACCEPTED = {
         f"<!-- one --><?two three?>{collection(op('<!-- in -->' + X + Y + '<?pi?>'), '<!-- end -->')}<!-- after -->"
     ),
     "a location of the schema": collection().replace("PackageName", WHERE),
+    "an op of its package's name": collection(op(name="Demo")),
+    "names that become identifiers": collection(op(tensor("Input", "in[0]") + tensor("Input", "in[1]") + Y)),
+    "a repeated input and a repeated output": collection(
+        op(tensor("Input", "a", more=REPEATED) + tensor("Output", "b", more=REPEATED))
+    ),
+    "an optional input at the end": collection(op(X + tensor("Input", "bias", mandatory="false") + Y)),
+    "a default of the second type": collection(op(X + Y + param("a", "INT_32 FLOAT_32", default="1.5"))),
+    "a name of an enumeration": collection(op(X + Y + param("mode", "UINT_32", default="B", more=ENUM))),
+    "a number of an enumeration": collection(op(X + Y + param("mode", "INT_32", default="1", more=ENUM))),
+    "constraints with ids": collection(op(tensor("Input", "x", more=CONSTRAINTS) + Y)),
+    "all backends": collection(op(backends="CPU GPU HTP HTP_FP16 DSP_V66 DSP_V68 AIC LPAI HTA"), supplement(CPU_X)),
+    "only a supplement supports it": collection(
+        op(backends=""), f'<SupplementalOpDefList Backend="CPU">{SUPPORTED}</SupplementalOpDefList>'
+    ),
+    "JSON without names": udo(inputs=[{"data_type": "FLOAT_32"}] * 2, outputs=[{"data_type": "FLOAT_32"}] * 2),
+    "JSON with a parameter": udo(scalar_params=[{"name": "a", "data_type": "INT_32", "default_value": 1}]),
 }
 
 

@@ -35,13 +35,6 @@ def test_a_suggestion_would_be_accepted(text: str) -> None:
     assert names.fault_of_symbol(names.suggestion(text)) is None
 
 
-def test_reserved_words() -> None:
-    for word in names.RESERVED:
-        assert names.fault_of_symbol(word)
-        assert names.identifier(word) == word + "_"
-        assert names.fault_of_symbol(names.suggestion(word)) is None
-
-
 IDENTIFIERS = {
     "in[0]": "in_0", "in": "in", "out[12]": "out_12", "Placeholder:0": "Placeholder_0", "a/b.c-d e": "a_b_c_d_e",
     "0": "t_0", "3d": "t_3d", "__x__": "x", "a__b": "a_b", "default": "default_", "NULL": "NULL_",
@@ -64,12 +57,6 @@ def test_the_tables_of_names() -> None:
         assert fault in (found or "") and bool(found) == bool(fault), (name, found)
     assert not [name for name in GOOD_TENSORS if names.fault_of_tensor(name)]
     assert not [name for name in BAD_TENSORS if not names.fault_of_tensor(name)]
-
-
-def test_collisions() -> None:
-    assert names.collisions(["in[0]", "in_0", "in(1)", "x"]) == {"in_0": ["in[0]", "in_0"]}
-    assert not names.collisions(["a", "b", "default", "default_x"])
-    assert names.collisions(["default", "default_"]) == {"default_": ["default", "default_"]}
 
 
 @given(ANY_TEXT)

@@ -14,10 +14,10 @@ from udogen.configs import json_write
 
 
 def test_configs_as_they_are_and_changed(tmp_path: Path) -> None:
-    found = list(verdicts(len(configs()) + 150, 1, tmp_path))
+    found = list(verdicts(len(configs()) + 60, 1, tmp_path))
     wrong = [each for each in found if not each.agree]
     assert not wrong, f"{wrong[0]}"
-    assert sum(each.check == 0 for each in found) > 50 and sum(each.check == 2 for each in found) > 50
+    assert sum(each.check == 0 for each in found) > 40 and sum(each.check == 2 for each in found) > 100
 
 
 @pytest.mark.parametrize(
@@ -65,12 +65,12 @@ def test_what_generate_refuses_check_refuses_too(tmp_path: Path, text: str) -> N
 
 
 @pytest.mark.parametrize("value", [True, 1, "NHWC", ["NHWC"], {}])
-@pytest.mark.parametrize("key", ["tensor_layout", "static", "repeated", "quantization_mode"])
-def test_keys_of_tensors_in_scalar_parameters_are_ignored(tmp_path: Path, key: str, value: object) -> None:
-    text = udo(scalar_params=[{"name": "p", "data_type": "FLOAT_32", key: value}])
+def test_keys_of_tensors_in_scalar_parameters_are_ignored(tmp_path: Path, value: object) -> None:
+    keys = ("tensor_layout", "static", "repeated", "quantization_mode")
+    text = udo(scalar_params=[{"name": "p", "data_type": "FLOAT_32", **dict.fromkeys(keys, value)}])
     found = verdict(text, "config.json", tmp_path)
     assert (found.check, found.generate, found.converted, found.again) == (0, 0, 0, 0), found.printed
-    assert f"`{key}` is not a known key; it is ignored" in found.printed
+    assert all(f"`{key}` is not a known key; it is ignored" in found.printed for key in keys)
 
 
 def test_of_several_types_one_is_written_that_the_backends_deliver(tmp_path: Path) -> None:

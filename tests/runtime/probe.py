@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from udogen.runtime import Tensor
-from udogen.runtime.ops import OpCall, ParamArg
+from udogen.runtime.op.calls import CallParam
+from udogen.runtime.ops import OpCall
 
 PROVIDER = "ProbeInterfaceProvider"
 Build = Callable[..., Path]
@@ -30,7 +31,7 @@ def call(
     op_type: str,
     inputs: tuple[Tensor, ...] | None = None,
     outputs: tuple[Tensor, ...] | None = None,
-    params: tuple[ParamArg, ...] = (),
+    params: tuple[CallParam, ...] = (),
     *,
     package: str = "Probe",
     loops: int = 1,

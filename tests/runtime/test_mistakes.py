@@ -16,9 +16,9 @@ import pytest
 from probe import PROVIDER, Build, X, alive, call, result, tensor
 
 from udogen.errors import RunFailed
-from udogen.runtime import OpCrashed, OpFailed, OpRefused, OpTimedOut, RegistrationFailed
+from udogen.runtime import OpCrashed, OpFailed, OpRefused, OpTimedOut, RegistrationFailed, Scalar
 from udogen.runtime.failures import OutOfBounds
-from udogen.runtime.ops import OpCall, OpSession, ParamArg
+from udogen.runtime.ops import OpCall, OpSession
 from udogen.verify import runner
 
 
@@ -95,13 +95,13 @@ def refused_by_udogen_or_the_package() -> dict[str, tuple[OpCall, type[RunFailed
         ),
         "a type": (call("AddOne", whole), OpRefused, "input `x` must be FLOAT_32", ""),
         "a shape": (call("Refuse"), OpRefused, "must have rank 4, it has 2", ""),
-        "no reason": (call("Mute", params=(ParamArg("axis", 1, "UINT_32"),)), OpRefused, named, ""),
+        "no reason": (call("Mute", params=(Scalar("axis", "UINT_32", 1),)), OpRefused, named, ""),
         "not delivered": (call("CopyBytes", *wide), OpFailed, "does not deliver", "FLOAT_32"),
         "an error with a reason": (
-            call("Fails", params=(ParamArg("code", 1002, "UINT_32"),)),
+            call("Fails", params=(Scalar("code", "UINT_32", 1002),)),
             *(OpFailed, "returned 1002 .*told to answer 1002", ""),
         ),
-        "an error": (call("Fails", params=(ParamArg("code", 17, "UINT_32"),)), OpFailed, "returned 17 when", ""),
+        "an error": (call("Fails", params=(Scalar("code", "UINT_32", 17),)), OpFailed, "returned 17 when", ""),
         "not made": (call("FailCreate"), OpFailed, "createOpImpl.*1002.*no memory for the table", ""),
         "overrun": (call("Overrun"), OutOfBounds, "past the end of its output `y`", ""),
     }

@@ -15,16 +15,16 @@ from probe import X, call
 
 from tests.making import ROOT
 from udogen.errors import RunFailed, UdogenError, UsageError, of_json, of_limit
-from udogen.runtime import OpCrashed
+from udogen.runtime import OpCrashed, Scalar
 from udogen.runtime.channel import Done, Failed, Quit
 from udogen.runtime.failures import Situation
-from udogen.runtime.ops import OpSession, ParamArg
+from udogen.runtime.ops import OpSession
 from udogen.runtime.package_queries import LibraryLocated, LocateLibrary, ask
 from udogen.runtime.worker_process import _KEPT_BYTES, WorkerProcess, _Tail
 
 
-def scribble(size: int, first: int = 3) -> tuple[ParamArg, ...]:
-    return ParamArg("bytes", size, "UINT_32"), ParamArg("first", first, "UINT_32")
+def scribble(size: int, first: int = 3) -> tuple[Scalar, ...]:
+    return Scalar("bytes", "UINT_32", size), Scalar("first", "UINT_32", first)
 
 
 @pytest.mark.parametrize("size", [1, 7, 20, 4096])

@@ -10,8 +10,8 @@ import pytest
 from probe import PROVIDER, X, call, result, tensor
 
 from udogen.errors import RunFailed
-from udogen.runtime import OpCrashed, OpFailed
-from udogen.runtime.ops import OpSession, ParamArg
+from udogen.runtime import OpCrashed, OpFailed, Scalar
+from udogen.runtime.ops import OpSession
 
 BYTES = [0x5A, 0xC3, 0xFF]
 
@@ -25,7 +25,7 @@ def test_what_an_op_does_not_write_shows_it(session: OpSession, poison: int, loo
 
 def test_what_an_op_writes_does_not_show_it(session: OpSession) -> None:
     for poison in (*BYTES, 0):
-        step = ParamArg("step", 2.5, "FLOAT_32")
+        step = Scalar("step", "FLOAT_32", 2.5)
         answer = session.run(replace(call("AddOne", params=(step,), loops=3), poison=poison))
         np.testing.assert_array_equal(answer.outputs["y"], X + 2.5)
 
@@ -41,7 +41,7 @@ def test_outputs_of_one_byte_and_of_rank_0(session: OpSession) -> None:
 
 def test_the_code_that_an_op_returns_comes_through(session: OpSession) -> None:
     with pytest.raises(OpFailed, match=r"^op `Fails` returned 7 "):
-        session.run(replace(call("Fails", params=(ParamArg("code", 7, "INT_32"),)), poison=0x5A))
+        session.run(replace(call("Fails", params=(Scalar("code", "INT_32", 7),)), poison=0x5A))
     with pytest.raises(OpCrashed, match=r"(?m)^op `Abort` crashed with SIGABRT \(abort\) in phase `execute`$"):
         session.run(replace(call("Abort"), poison=0x5A))
     past = r"(?m)^op `Overrun` wrote past the end of its output `y` \(24 bytes\): at byte 24, 32 in all$"

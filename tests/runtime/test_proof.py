@@ -122,7 +122,7 @@ def test_an_op_of_qnn_itself_does_not_count(cpu: Built) -> None:
             Rise(0, 1, 1),
             2,
             True,
-            "Op: taken by P when the graph was prepared: a rewrite of its own replaced the node, or HTP computed it as "
+            "Op: taken by P when the graph was prepared: its own rewrite replaced the node, or HTP computed it as "
             "a constant; then 0 kernel calls of its ops",
         ),
         (Rise(0, 0, 0), Rise(4, 4, 8), 2, True, "Op: its node became other ops of P, 4 kernel calls"),

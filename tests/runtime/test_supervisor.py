@@ -16,8 +16,8 @@ import pytest
 from probe import PROVIDER, alive, call
 
 from udogen import process
-from udogen.runtime import OpCrashed
-from udogen.runtime.ops import OpSession, ParamArg
+from udogen.runtime import OpCrashed, Scalar
+from udogen.runtime.ops import OpSession
 
 # Leaves its session, is an orphan, and writes its process id.
 DAEMON = '(setsid sh -c "sleep 600 & echo \\$! > {file}; wait" >/dev/null 2>&1 &) ; while [ ! -s {file} ]; do :; done;'
@@ -75,7 +75,7 @@ def test_the_daemon_of_an_op_ends_with_its_session(probe: Path, neighbour: int) 
 def test_the_daemon_of_an_op_that_crashes(probe: Path) -> None:
     with OpSession(probe, PROVIDER, timeout=20) as session:
         with pytest.raises(OpCrashed) as caught:
-            session.run(call("Daemon", params=(ParamArg("crash", 1.0, "FLOAT_32"),)))
+            session.run(call("Daemon", params=(Scalar("crash", "FLOAT_32", 1.0),)))
         [printed] = [line for line in caught.value.details if "daemon " in line]
         assert not alive(int(printed.rpartition("daemon ")[2].split()[0]))
 

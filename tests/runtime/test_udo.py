@@ -2,53 +2,59 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from tests import registering
-from tests.making import ROOT, htp_package, make, make_packages, need_runtime
+from tests.command_line import succeeds
+from tests.hexagon.running import need_tools, on_hexagon
+from tests.making import ROOT, cpu_package, make_packages, make_well, need_opencl, need_runtime
+from tests.snpe import packages
+from tests.snpe.packages import KERNELS, SOFTMAX, X86
 from udogen import resources
 from udogen.build import tools
 from udogen.errors import RunFailed, UsageError
 from udogen.runtime import OpCrashed, OpTimedOut, Tensor
-from udogen.runtime.built import find_built
-from udogen.runtime.ops import OpCall, add_op_package, read_registration
+from udogen.runtime.built import find_built, find_source
+from udogen.runtime.op.request import CallOptions, make_call
+from udogen.runtime.ops import OpCall, OpSession, add_op_package, read_registration
 from udogen.runtime.package_queries import RegistrationUnreadable
 from udogen.runtime.snpe.host import LibraryMissing, OtherOps, OtherPackage, WrongMachine
 
-SOFTMAX = ROOT / "examples" / "softmax" / "Softmax_Htp.json"
-KERNELS = ROOT / "examples" / "softmax" / "kernels" / "last_axis"
 BROKEN = Path(__file__).with_name("registration.c")
 CPU, GPU, DSP = (f"libUdoSoftmaxUdoPackageImpl{core}.so" for core in ("Cpu", "Gpu", "Dsp"))
 
 
 @pytest.fixture(scope="session")
-def registration(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return the registration library of the documentation's softmax."""
-    folder = tmp_path_factory.mktemp("reg")
-    return registering.build(registering.write(SOFTMAX, folder), folder / "libUdoSoftmaxUdoPackageReg.so")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the documentation's package, with V66 in addition to V68, built for this machine by its own Makefile."""
+    out = tmp_path_factory.mktemp("softmax")
+    config = out / SOFTMAX.name
+    config.write_text(SOFTMAX.read_text().replace('"dsp_arch_types": ["v68"]', '"dsp_arch_types": ["v66", "v68"]'))
+    [made] = make_packages([config], out, kernels=KERNELS)
+    make_well(made.folder, "all_x86", "dsp_x86", "gpu_x86")
+    return made.folder
 
 
 @pytest.fixture(scope="session")
-def cpu(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return the CPU package of the same config, built."""
+def registration(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a copy of its registration library, without the others beside it."""
+    return Path(shutil.copy(folder / X86 / "libUdoSoftmaxUdoPackageReg.so", tmp_path_factory.mktemp("reg")))
+
+
+@pytest.fixture(scope="session")
+def cpu(folder: Path) -> Path:
     need_runtime("cpu")
-    [made] = make_packages([SOFTMAX], tmp_path_factory.mktemp("cpu"), chosen=["cpu"], kernels=KERNELS)
-    done = make(made.folder, "cpu_x86")
-    assert done.returncode == 0, done.stderr
-    return find_built(made.folder).library
+    return folder / X86 / CPU
 
 
 @pytest.fixture(scope="session")
-def htp(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return its HTP package, built."""
-    return htp_package(SOFTMAX, tmp_path_factory.mktemp("htp"), KERNELS).library
+def htp(folder: Path) -> Path:
+    need_runtime("htp")
+    return folder / X86 / DSP
 
 
 @pytest.fixture
@@ -120,8 +126,7 @@ def test_the_softmax_of_the_documentation_runs_on_both_cores(
             (Tensor("Output", "UFIXED_POINT_8", x.shape, quant=(1 / 256, 0)),),
         )
         got = session.run(call).outputs["Output"]
-    expected = np.clip(np.rint(softmax((stored.astype(np.float32) - 128) * 0.05) * 256), 0, 255)
-    assert np.abs(got.astype(int) - expected).max() <= 1
+    assert np.abs(got.astype(int) - steps(stored)).max() <= 1
 
     with pytest.raises(RunFailed, match=f"{GPU} was not registered: this machine has no Adreno GPU"):
         package.open("GPU")
@@ -132,14 +137,35 @@ def softmax(x: np.ndarray) -> np.ndarray:
     return raised / raised.sum(-1, keepdims=True)
 
 
+def steps(stored: np.ndarray) -> np.ndarray:
+    """Return softmax in steps of 1/256, for stored numbers of 8 bits."""
+    return np.clip(np.rint(softmax((stored.astype(np.float32) - 128) * 0.05) * 256), 0, 255)
+
+
+@pytest.mark.parametrize("backend", ["dsp", "htp"])
+def test_both_families_of_the_dsp_run_as_hexagon_code(folder: Path, backend: str) -> None:
+    need_tools()
+    stored = np.random.default_rng(12).integers(0, 256, (1, 4, 5, 6), dtype=np.uint8)
+    built = find_source(folder, backend=backend)
+    options = CallOptions({"Placeholder": stored}, quants={"Placeholder": (0.05, -128), "Output": (1 / 256, 0)})
+    result = on_hexagon(built, make_call(built.op("Softmax", backend), built, "Softmax", options))
+    assert np.abs(result.outputs["Output"].astype(int) - steps(stored)).max() <= 1
+
+
+def test_the_gpu_library_runs_in_the_emulator(folder: Path) -> None:
+    need_opencl()
+    x = np.random.default_rng(13).standard_normal((1, 4, 5, 6), dtype=np.float32)
+    built = find_built(folder, backend="gpu")
+    with OpSession(built.library, built.provider, backend="gpu", timeout=120) as session:
+        call = make_call(built.op("Softmax", "gpu"), built, "Softmax", CallOptions({"Placeholder": x}))
+        np.testing.assert_allclose(session.run(call).outputs["Output"], softmax(x), atol=1e-5)
+
+
 def test_run_op_takes_the_registration_library(registration: Path, cpu: Path, place: Path, tmp_path: Path) -> None:
     shutil.copy(cpu, place / CPU)
     np.save(tmp_path / "x.npy", np.zeros((1, 2, 2, 4), np.float32))
-    argv = [sys.executable, "-m", "udogen", "run", "op", str(registration), "Softmax"]
-    argv += ["--input", f"Placeholder={tmp_path / 'x.npy'}", "--output", f"Output={tmp_path / 'y.npy'}"]
-    argv += ["--dtype", "Output=FLOAT_32", "--shape", "Output=1x2x2x4"]
-    done = subprocess.run(argv, capture_output=True, text=True, cwd=ROOT, env=dict(os.environ), check=False)
-    assert done.returncode == 0, done.stderr
+    given = ("--input", f"Placeholder={tmp_path / 'x.npy'}", "--output", f"Output={tmp_path / 'y.npy'}")
+    succeeds("run", "op", registration, "Softmax", *given, "--dtype", "Output=FLOAT_32", "--shape", "Output=1x2x2x4")
     assert (np.load(tmp_path / "y.npy") == 0.25).all()
 
 
@@ -236,8 +262,7 @@ def test_a_library_that_is_no_op_package(registration: Path, place: Path) -> Non
 def changed(folder: Path, before: str, after: str) -> Path:
     """Return the registration library of another config of the same package."""
     (folder / "other.json").write_text(SOFTMAX.read_text().replace(before, after))
-    sources = registering.write(folder / "other.json", folder / "reg")
-    return registering.build(sources, folder / "libUdoSoftmaxUdoPackageReg.so")
+    return packages.registration(folder / "other.json", folder / "out")
 
 
 def test_a_library_with_other_ops(cpu: Path, place: Path, tmp_path: Path) -> None:
@@ -292,12 +317,8 @@ def test_a_library_with_the_same_op_otherwise(
 def test_validation_is_asked_with_every_kind_of_parameter(place: Path, tmp_path: Path) -> None:
     need_runtime("cpu")
     config = ROOT / "tests" / "configs" / "Udo.xml"
-    [made] = make_packages([config], tmp_path / "cpu", chosen=["cpu"])
-    done = make(made.folder, "cpu_x86")
-    assert done.returncode == 0, done.stderr
-    shutil.copy(find_built(made.folder).library, place / "libUdoManyUdoImplCpu.so")
-    library = registering.build(registering.write(config, tmp_path / "reg"), tmp_path / "libUdoManyUdoReg.so")
-    state = add_op_package(library, cores=["CPU"]).core("CPU")
+    shutil.copy(cpu_package(config, tmp_path / "cpu", layout="snpe").library, place / "libUdoManyUdoImplCpu.so")
+    state = add_op_package(packages.registration(config, tmp_path / "all"), cores=["CPU"]).core("CPU")
     assert state.compared == ("package", "ops", "validation")
     assert state.package is not None
     assert state.package.operations == ("Everything", "Join")

@@ -21,16 +21,17 @@ from udogen.clients.scripts.make_plan import ScriptOptions, make_plan
 from udogen.clients.scripts.plan import script_files, write_script
 from udogen.errors import UdogenError
 from udogen.qnn.quantization import ScaleOffset
-from udogen.qnn.system import GraphInfo, TensorInfo
+from udogen.qnn.system import GraphInfo
+from udogen.qnn.tensors import QnnTensor
 
 GOLDEN = Path(__file__).with_name("golden")
 GRAPH = GraphInfo(
     "it's a graph",
-    (TensorInfo(1, "in[0]", "FLOAT_32", (1, 2, 2, 1)),),
-    (TensorInfo(7, "out[0]", "UFIXED_POINT_8", (1, 2, 2, 1), ScaleOffset(0.5, -3)),),
+    (QnnTensor("in[0]", "FLOAT_32", (1, 2, 2, 1), id=1),),
+    (QnnTensor("out[0]", "UFIXED_POINT_8", (1, 2, 2, 1), ScaleOffset(0.5, -3), id=7),),
 )
 PLAIN_GRAPH = GraphInfo(
-    "udogen", (TensorInfo(1, "input", "FLOAT_32", (4,)),), (TensorInfo(2, "output", "FLOAT_32", (4,)),)
+    "udogen", (QnnTensor("input", "FLOAT_32", (4,), id=1),), (QnnTensor("output", "FLOAT_32", (4,), id=2),)
 )
 
 

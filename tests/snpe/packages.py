@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
-from tests.making import ROOT, make_packages
+from tests.making import ROOT, make_packages, make_well
 from udogen.generate.pipeline import Generated
 
 SOFTMAX = ROOT / "examples" / "softmax" / "Softmax_Htp.json"
@@ -18,6 +19,14 @@ def softmax(out: Path) -> Path:
     """Generate the package of the documentation, with finished kernels."""
     [made] = make_packages([SOFTMAX], out, kernels=KERNELS)
     return made.folder
+
+
+def registration(path: Path, out: Path, **how: Any) -> Path:
+    """Return the registration library of a config, built by the Makefile of its package."""
+    [made] = make_packages([path], out, layout="snpe")
+    make_well(made.folder, "reg_x86", **how)
+    [library] = (made.folder / X86).glob("libUdo*Reg.so")
+    return library
 
 
 def two_families(out: Path) -> Path:

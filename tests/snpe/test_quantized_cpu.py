@@ -176,14 +176,14 @@ def one_type(folder: Path, dtype: str, core: str, **more: object) -> Path:
 
 def test_a_type_that_a_core_does_not_know_is_ignored(tmp_path: Path) -> None:
     """With a warning that names the place, the type and the core; nothing is refused."""
-    for written, core, archs, taken in (
-        ("FLOAT_16", "CPU", [], "FLOAT_32 UFIXED_POINT_8"),
-        ("UINT_16", "CPU", [], "FLOAT_32 UFIXED_POINT_8"),
-        ("UINT_32", "DSP", ["v66"], "UFIXED_POINT_8 UINT_8"),
-        ("FLOAT_16", "DSP", ["v66"], "FLOAT_32"),
+    for written, core, archs, taken, layout in (
+        ("FLOAT_16", "CPU", [], "FLOAT_32 UFIXED_POINT_8", ""),
+        ("UINT_16", "CPU", [], "FLOAT_32 UFIXED_POINT_8", ""),
+        ("UINT_32", "DSP", ["v66"], "UFIXED_POINT_8 UINT_8", ""),
+        ("FLOAT_16", "DSP", ["v66"], "FLOAT_32", "qnn"),
     ):
         [made], findings = load([one_type(tmp_path, written, core, dsp_arch_types=archs)])
-        found = resolve.for_backend(made, core.lower(), findings).ops[0]
+        found = resolve.for_backend(made, core.lower(), findings, layout=layout).ops[0]
         assert [" ".join(row.name for row in each.accepted) for each in found.tensors] == [taken] * 2
         assert not findings.errors
         message = f"`x` of `A` is {written}, which {core} does not support: it is ignored"

@@ -123,26 +123,9 @@ def test_hexagon_tools_root_names_tools_that_are_not_in_the_sdk(sdks: tuple[Path
     assert done.returncode == 0 and "hexagon-clang++ 8.4.11" in done.stderr, done.stderr
 
 
-def test_an_sdk_that_does_not_know_the_version_is_reported_before_anything_is_compiled(
-    sdks: tuple[Path, Path, Path], tmp_path: Path
-) -> None:
-    folder, old, new = sdks
-    for target, root in (("dsp_v68", old), ("dsp_v66", new)):
-        done = build(folder, target, "--toolchain", "sdk", HEXAGON_SDK_ROOT=str(root))
-        assert done.returncode == 3 and "Hexagon tools" in done.stderr, done.stderr
-        assert not (tmp_path / "log").exists()
-
-
 def test_x86_cxx_is_the_compiler(tmp_path: Path) -> None:
     folder = softmax(tmp_path)
     compiler = stand_ins.script(tmp_path / "my g++", 'echo "called" >&2\nexec g++ "$@"\n')
     assert "called" in make(folder, "dsp_x86", cxx=f"'{compiler}'").stderr
     done = build(folder, "cpu_x86", X86_CXX="no-such-compiler")
     assert done.returncode == 3 and "X86_CXX names `no-such-compiler`" in done.stderr
-
-
-def test_cl_library_path_must_name_a_folder_with_opencl(tmp_path: Path) -> None:
-    ndk = stand_ins.ndk_build(tmp_path / "ndk", tmp_path / "log")
-    done = build(softmax(tmp_path), "gpu_android", ANDROID_NDK_ROOT=str(ndk), CL_LIBRARY_PATH=str(tmp_path))
-    assert done.returncode == 3
-    assert "which has no libOpenCL.so" in done.stderr

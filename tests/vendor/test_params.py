@@ -19,8 +19,9 @@ from udogen.errors import RunFailed
 from udogen.runtime import Tensor
 from udogen.runtime.built import Built, find_source
 from udogen.runtime.hexagon.session import HexagonSession
-from udogen.runtime.op.calls import OpCall, OpResult, ParamArg
+from udogen.runtime.op.calls import OpCall, OpResult, param_of
 
+HERE = Path(__file__).parent
 # Op -> its parameters in the order of the config, which is not that of their names.
 OPS = {
     "One": {"p": "tensor"},
@@ -60,7 +61,7 @@ def ops_of(backend: str) -> dict[str, dict[str, str]]:
     return {op: {name: instead.get(kind, kind) for name, kind in params.items()} for op, params in OPS.items()}
 
 
-# How a kernel of a backend reads the parameter `{at}`, called `{name}`.
+# How a kernel of a backend (params/) reads the parameter `{at}`, called `{name}`.
 READ = {
     "cpu": {
         "scalar": "getParam(node)[{at}] == getParam(node, \"{name}\").second ? "
@@ -94,152 +95,6 @@ READ = {
     },
 }  # fmt: skip
 
-KERNEL = {
-    "cpu": """#include "CpuBackendUtils.hpp"
-#include "CustomOpPackage.hpp"
-using namespace qnn::custom;
-using namespace qnn::custom::utils;
-namespace ns_@OP@ {
-double sums[4096];
-int used = 0;
-Qnn_ErrorHandle_t execute(CustomOp* op) {
-  const float* x = (const float*)op->getInput(0)->data;
-  float* y = (float*)op->getOutput(0)->data;
-  for (uint32_t i = 0; i < numTensorSize(op->getInput(0)); i++) y[i] = x[i] + sums[op->m_numKernels];
-  return QNN_SUCCESS;
-}
-Qnn_ErrorHandle_t populateFromNode(const QnnOpPackage_Node_t node, QnnOpPackage_GraphInfrastructure_t, CustomOp* op) {
-  op->addInput(getInput(node, 0));
-  op->addOutput(getOutput(node, 0));
-  for (const char* name : {@NAMES@}) {
-    QNN_CUSTOM_BE_ENSURE(getParam(node, name).first, QNN_OP_PACKAGE_ERROR_INVALID_ARGUMENT)
-  }
-  op->m_numKernels = used++;
-  sums[op->m_numKernels] = @SUM@;
-  return QNN_SUCCESS;
-}
-CustomOpRegistration_t* registration() {
-  static CustomOpRegistration_t functions = {execute, nullptr, nullptr, nullptr, populateFromNode};
-  return &functions;
-}
-}
-REGISTER_OP(@OP@, ns_@OP@::registration)
-""",
-    "gpu": """#include "Operation.hpp"
-const std::string @OP@Operation::s_operationType = "@OP@";
-std::shared_ptr<Operation> @OP@Operation::create(const QnnGpuOpPackage_Node_t* node, Qnn_ErrorHandle_t* status) {
-  return std::shared_ptr<@OP@Operation>(new (std::nothrow) @OP@Operation(node, status));
-}
-@OP@Operation::@OP@Operation(const QnnGpuOpPackage_Node_t* node, Qnn_ErrorHandle_t* status) {
-  const QnnGpu_Kernel_t kernel = setKernelInfo(node, status);
-  ADD_KERNEL(kernel)
-  RETURN(QNN_SUCCESS)
-}
-QnnGpu_Kernel_t @OP@Operation::setKernelInfo(const QnnGpuOpPackage_Node_t* node, Qnn_ErrorHandle_t* status) {
-  QnnGpu_Kernel_t gpuKernel = QNN_GPU_KERNEL_INIT;
-  const Qnn_Param_t* params = node->configs[0]->v1.params;
-  if (node->configs[0]->v1.numOfParams != @COUNT@) KERNEL_RETURN(QNN_OP_PACKAGE_ERROR_INVALID_ARGUMENT)
-  gpuKernel.globalWorkDim = 1u;
-  gpuKernel.globalWorkSizes[0] = node->configs[0]->v1.inputTensors[0].v1.dimensions[0];
-  QnnGpu_KernelArg_t arg = QNN_GPU_KERNEL_ARG_INIT;
-  arg.type = QNN_GPU_KERNEL_ARG_TYPE_OP_INPUT_READ;
-  m_kernelArgs.push_back(arg);
-  arg.type = QNN_GPU_KERNEL_ARG_TYPE_OP_OUTPUT_WRITE;
-  m_kernelArgs.push_back(arg);
-  arg.type = QNN_GPU_KERNEL_ARG_TYPE_DATA;
-  arg.data.type = QNN_GPU_KERNEL_ARG_CL_TYPE_FLOAT;
-  arg.data.qnnFloat = @SUM@;
-  m_kernelArgs.push_back(arg);
-  for (auto& each : m_kernelArgs) m_kernelArgPtrs.push_back(&each);
-  m_kernelArgPtrs.push_back(nullptr);
-  gpuKernel.args = m_kernelArgPtrs.data();
-  m_kernelName = "add";
-  m_kernelSource = "__kernel void add(__global const float* x, __global float* y, float sum) {"
-                   "  y[get_global_id(0)] = x[get_global_id(0)] + sum; }";
-  gpuKernel.name = m_kernelName.c_str();
-  gpuKernel.sourceType = QNN_GPU_KERNEL_SOURCE_TYPE_TEXT;
-  gpuKernel.kernelSource = m_kernelSource.c_str();
-  gpuKernel.sourceLength = m_kernelSource.size();
-  KERNEL_RETURN(QNN_SUCCESS)
-}
-""",
-    "dsp": """#include "DspOps.hpp"
-namespace {
-char opType[] = "@OP@";
-Udo_QuantizationType_t kinds[] = {UDO_QUANTIZATION_NONE};
-struct Made { @LOWER@OpFactory_t factory; float sum; };
-Udo_ErrorType_t create(QnnOpPackage_GlobalInfrastructure_t infra, Udo_CoreType_t, void*, Udo_String_t, uint32_t count,
-                       Udo_Param_t* params, Udo_OpFactory_t* factory) {
-  if (count != @COUNT@) return UDO_INVALID_ARGUMENT;
-  Made* made = (Made*)infra->dspGlobalInfra->hexNNv2Infra.udoMalloc(sizeof(Made));
-  made->factory.opType = opType;
-  made->sum = @SUM@;
-  *factory = (Udo_OpFactory_t)made;
-  return UDO_NO_ERROR;
-}
-Udo_ErrorType_t release(QnnOpPackage_GlobalInfrastructure_t infra, Udo_OpFactory_t factory) {
-  infra->dspGlobalInfra->hexNNv2Infra.udoFree(factory);
-  return UDO_NO_ERROR;
-}
-Udo_ErrorType_t execute(QnnOpPackage_GlobalInfrastructure_t infra, Udo_Operation_t operation, bool, const uint32_t,
-                        Udo_ExternalNotify_t) {
-  OpParams_t* op = (OpParams_t*)operation;
-  Udo_TensorParam_t* x = op->InputParams;
-  Udo_TensorParam_t* y = op->outputParams;
-  uint32_t count = 1;
-  for (uint32_t k = 0; k < x->tensorRank; k++) count *= y->currDimensions[k] = x->currDimensions[k];
-  y->dataType = UDO_DATATYPE_FLOAT_32;
-  infra->dspGlobalInfra->hexNNv2Infra.udoSetOutputTensorSize(op->opInfra, 0, count * 4);
-  const float sum = ((Made*)op->opFactory)->sum;
-  for (uint32_t i = 0; i < count; i++) ((float*)y->tensorData)[i] = ((float*)x->tensorData)[i] + sum;
-  return UDO_NO_ERROR;
-}
-Udo_ErrorType_t validate(Udo_String_t, uint32_t count, const Udo_Param_t*) {
-  return count == @COUNT@ ? UDO_NO_ERROR : UDO_INVALID_ARGUMENT;
-}
-Udo_ErrorType_t query(Udo_String_t, uint32_t, const Udo_Param_t*, uint32_t* inputs, Udo_QuantizationType_t** inputTypes,
-                      Udo_HexNNTensorLayout_t** inputLayouts, uint32_t* outputs, Udo_QuantizationType_t** outputTypes,
-                      Udo_HexNNTensorLayout_t** outputLayouts) {
-  *inputs = *outputs = 1;
-  *inputTypes = *outputTypes = kinds;
-  *inputLayouts = *outputLayouts = nullptr;
-  return UDO_NO_ERROR;
-}
-}
-UdoDspShared* new_@LOWER@(QnnOpPackage_GlobalInfrastructure_t) {
-  static UdoDspShared functions = {opType, @COUNT@, 1, 1, query, validate, create, release, execute};
-  return &functions;
-}
-Udo_ErrorType_t free_@LOWER@(QnnOpPackage_GlobalInfrastructure_t, UdoDspShared*) { return UDO_NO_ERROR; }
-""",
-    "htp": """#include "HTP/core/qhpi.h"
-static uint32_t run(QHPI_RuntimeHandle*, uint32_t, QHPI_Tensor** outputs, uint32_t, const QHPI_Tensor* const* inputs) {
-  const QHPI_Shape shape = qhpi_tensor_shape(inputs[0]);
-  const float* x = (const float*)qhpi_tensor_raw_data(inputs[0]);
-  float* y = (float*)qhpi_tensor_raw_data(outputs[0]);
-  const float sum = @SUM@;
-  for (uint32_t i = 0; i < shape.dims[3]; i++) y[i] = x[i] + sum;
-  return QHPI_Success;
-}
-extern "C" void register_@LOWER@_ops() {
-  static QHPI_Tensor_Signature_v1 in[] = {
-      {QHPI_Float32, QHPI_Layout_Flat4, QHPI_Storage_Direct, QHPI_MemLoc_DDR_OR_TCM}, @SIGNATURES@};
-  static QHPI_Kernel_v1 kernels[1] = {};
-  kernels[0].function_name = "ParamsPackage::@OP@_run";
-  kernels[0].function = run;
-  kernels[0].resources = QHPI_RESOURCE_HVX;
-  kernels[0].min_inputs = 1 + @COUNT@;
-  kernels[0].input_signature = in;
-  kernels[0].min_outputs = 1;
-  kernels[0].output_signature = in;
-  static QHPI_OpInfo_v1 op = {};
-  op.name = "ParamsPackage::@OP@";
-  op.num_kernels = 1;
-  op.kernels = kernels;
-  qhpi_register_ops_v1(1, &op, "ParamsPackage");
-}
-""",
-}
 SIGNATURE = "{QHPI_Any_Element_Type, QHPI_Layout_Flat4, QHPI_Storage_Direct, QHPI_MemLoc_DDR_OR_TCM}"
 
 
@@ -261,7 +116,7 @@ def kernels_of(backend: str, folder: Path, *, by_name: bool = False) -> Path:
             "LOWER": op.lower(),
             "OP": op,
         }
-        text = KERNEL[backend]
+        text = (HERE / "params" / f"{backend}.cpp").read_text()
         for word, value in words.items():
             text = text.replace(f"@{word}@", value)
         (folder / backend / f"{op}.cpp").write_text(text)
@@ -280,7 +135,7 @@ def call_of(op: str, params: Mapping[str, str], given: tuple[str, ...]) -> tuple
     args = []
     for name in given:
         dtype, _, _, _, value, _ = KINDS[params[name]]
-        args.append(ParamArg(name, value, dtype))
+        args.append(param_of(name, value, dtype))
     added = sum(
         10**i * (KINDS[kind][5] if name in given else KINDS[kind][3]) for i, (name, kind) in enumerate(params.items())
     )
@@ -290,7 +145,7 @@ def call_of(op: str, params: Mapping[str, str], given: tuple[str, ...]) -> tuple
 
 def pair_of(r: float, s: float) -> tuple[OpCall, float]:
     """A call with the parameters of `Pair` in the other order, and what it adds to the input."""
-    args = (ParamArg("s", s, "FLOAT_32"), ParamArg("r", r, "FLOAT_32"))
+    args = (param_of("s", s, "FLOAT_32"), param_of("r", r, "FLOAT_32"))
     x, y = Tensor("x", "FLOAT_32", X.shape, data=X), Tensor("y", "FLOAT_32", X.shape)
     return OpCall("Pair", "ParamsPackage", (x,), (y,), args), r + 10 * s
 

@@ -64,7 +64,7 @@ def test_the_style_is_known_by_the_text() -> None:
 
 def test_generating_again_keeps_the_style(tmp_path: Path) -> None:
     first = udogen("generate", CONFIG, "--backend", "cpu", "--kernels", EXAMPLE / "kernels", "-o", tmp_path)
-    assert "kernels for cpu in the style of Qualcomm's generators: ScaleClamp (--cpu-api vendor)" in first.stderr
+    assert "kernels for cpu in the style of Qualcomm's generators: ScaleClamp" in first.stderr
     again = json.loads(udogen("generate", CONFIG, "--backend", "cpu", "-o", tmp_path, "--json").stdout)
     [package] = again["packages"]
     assert package["vendor_style"] == {"cpu": ["ScaleClamp"]}
@@ -106,7 +106,7 @@ def test_kernels_copied_into_a_package_need_only_another_generation(tmp_path: Pa
     htp.write_text("BEGIN_PKG_OP_DEFINITION(PKG_ScaleClamp)\n")
     again = udogen(*call)
     assert again.returncode == 0, again.stderr
-    assert "(--cpu-api vendor)" in again.stderr and "(--htp-api core)" in again.stderr
+    assert "kernels for cpu in the style" in again.stderr and "(--htp-api core)" in again.stderr
     built = make(package, "cpu_x86")
     assert built.returncode == 0, built.stderr
 
@@ -127,17 +127,6 @@ def test_headers_of_the_hexagon_sdk_that_a_kernel_includes_are_there(tmp_path: P
         udogen(*arguments)
         found = (tmp_path / f"out-{header}" / "ScaleClampPackage" / "makefiles" / "hexagon" / "include").iterdir()
         assert [each.name for each in found] == [header]
-
-
-@pytest.mark.parametrize(("backend", "target"), [("cpu", "cpu_x86"), ("gpu", "gpu_x86")])
-@pytest.mark.parametrize("layout", ["qnn", "snpe"])
-def test_skeletons_compile_without_a_warning(tmp_path: Path, backend: str, target: str, layout: str) -> None:
-    done = udogen(
-        "generate", CONFIG, "--backend", backend, f"--{backend}-api", "vendor", "--layout", layout, "-o", tmp_path
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    made = make(tmp_path / "ScaleClampPackage", target, cxx="clang++", flags="-O0")
-    assert made.returncode == 0, made.stdout + made.stderr
 
 
 REGISTERS = 'extern "C" void register_scaleclamp_ops() {'

@@ -10,7 +10,7 @@ import numpy as np
 from tests.making import ROOT
 from udogen import resources
 from udogen.onnx.network.compare import Elsewhere, LayerResult, NetworkResult
-from udogen.runtime.op.calls import RuntimeInfo
+from udogen.runtime.library import RuntimeInfo
 from udogen.verify.baseline import Baseline, CostChange
 from udogen.verify.cases import Case
 from udogen.verify.report import page

@@ -17,7 +17,7 @@ from udogen.onnx.ort import preflight
 from udogen.onnx.ort.op_session import OrtSession
 from udogen.runtime import Tensor
 from udogen.runtime.failures import NotExpressible
-from udogen.runtime.op.calls import OpCall, ParamArg
+from udogen.runtime.op.calls import OpCall, param_of
 from udogen.runtime.worker_process import WorkerSession
 from udogen.verify import planning, test_run
 from udogen.verify.options import TestOptions
@@ -141,7 +141,7 @@ X = np.arange(6, dtype=np.float32)
 
 
 def call(op: str = "Fragile", x: np.ndarray = X, **params: float) -> OpCall:
-    given = tuple(ParamArg(name, value, "FLOAT_32") for name, value in params.items())
+    given = tuple(param_of(name, value, "FLOAT_32") for name, value in params.items())
     return OpCall(
         op, "ClientsPackage", (Tensor("x", "FLOAT_32", x.shape, data=x),), (Tensor("y", "FLOAT_32", x.shape),), given
     )

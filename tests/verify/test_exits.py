@@ -127,15 +127,27 @@ def test_an_end_that_cannot_be_caught_is_a_failure(folder: Path, surface: str, k
     assert "internal" not in done.stdout
 
 
+LIBC = "import ctypes; ctypes.CDLL(None).exit(0)"
+PLAIN, XDIST = "udogen with {}", "a worker of pytest-xdist"  # what has ended
+
+
 @pytest.mark.parametrize(
-    ("surface", "kind"),
-    [("reference", "_exit"), ("reference-call", "kill"), ("tests", "_exit"), ("tests-call", "_exit")],
+    ("surface", "kind", "ended"),
+    [
+        ("reference", "_exit", PLAIN),
+        ("reference-call", "kill", PLAIN),
+        ("tests", "_exit", PLAIN),
+        ("tests-call", "_exit", PLAIN),
+        ("reference", "_exit", XDIST),
+        ("tests-call", "kill", XDIST),
+        ("reference-call", "exit", XDIST),
+    ],
 )
-def test_an_end_of_pytest_is_a_failure(folder: Path, surface: str, kind: str) -> None:
-    (name, _, line, _, _), (statement, end) = SURFACES[surface], ENDS[kind]
+def test_an_end_of_pytest_is_a_failure(folder: Path, surface: str, kind: str, ended: str) -> None:
+    (name, _, line, _, _), (statement, end) = SURFACES[surface], {**ENDS, "exit": (LIBC, "")}[kind]
     written(folder, surface, statement)
-    said = f"{Path(name).name}:{line}: it ended udogen with {end}"
-    fails_with(folder, said)
+    said = f"{Path(name).name}:{line}: it ended {ended.format(end)}"
+    fails_with(folder, said, *(["-n2"] if ended == XDIST else []))
 
 
 def test_an_end_of_pytest_in_another_test_is_a_failure(folder: Path) -> None:
@@ -143,16 +155,13 @@ def test_an_end_of_pytest_in_another_test_is_a_failure(folder: Path) -> None:
     fails_with(folder, "a test of pytest: it ended udogen with exit code 0")
 
 
-def fails_with(folder: Path, said: str) -> None:
+def fails_with(folder: Path, said: str, *options: str) -> None:
     junit = folder / "junit.xml"
-    argv = [sys.executable, "-m", "pytest", "--udogen", "--udogen-backend", "cpu", "--junitxml", junit, "-q"]
+    argv = [sys.executable, "-m", "pytest", "--udogen", "--udogen-backend", "cpu", "--junitxml", junit, "-q", *options]
     (folder / "pytest.ini").write_text("[pytest]\n")
     done = subprocess.run(argv, cwd=folder, env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True)
     assert done.returncode == 2, done.stdout + done.stderr
     assert said in done.stdout and said in junit.read_text()
-
-
-LIBC = "import ctypes; ctypes.CDLL(None).exit(0)"
 
 
 @pytest.mark.parametrize("surface", SURFACES)

@@ -52,7 +52,7 @@ SURFACES: dict[str, tuple[str, str, int, str]] = {
     "no code": (MISSING, "", 6, "the converter library has no result: MaxPoolShapeInference returned 1000"),
     "code that crashes": (
         "*static_cast<volatile int*>(nullptr) = 1;", "", 5,
-        "libConverterOpPackage.so ended its process (-11) when it was called for op `MaxPool`",
+        "libConverterOpPackage.so crashed with SIGSEGV (segmentation fault) in phase `MaxPoolShapeInference`",
     ),
     "a rule that raises": (RIGHT, "def MaxPool(op):\n    return op.imag.shape\n", 5, "did you mean `image`?"),
 }  # fmt: skip

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.opdef import texts
 from tests.verify import toy
 from udogen.errors import UdogenError, UsageError
 from udogen.findings import ConfigError, Findings
@@ -107,15 +108,6 @@ builtin = { op = "Relu", params = 3 }
         'cpu-ort, htp-ort)',
         "31: `params` must be an object, not 3 (write it in braces: {…})",
     ]  # fmt: skip
-
-
-def test_values_of_another_kind_are_mistakes_with_a_line_too(tmp_path: Path) -> None:
-    text = '[[op]]\nname = "Scale"\nbackends = [["cpu"]]\nbuiltin = { op = "Relu", params = 3 }\n'
-    found = problems_of(tmp_path, text)
-    assert [each.partition(" (")[0] for each in found] == [
-        "3: `backends`: a list of 1 is not allowed",
-        "4: `params` must be an object, not 3",
-    ]
 
 
 @pytest.mark.parametrize("value", ["2020-01-01", "{ a = 2020-01-01T00:00:00Z }"])
@@ -362,6 +354,30 @@ def test_a_reference_that_fails_is_an_error_of_the_case(tmp_path: Path) -> None:
         "the reference reference.py:broken raised IndexError: index 99 is out of bounds for axis 0 with size 3"
     )
     assert case.error.hint == f"{tmp_path / 'reference.py'}:13: return x[99]"
+
+
+@pytest.mark.parametrize(
+    ("returned", "mandatory", "said"),  # mandatory: another output, `z`
+    [
+        ("()", "", "no `y`, which would not be compared"),
+        ("{}", "", "no `y`, which would not be compared"),
+        ("x", "true", "no `z`, which would not be compared"),
+        ("{'z': x}", "true", "no `y`, which would not be compared"),
+        ("x", "false", ""),
+        ("x, x", "true", ""),
+        ("None", "", "NoneType for `y`, which is not an array"),
+        ("x, x", "", "2 arrays, the op has 1 outputs"),
+        ("{'y': x, 'q': x}", "", "`q`, which is not an output"),
+    ],
+)
+def test_a_reference_returns_each_output(returned: str, mandatory: str, said: str, tmp_path: Path) -> None:
+    toy.write(tmp_path, f'{toy.HEAD}dtype = "FLOAT_32"\nshape = "3"\n')
+    more = texts.tensor("Output", "z", mandatory=mandatory) if mandatory else ""
+    (tmp_path / "Toy.xml").write_text(toy.CONFIG.replace("</Output>", f"</Output>{more}"))
+    (tmp_path / "reference.py").write_text(f"def scale(x, factor):\n    return {returned}\n")
+    [case] = cases_in(tmp_path)
+    wanted = f"the reference reference.py:scale returns {said}" if said else ""
+    assert (case.error.message if case.error else "") == wanted
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ from lxml import etree
 from tests.bench.clock import processor_seconds
 from tests.command_line import udogen
 from tests.making import ROOT, make_packages, need_runtime
+from tests.opdef import texts
 from tests.verify import toy
 from tests.verify.toy import GOLDEN, RIGHT, WRONG, plain
 from udogen.errors import UdogenError
@@ -201,6 +202,18 @@ def test_a_reference_that_is_not_written_is_no_success(tmp_path: Path) -> None:
     assert etree.parse(junit).getroot().get("errors") == "1"
     merged = udogen("test", "--merge", reply)
     assert merged.returncode == 5 and unwritten in merged.stdout
+
+
+def test_an_output_that_is_not_compared_is_no_success(tmp_path: Path) -> None:
+    """The first of two outputs is optional, so the reference may leave it out, and the op writes it nevertheless."""
+    need_runtime("cpu")
+    kernel = toy.KERNEL.replace("return udo::ok;\n}\n\n}", "args.z.setReal(0, 1.0f);\n  return udo::ok;\n}\n\n}")
+    toys = toy.write(tmp_path / "toy", toy.HEAD + 'shape = "1"\ndtype = "FLOAT_32"\n', kernel=kernel)
+    first = texts.tensor("Output", "z", mandatory="false")
+    (toys / "Toy.xml").write_text(toy.CONFIG.replace("<Output>", f"{first}<Output>"))
+    (toys / "reference.py").write_text("def scale(x, factor):\n    return {'y': factor * x}\n")
+    done = udogen("test", toys, "--backend", "cpu")
+    assert done.returncode == 5 and "the case expects no `z`, so it would not be compared" in done.stdout, done.stdout
 
 
 def test_two_hundred_cases_take_less_than_ten_seconds_in_one_process(run: Run) -> None:

@@ -15,6 +15,7 @@ VERDICTS: list[tuple[dict[str, Any], int, str]] = [
     # the counts, the exit code, the reasons
     ({"planned": 2, "passed": 2}, 0, ""),
     ({"planned": 4, "passed": 1, "skipped": 1, "ran": 1, "absent": 1}, 0, ""),
+    ({"planned": 2, "passed": 1, "absent": 1, "needs_all": True}, 3, ""),
     ({"planned": 1, "passed": 1, "not_executed": ("P_Relu_f32",)}, 0, ""),
     ({"planned": 0}, 2, "nothing was compared: no case"),
     ({"planned": 3, "ran": 2, "skipped": 1}, 2, "nothing was compared: 2 cases without a reference, 1 case skipped"),

@@ -38,12 +38,12 @@ class Architecture(NamedTuple):
 
 _BUILT = (
     "built by zig; symbols and layout checked against the real `libQnnHtp{}Skel.so`, loaded and run "
-    "by a loader of udogen under `qemu-hexagon`; not on hardware"
+    "by udogen's loader under `qemu-hexagon`; not on hardware"
 )
 
 _BUILT_DSP = (
     "built by zig; symbols and layout checked against real libraries of V65 and V66, the kernel run under "
-    "`qemu-hexagon` by a harness of udogen in place of the DSP; not on hardware"
+    "`qemu-hexagon` by udogen's harness in place of the DSP; not on hardware"
 )
 _SDK3 = (Release("3.5.2", "8.3.07"),)
 

@@ -81,7 +81,6 @@ class BackendFolder(NamedTuple):
     # File -> template for each op; `{op}` is replaced by its name.
     op_templates: Mapping[str, str] = {"include/ops/{op}.hpp": "../shared/include/ops/Op.hpp.mako"}
     kernel: str = "../shared/src/ops/Op.cpp.mako"  # the skeleton of a kernel
-    vendor_kernel: str = ""  # the skeleton of a kernel in Qualcomm's style, if a package may have both styles
     for_python: tuple[str, ...] = FOR_PYTHON  # parts of the support library for kernels in Python
     hooks: bool = False  # kernels may define `hooks`
     data: Mapping[str, Any] = {}  # additional data for its templates
@@ -225,15 +224,11 @@ def _op_files(op: str, folder: BackendFolder, source: Source, data: Mapping[str,
         calls = PlannedFile(path, template="qnn/shared/src/ops/Op.halide.cpp.mako", data=names)
         kernel = PlannedFile(f"src/ops/{op}.py", content=in_python, user_owned=True, replaces=replaces)
         return [*generated, calls, kernel]
-    template = "" if ready is not None else f"{folder.templates_below}/{_skeleton(op, folder, source)}"
+    template = "" if ready is not None else f"{folder.templates_below}/{folder.kernel}"
+    if template and op in source.vendor.get(folder.backend, ()):  # a kernel that the package already has
+        template = "qnn/shared/src/ops/VendorOp.cpp.mako"
     kernel = PlannedFile(path, template=template, data=data, content=ready, user_owned=True, replaces=replaces)
     return [*generated, kernel]
-
-
-def _skeleton(op: str, folder: BackendFolder, source: Source) -> str:
-    """The template of an op's kernel."""
-    in_vendor_style = op in source.vendor.get(folder.backend, ())
-    return folder.vendor_kernel if folder.vendor_kernel and in_vendor_style else folder.kernel
 
 
 def _is_compiled(path: str) -> bool:

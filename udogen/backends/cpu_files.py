@@ -53,7 +53,6 @@ _VENDOR_FOLDER = _FOLDER._replace(
     copies=("include/CpuBackendUtils.hpp", "include/CustomBEMacros.hpp", "include/CustomOpPackage.hpp"),
     header=(*_FOLDER.header, "cpu/CustomOps.hpp"),
     support=("shared/VendorParams.hpp", *_FOLDER.support, "cpu/CustomOps.cpp"),
-    vendor_kernel="src/ops/VendorOp.cpp.mako",
 )
 
 

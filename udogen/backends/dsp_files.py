@@ -57,7 +57,6 @@ _VENDOR_FOLDER = _FOLDER._replace(
         "shared/VendorParams.hpp",
         "dsp/DspVendorOps.cpp",
     ),
-    kernel="src/ops/VendorOp.cpp.mako",
 )
 
 

@@ -219,7 +219,6 @@ _VENDOR_FOLDER = _FOLDER._replace(
         "shared/Validation.cpp",
         "gpu/GpuVendorOps.cpp",
     ),
-    kernel="src/ops/VendorOp.cpp.mako",
     op_templates={},
     view=op_tables.with_only_defaults,
 )

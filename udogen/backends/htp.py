@@ -71,7 +71,7 @@ _RANKS = tuple(range(1, 6))  # libQnnHtp 2.47 crashes on rank 0 and has no flat 
 
 # What checks miss on htp, and an alternative; measured with kernels that have exactly these bugs.
 _SIDE_BY_SIDE = (
-    "on htp tensors lie side by side in memory of the runtime, where stray accesses are not seen "
+    "on htp the runtime has tensors side by side in its own memory, where stray accesses are not seen "
     "(--backend hexagon sees them)"
 )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from udogen.backends.backend import NOT_BUILT, Kind, Target, UdoCore
 
 _READ = (
-    "read through its C API by a host of udogen, which registers its libraries in the real runtimes; not loaded by SNPE"
+    "read through its C API by udogen's host, which registers its libraries in the real runtimes; not loaded by SNPE"
 )
 REGISTRATION = Kind(
     id="reg",
@@ -30,7 +30,7 @@ CONVERTER = Kind(
             ("",),
             "x86-64 Linux, where converters run",
             "x86",
-            "built, loaded by a host of udogen that asks for shapes and types; not tried with Qualcomm's converters",
+            "built, loaded by udogen's host, which queries shapes and types; not tried with Qualcomm's converters",
             native=True,
             usual=True,
         ),

@@ -233,18 +233,8 @@ def _param(reg: _Reg, index: int, name: str) -> _Row:
         ranks[0].name if ranks else "{}",
         _bool(required),
         f"{{{bits}, {text}, {data}, {dims}}}",
-        _mask("CORETYPE", [] if default is None else _cores_of_only(reg, index, default)),
     )
     return _Row(members, (types, *ranks, *tables))
-
-
-def _cores_of_only(reg: _Reg, index: int, default: Value) -> list[str]:
-    """The cores that support only the default of a parameter."""
-    return [
-        core
-        for core, ops in reg.cores.items()
-        if any(op.params[index].only_default and op.params[index].default == default for op in ops)
-    ]
 
 
 def _types(reg: _Reg, role: str, index: int, name: str) -> Table:

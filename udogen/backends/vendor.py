@@ -14,8 +14,6 @@ from udogen.errors import UsageError
 from udogen.opdef.model import Op, OpPackage
 from udogen.opdef.names import cpp_string
 
-APIS = ("args", "vendor")  # the styles of kernels, the usual one first
-
 # The head of a function that registers ops with QHPI.
 _REGISTERS = r"\bvoid\s+(register_\w+)\s*\(\s*(?:void)?\s*\)\s*\{"
 # An op's record for QHPI that other sources can register: the line begins with its type, or with `extern`.
@@ -31,7 +29,7 @@ _MARKS = {
         "qhpi": re.compile(rf"\A(?=.*\bqhpi_register_ops_v1\s*\().*{_REGISTERS}|(?m:{_RECORD})".encode(), re.DOTALL),
     },
 }
-BACKENDS = ("cpu", "gpu", "dsp")  # with a choice of style (--cpu-api …)
+BACKENDS = ("cpu", "gpu", "dsp")  # whose kernels may be in the style of Qualcomm's generators
 # SNPE 1.x: its UDO headers, or the generated header that includes them.  2.x has other names for all that kernels use.
 _SNPE_1 = re.compile(
     rb'#\s*include\s*[<"](?:SnpeUdo/UdoImpl(?:Cpu|Gpu|Dsp)?\.h|[\w/]*ImplLib(?:Cpu|Gpu|Dsp)\.hpp?)[>"]'
@@ -73,9 +71,16 @@ def refuse_snpe_1(backend: str, kernels: Mapping[str, bytes]) -> None:
 
 
 # The functions that compute, by style: GPU ones describe their kernels.
-_COMPUTES = {"cpu": "execute", "gpu": "setKernelInfo", "dsp": r"\w*[eE]xecute\w*", "core": r"\w+Impl"}
+_COMPUTES = {
+    "cpu": r"execute\s*\(",
+    "gpu": r"setKernelInfo\s*\(",
+    "dsp": r"\w*[eE]xecute\w*\s*\(",
+    "core": r"\w+Impl\s*\(",
+    "htp": r"\w+\s*\(\s*QHPI_RuntimeHandle\b",
+}
 _SAYS_NOTHING = re.compile(
     r"\breturn\b[^;]*;|\b(?:KERNEL_)?RETURN\s*\([^;]*?\)\s*;?|\bQnnGpu_Kernel_t\s+\w+\s*=\s*\w+\s*;"
+    r"|\(\s*void\s*\)\s*\w+\s*;|[;{}]"
 )
 
 
@@ -83,7 +88,7 @@ def has_no_code(style: str, source: bytes) -> bool:
     """Whether all functions that compute are as the generator writes them: they only return."""
     text = code(source).decode("utf-8", "replace")
     bodies = []
-    for head in re.finditer(rf"\b{_COMPUTES.get(style, 'execute')}\s*\([^;{{}}]*\)\s*\{{", text):
+    for head in re.finditer(rf"\b{_COMPUTES[style]}[^;{{}}]*\)\s*\{{", text):
         bodies.append(_block(text, head.end()))
     return bool(bodies) and not any(_SAYS_NOTHING.sub("", body).strip() for body in bodies)
 
@@ -163,7 +168,7 @@ def refuse_mixture(backend: str, package: OpPackage, source: Source, *, complete
         raise UsageError(
             f"the kernels for {backend} of {', '.join(source.vendor[backend])} are in the style of Qualcomm's "
             f"generators, those of {', '.join(others)} are {'missing or ' * complete}not",
-            hint=f"give each style a package of its own: a package for {backend} has kernels of one style",
+            hint=f"use one package for each style: a package for {backend} has kernels of one style",
         )
 
 

@@ -21,7 +21,7 @@ class SourceLine(NamedTuple):
     line: int
 
 
-class Lines:
+class LineTable:
     """The source lines of one library; a context manager."""
 
     def __init__(self, library: Path) -> None:
@@ -36,7 +36,7 @@ class Lines:
         self._known: dict[int, tuple[SourceLine, ...]] = {}
         self._symbols: tuple[list[int], list[tuple[int, str]]] | None = None
 
-    def __enter__(self) -> Lines:
+    def __enter__(self) -> LineTable:
         return self
 
     def __exit__(self, *_: object) -> None:

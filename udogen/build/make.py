@@ -243,7 +243,7 @@ def explain(text: str, package: PackageLibrary, step: Step) -> BuildFailed | Lim
         )
     full = next((line for line in text.splitlines() if _FULL.search(line)), "")
     if full:
-        hint = "make room on the disk"
+        hint = "free disk space"
     broken = {match[match.lastgroup or 0] for match in _BROKEN.finditer(text)}
     return BuildFailed(
         f"{step.target.id} of {package.name} failed to build ({step.choice.title})",

@@ -54,7 +54,7 @@ def command(options: ConvertOptions) -> None:
         names = ", ".join(package.name for package in packages)
         raise UsageError(
             f"an XML config holds one package, but these are {len(packages)}: {names}",
-            hint="convert them one by one, each from a config of its own",
+            hint="convert them one by one, each from its own config",
         )
     _check(text, out, packages, findings)
     _warn_of_refusals(text, packages[0], findings)

@@ -5,56 +5,8 @@ from __future__ import annotations
 import shutil
 from dataclasses import asdict, dataclass
 
-from udogen.backends import architectures, targets
-from udogen.build import toolchains
 from udogen.cli import output
-from udogen.cli.lazy import NameChoice
 from udogen.cli.options import json_option, option, verb
-from udogen.qnn import socs
-from udogen.tables import table
-
-
-def _targets() -> list[tuple[str, ...]]:
-    return [
-        (
-            row.id,
-            row.backend,
-            row.machine,
-            *(chain.compiler_of(row) for chain in toolchains.ALL.values()),
-            row.verified.replace("`", ""),
-        )
-        for table in (targets.ALL, targets.UDO)
-        for row in table.values()
-        if table is targets.ALL or row.id not in targets.ALL
-    ]
-
-
-def _archs() -> list[tuple[str, ...]]:
-    return [
-        (
-            arch.name,
-            f"0x{arch.flags:x}",
-            ", ".join(f"{release.sdk} with tools {release.tools}" for release in arch.releases),
-            " ".join(soc.name for soc in socs.ALL.values() if soc.arch == arch.name),
-        )
-        for arch in architectures.ALL.values()
-    ]
-
-
-# Name -> its columns, and its rows.
-_REGISTRIES = {
-    "targets": (("target", "backend", "machine", "sdk", "open", "verified"), _targets),
-    "archs": (("arch", "e_flags", "hexagon sdk", "processors"), _archs),
-}
-
-
-def _print_registry(what: str, *, as_json: bool) -> None:
-    """Print a registry: what udogen can build, generate or compile with."""
-    head, rows = _REGISTRIES[what]
-    if as_json:
-        output.print_json({"ok": True, what: [dict(zip(head, row, strict=True)) for row in rows()]})
-    else:
-        output.print_result("\n".join(table(head, rows(), output.width())))
 
 
 @dataclass(frozen=True)
@@ -66,9 +18,6 @@ class DoctorOptions:
         help="Compile shared code in advance (zig's libraries for Hexagon, emulators, checkers), or only these: "
         "hexagon, aarch64, x86_64, cpu-emulator, gpu-emulator, htp-emulator, watch, qemu-plugin.",
     )  # fmt: skip
-    registry: str | None = option(
-        "--list", type=NameChoice(list(_REGISTRIES)), help="List the available choices instead."
-    )
     as_json: bool = json_option()
 
 
@@ -80,23 +29,21 @@ def command(options: DoctorOptions) -> int:
 
     Exit code 0: a package can be generated, built for this machine and run in the CPU runtime; 3: it cannot.
     """
-    if options.registry is not None:
-        _print_registry(options.registry, as_json=options.as_json)
-        return 0
     if options.warm is not None:
         _warm([] if options.warm == "all" else options.warm.split(","), options.as_json)
         return 0
-    from udogen.doctor.checks import examine, lines, this_machine
+    from udogen.doctor import checks
 
-    report = examine(this_machine())
+    results = checks.examine(checks.this_machine())
+    code = checks.exit_code(results)
     if options.as_json:
-        output.print_json({"ok": report.works, "rows": [row.as_json() for row in report.rows]})
+        output.print_json({"ok": code == 0, "rows": [result.as_json() for result in results]})
     else:
         width = min(shutil.get_terminal_size().columns, 100)
-        output.print_result("\n".join(lines(report, width=width, paint=output.paint)))
-        if report.works:
+        output.print_result("\n".join(checks.lines(results, width=width, paint=output.paint)))
+        if code == 0:
             output.print_next("`udogen new scale && cd scale && make test`")
-    return report.exit_code
+    return code
 
 
 def _warm(chosen: list[str], as_json: bool) -> None:

@@ -21,7 +21,6 @@ from udogen.cli.options import (
     same_options,
     split_names,
     strict_option,
-    style_of,
     verb,
 )
 from udogen.configs.load import load
@@ -53,9 +52,6 @@ class GenerateArguments(ConfigOptions):
         "--htp-api", metavar="NAME",
         help="HTP's interface: qhpi (C, SDK 2.47 and later), or core (C++, needs an SDK, works with its release only).",
     )  # fmt: skip
-    cpu_api: str = style_of("cpu")
-    gpu_api: str = style_of("gpu")
-    dsp_api: str = style_of("dsp")
     version_folders: bool = option(
         "--dsp-folders",
         help="Layout snpe: a folder for each version of DSP (DSP_V68, DSP_V69 …), as in Qualcomm's release 2.25.",
@@ -158,8 +154,8 @@ def _print_styles(found: Sequence[Generated], wanted: GenerateOptions) -> None:
     for generated in found:
         for backend, ops in generated.vendor.items():
             kernels = f"kernels for {backend} in the style of Qualcomm's generators: {', '.join(ops)}"
-            style = next((part.api for part in generated.plan.parts if part.backend == backend), "") or "vendor"
-            output.print_note(f"  {generated.folder}: {kernels} (--{backend}-api {style})")
+            api = next((part.api for part in generated.plan.parts if part.backend == backend), "")
+            output.print_note(f"  {generated.folder}: {kernels}" + (f" (--htp-api {api})" if api else ""))
     if wanted.htp_api and not any(part.api for generated in found for part in generated.plan.parts):
         output.print_note(f"  --htp-api {wanted.htp_api} changes nothing: there is no package for HTP here")
     if wanted.cmake:

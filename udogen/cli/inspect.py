@@ -73,7 +73,7 @@ def command(options: InspectArguments) -> int:
 
     Libraries: whether a QNN runtime will register them.  A library for this machine is registered in the real
     runtime, in a child process.  Exit code 0: every library will register; 5: one will not; 3: one cannot be judged,
-    because no runtime was found to compare it with.
+    because no runtime was found to compare it with; 2: of the packages in a folder nothing is built.
 
     A context binary: its graphs, tensors and origin; whether it matches its manifest, and whether the JSON beside it
     agrees.  Exit code 5: it is damaged or was changed; 2: the JSON is wrong.
@@ -136,15 +136,15 @@ def _libraries(options: InspectArguments) -> int:
             inspected = inspection.inspect_all(path, inspect_options, on_library=advance)
     else:
         inspected = inspection.inspect_all(path, inspect_options)
-    code = inspected.exit_code
+    verdict = inspected.verdict
     if options.as_json:
-        output.print_json({"ok": code == 0, **inspection.as_json(inspected)})
+        output.print_json({"ok": verdict.ok, **inspection.as_json(inspected)})
     else:
         width = shutil.get_terminal_size().columns
         output.print_result("\n".join(inspection.lines(inspected, width=width)).rstrip("\n"))
-        if code == 0:
+        if verdict.ok:
             _print_next(inspected)
-    return code
+    return verdict.exit_code
 
 
 def _print_next(found: Inspection) -> None:

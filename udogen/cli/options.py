@@ -139,12 +139,6 @@ class ConfigOptions:
         return found
 
 
-def style_of(backend: str) -> Any:
-    """--BACKEND-api: the style in which the kernels of a backend are written."""
-    text = f"Kernel style for {backend}: args, or vendor (Qualcomm's generators); default: recognized."
-    return option(f"--{backend}-api", metavar="NAME", help=text)
-
-
 def json_option() -> Any:
     """--json."""
     return option("--json", help="Print the result as JSON.")

@@ -35,8 +35,10 @@ from udogen.errors import RunFailed, UdogenError, UsageError, write_file
 if TYPE_CHECKING:
     from udogen.runtime.buffers.plan import BufferPlan
     from udogen.runtime.channel import LogLine
-    from udogen.runtime.contexts.commands import ContextsOpened, ContextsPlaced, Job, OpLibrary, RunOptions
+    from udogen.runtime.contexts.binaries import Shard
+    from udogen.runtime.contexts.commands import OpLibrary, RunOptions
     from udogen.runtime.contexts.report import Result
+    from udogen.runtime.library import RuntimeInfo
     from udogen.runtime.worker_process import WorkerProcess
 
 
@@ -76,13 +78,6 @@ class RunContextOptions:
         help="An input (.npy, or raw bytes): TENSOR, GRAPH:TENSOR or CONTEXT:GRAPH:TENSOR.  Others are zeros.",
     )  # fmt: skip
     output_dir: Path | None = option("--output-dir", metavar="DIR", help="Save outputs here, as .npy.")
-    sessions: int | None = option(
-        "--sessions", type=click.IntRange(min=0), metavar="N",
-        help="Keep all contexts restored, on N sessions (0: one for each device), and show the plan.",
-    )  # fmt: skip
-    session_limit: str | None = option(
-        "--session-limit", metavar="SIZE", help="The memory limit of a session: 3.5GB (the default), 2000MiB."
-    )
     align: int = option(
         "--align", type=int, default=_ALIGNMENT, metavar="N", help="Align each tensor to N bytes (default: 64)."
     )
@@ -125,10 +120,9 @@ def command(options: RunContextOptions) -> int:
 class _ContextResult:
     """The results of all contexts of a run."""
 
-    jobs: list[Job]
-    results: dict[int, Result]  # by the index of a job
-    runtime: ContextsOpened
-    placed: ContextsPlaced | None
+    shards: tuple[Shard, ...]
+    results: dict[str, Result]  # by the name of a shard
+    runtime: RuntimeInfo
     warnings: list[str]
 
 
@@ -164,33 +158,30 @@ def _run(options: RunContextOptions, worker: WorkerProcess) -> _ContextResult:
         ContextSession,
         check_names,
         describe_contexts,
-        place_contexts,
         run_contexts,
     )
 
     how = _run_options(options)
-    jobs = _jobs([*options.paths, *options.folders])
-    warnings = [text for text in (manifest.unverified([job.binary for job in jobs]),) if text]
+    shards = _shards([*options.paths, *options.folders])
+    warnings = [text for text in (manifest.unverified([shard.binary for shard in shards]),) if text]
     for text in warnings:
         output.warn(text)
     with (
         output.emulator_steps(how.backend, options.runtime) as advance,
         ContextSession(how, first=worker, on_step=advance, on_log=log_printer(options.level)) as session,
     ):
-        described = list(describe_contexts(session, jobs))
-        known = [(job, about) for job, about in described if not isinstance(about, UdogenError)]
+        described = list(describe_contexts(session, shards))
+        known = [(shard, about) for shard, about in described if not isinstance(about, UdogenError)]
         check_names(known, how.inputs, options.graphs)
-        results: dict[int, Result] = {job.index: about for job, about in described if isinstance(about, UdogenError)}
-        ready = [job for job in jobs if job.index not in results]
-        placed = place_contexts(session, ready, how) if options.sessions is not None and ready else None
+        results: dict[str, Result] = {shard.name: about for shard, about in described if isinstance(about, UdogenError)}
+        ready = [shard for shard in shards if shard.name not in results]
         with output.progress("contexts", total=len(ready)) if len(ready) > 1 else _quiet() as step:
-            devices = None if placed is None else placed.devices
-            for job, result in run_contexts(session, ready, how, devices=devices, on_context=step):
-                results[job.index] = result
+            for shard, result in run_contexts(session, ready, how, on_context=step):
+                results[shard.name] = result
         runtime = session.runtime
     if options.plan_file:
         write_plans(options.plan_file, [each.plan for each in results.values() if not isinstance(each, UdogenError)])
-    return _ContextResult(jobs, results, runtime, placed, warnings)
+    return _ContextResult(shards, results, runtime, warnings)
 
 
 def _run_options(options: RunContextOptions) -> RunOptions:
@@ -199,8 +190,6 @@ def _run_options(options: RunContextOptions) -> RunOptions:
     from udogen.runtime.contexts.commands import RunOptions, parse_package
 
     backend = options.backend or htp.BACKEND.id
-    if options.prove and not options.packages:
-        raise UsageError("--prove is about op packages, and none was given", hint="--op-package LIB registers one")
     if options.align != _ALIGNMENT:
         from udogen.runtime.buffers.memory import check_alignment  # takes 8 ms, and few runs need it
 
@@ -224,8 +213,6 @@ def _run_options(options: RunContextOptions) -> RunOptions:
         packed=not options.separate,
         shared=options.shared,
         timeout=options.timeout,
-        sessions=options.sessions,
-        limit=_limit(options.session_limit, options.sessions, options.device),
     )
 
 
@@ -236,11 +223,10 @@ def _unproved(results: Iterable[Result]) -> UdogenError | None:
     return unproved(counts_of(results))
 
 
-def _jobs(paths: list[Path]) -> list[Job]:
+def _shards(paths: list[Path]) -> tuple[Shard, ...]:
     """The contexts to run, in order; prints notes about oddities of a folder."""
     from udogen.runtime.contexts.binaries import find_shards
     from udogen.runtime.contexts.commands import is_description
-    from udogen.runtime.contexts.runs import jobs_of
 
     if not paths:
         raise UsageError("no context was given", hint="name a folder of context binaries, or files; see --help")
@@ -249,7 +235,7 @@ def _jobs(paths: list[Path]) -> list[Job]:
     found = find_shards(paths)
     for note in found.notes:
         output.print_note(f"! {note}")
-    return jobs_of(found.shards)
+    return found.shards
 
 
 def library_of(found: OpLibrary, backend: str) -> OpLibrary:
@@ -276,23 +262,6 @@ def log_level(text: str | None) -> int:
     return max(number, 1)
 
 
-def _limit(text: str | None, sessions: int | None, device: int | None) -> int:
-    if sessions is None and text is None:
-        return 0
-    if sessions is not None and device is not None:
-        raise UsageError("--device and --sessions both choose where contexts run", hint="leave one of them out")
-    from udogen.runtime.sessions import DEFAULT_LIMIT, parse_size
-
-    if text is None:
-        return DEFAULT_LIMIT
-    if sessions is None:
-        raise UsageError("--session-limit is for --sessions", hint="give --sessions N too")
-    size = parse_size(text)
-    if size is None:
-        raise UsageError(f"--session-limit {text}: this is not a size", hint="as in 3.5GB, 2000MiB")
-    return size
-
-
 @contextmanager
 def _quiet() -> Iterator[Callable[[str], None]]:
     yield lambda _line: None
@@ -310,20 +279,18 @@ def _print(done: _ContextResult, fault: UdogenError | None, options: RunContextO
     from udogen.runtime.contexts import report
     from udogen.runtime.contexts.report import write_trace
 
-    rows = [(job, done.results[job.index]) for job in done.jobs]
+    rows = [(shard, done.results[shard.name]) for shard in done.shards]
     if options.trace_file:
         write_trace(options.trace_file, report.profiles_of(rows))
     wrong = any(report.went_wrong(result) for _, result in rows)
     if options.as_json:
         about = {
             "bind_plan": str(options.plan_file or "") or None,
-            "sessions": done.placed and done.placed.plan,
             "warnings": done.warnings,
         }
         print_report({**report.as_json(rows, done.runtime), **about}, fault, wrong=wrong)
         return wrong
-    table = (*done.placed.table, "") if done.placed else ()
-    for line in [*table, *report.lines(rows, done.runtime)]:
+    for line in report.lines(rows, done.runtime):
         output.print_result(line)
     if fault:
         output.print_error(fault)

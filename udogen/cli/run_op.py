@@ -104,7 +104,7 @@ class RunOpOptions:
         "--soc", metavar="NAME",
         help="htp: the processor to prepare for: SM8650, its number, or a version of Hexagon (v75).",
     )  # fmt: skip
-    save_context: Path | None = option("--save-context", metavar="FILE", help="Save the finalized graph here.")
+    save_context: Path | None = option("--save-context", metavar="FILE", help="Save the finalized graph to this file.")
     context: Path | None = option("--context", metavar="FILE", help="Restore a graph saved by --save-context.")
     heap: bool = heap_option()
     prove: bool = prove_option()
@@ -188,7 +188,7 @@ def _checked(options: RunOpOptions) -> RunOpOptions:
     backend = backends.ALL.get(options.backend)
     if backend is not None and backend.prepares_for_soc and options.arch is not None:
         if options.soc is not None:
-            raise UsageError("--arch and --soc both name what HTP shall prepare for", hint="leave one of them out")
+            raise UsageError("--arch and --soc both name HTP's processor", hint="leave one of them out")
         options = replace(options, soc=options.arch, arch=None)
     _check_backend_options(options)
     return options

@@ -30,7 +30,7 @@ from udogen.cli.run_context import library_of, log_level, log_printer, print_rep
 from udogen.errors import UdogenError, UsageError, VerificationFailed
 
 if TYPE_CHECKING:
-    from udogen.runtime.contexts.commands import ContextsOpened
+    from udogen.runtime.library import RuntimeInfo
     from udogen.runtime.models.commands import ComparedTensor, StepsRan
     from udogen.runtime.models.description import ModelDescription
 
@@ -115,7 +115,7 @@ def _write_files(options: RunStepsOptions, ran: StepsRan) -> None:
         write_trace(options.trace_file, ran.profiles)
 
 
-def _run(options: RunStepsOptions) -> tuple[StepsRan, ContextsOpened]:
+def _run(options: RunStepsOptions) -> tuple[StepsRan, RuntimeInfo]:
     with started(_WORKER) as worker:
         from udogen.runtime.contexts import manifest
         from udogen.runtime.contexts.commands import RunOptions
@@ -176,7 +176,7 @@ def _difference(first: ComparedTensor | None) -> VerificationFailed | None:
     )
 
 
-def _as_json(ran: StepsRan, runtime: ContextsOpened) -> dict[str, Any]:
+def _as_json(ran: StepsRan, runtime: RuntimeInfo) -> dict[str, Any]:
     wiring, sessions = ran.wiring, ran.sessions
     found = {name: value for name, value in asdict(ran).items() if name not in ("wiring", "plan")}
     return {
@@ -185,7 +185,6 @@ def _as_json(ran: StepsRan, runtime: ContextsOpened) -> dict[str, Any]:
         "state": wiring.state,
         "sessions": sessions.as_json(),
         "memory": ran.memory.as_json() if ran.memory else [],
-        "copied": ran.copied._asdict() if ran.copied else None,
         "first": asdict(ran.first) if ran.first else None,
         "runtime": asdict(runtime),
     }
@@ -194,7 +193,7 @@ def _as_json(ran: StepsRan, runtime: ContextsOpened) -> dict[str, Any]:
 def _print(
     options: RunStepsOptions,
     ran: StepsRan,
-    runtime: ContextsOpened,
+    runtime: RuntimeInfo,
     counts: Mapping[tuple[str, str, str], int],
     fault: UdogenError | None,
 ) -> None:

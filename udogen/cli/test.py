@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 import sys
 from collections.abc import Callable, Iterator
@@ -56,7 +57,9 @@ def _places(_context: click.Context) -> list[str]:
 def _cases(context: click.Context) -> list[str]:
     from udogen.verify.test_files.expand import names
 
-    return names(next(iter(context.params.get("paths") or ()), Path()))
+    # As patterns: bash does not quote blanks, and fish cuts words at commas.
+    found = names(next(iter(context.params.get("paths") or ()), Path()))
+    return [re.sub(r"[^\w/=.+-]", "?", name) for name in found]
 
 
 @dataclass(frozen=True)

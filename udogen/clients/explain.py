@@ -101,7 +101,7 @@ def _unlisted(name: str, code: int) -> ErrorMeaning | None:
     meaning = _table()[0].get((name, code & 0xFFFF))
     if name != "qnn" or rest >= 0 or meaning is None:
         return None
-    return meaning._replace(same=f"{meaning.code}, with a detail of the backend above it: {code >> 16:#x}")
+    return meaning._replace(same=f"{meaning.code}, with a detail of the backend in the upper bits: {code >> 16:#x}")
 
 
 @cache

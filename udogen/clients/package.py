@@ -276,7 +276,7 @@ def _fits(row: Target, platform: Platform) -> bool:
 def _not_built(part: PackageLibrary, rows: Sequence[Target], platform: Platform) -> Path:
     what = f"the {platform.backend} backend of {'Android' if platform.system == ANDROID else 'aarch64 Linux'}"
     if not rows:
-        raise UsageError(f"package {part.name} has no target for {what}", hint="see `udogen doctor --list targets`")
+        raise UsageError(f"package {part.name} has no target for {what}", hint="see `udogen build --help`")
     raise UsageError(
         f"package {part.name} is not built for {what}",
         hint=f"udogen build {part.goal(rows[0])} -C {shlex.quote(str(part.path))}",

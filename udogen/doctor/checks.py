@@ -62,14 +62,6 @@ def this_machine() -> Machine:
     )
 
 
-def command(text: str) -> list[str]:
-    """The words of a user's command line; the whole text if its quotes are unbalanced."""
-    try:
-        return shlex.split(text)
-    except ValueError:
-        return [text]
-
-
 def _or_fault(ask: Callable[[], _Answer]) -> _Answer | UdogenError:
     try:
         return ask()
@@ -94,6 +86,7 @@ def _wheel(name: str) -> str:
 
 
 FOUND, MISSING, WRONG, UNSET = "found", "missing", "wrong", "unset"
+MARKS = {FOUND: "+", MISSING: "-", WRONG: "x", UNSET: "."}
 
 
 class CheckOutcome(NamedTuple):
@@ -138,34 +131,33 @@ class CheckResult(NamedTuple):
         check = {"id": self.check.id, "group": self.check.group, "essential": self.check.essential}
         return {**check, **self.outcome._asdict(), "needed_for": self.check.purpose, "get": self.get}
 
+    @property
+    def line(self) -> str:
+        """Where it is; else the error, its purpose and how to get it."""
+        if self.outcome.state == FOUND:
+            return self.outcome.where
+        if self.outcome.state == UNSET:
+            return f"not set: {self.check.purpose}"
+        return "; ".join(filter(None, (self.outcome.message, self.check.purpose, self.get)))
 
-PROGRAMS, VARIABLES, RUNTIMES, WORKS = (
-    "Programs",
-    "SDKs and variables",
-    "Runtimes and emulators",
-    "What works here",
-)
+
+PROGRAMS, VARIABLES, RUNTIMES, WORKS = "Programs", "SDKs and variables", "Runtimes and emulators", "What works here"
 _QPM = "Qualcomm Package Manager, or Qualcomm's software center"
 
 
 # --- variables: the fault of a value, and the version that it names ------------------------------------
 
 
-_Fault = Callable[[Machine, str], str]  # empty: nothing is wrong
-_Version = Callable[[Machine, str], str]
+_OfValue = Callable[[Machine, str], str]  # a fault, or a version; empty: nothing is wrong, or it is not known
 
 
-def _look(machine: Machine, *, name: str, fault: _Fault, version: _Version) -> CheckOutcome:
+def _look(machine: Machine, *, name: str, fault: _OfValue, version: _OfValue) -> CheckOutcome:
     value = str(getattr(machine.env, name.lower()))
     if not value:
         return CheckOutcome(UNSET)
     if wrong := fault(machine, value):
         return CheckOutcome(WRONG, "", value, f"is {value}: {wrong}")
     return CheckOutcome(FOUND, version(machine, value), value)
-
-
-def _no_version(_machine: Machine, _value: str) -> str:
-    return ""
 
 
 def _udo_root(_machine: Machine, value: str) -> str:
@@ -195,35 +187,31 @@ def _hexagon_tools(machine: Machine, value: str) -> str:
     return "" if machine.program(str(_tools_root(value) / sdks.COMPILER)) else f"it has no {sdks.COMPILER}"
 
 
-def _setup_done(machine: Machine, _value: str) -> str:
-    return "" if machine.env.hexagon_sdk_root else "HEXAGON_SDK_ROOT is not set"
-
-
-def _folder_of_opencl(_machine: Machine, value: str) -> str:
-    return "" if (Path(value) / "libOpenCL.so").is_file() else "it has no libOpenCL.so"
+def _words(text: str) -> list[str]:
+    """The words of a user's command line; the whole text if its quotes are unbalanced."""
+    try:
+        return shlex.split(text)
+    except ValueError:
+        return [text]
 
 
 def _compiler(machine: Machine, value: str) -> str:
-    name = command(value)[0]
+    name = _words(value)[0]
     return "" if machine.program(name) else f"`{name}` is not a program"
 
 
 def _compiler_version(machine: Machine, value: str) -> str:
-    return machine.version([*command(value), "--version"])
+    return machine.version([*_words(value), "--version"])
 
 
-def _variable(name: str, purpose: str, get: str, fault: _Fault, version: _Version = _no_version) -> MachineCheck:
+def _variable(name: str, purpose: str, get: str, fault: _OfValue, version: _OfValue | None = None) -> MachineCheck:
+    version = version or (lambda _machine, _value: "")
     return MachineCheck(name, VARIABLES, purpose, get, partial(_look, name=name, fault=fault, version=version))
 
 
-def _sdk(name: str, purpose: str, get: str, sdk: Sdk, fault: _Fault | None = None) -> MachineCheck:
-    return _variable(
-        name,
-        purpose,
-        get,
-        fault or (lambda _machine, value: sdk.fault(Path(value))),
-        lambda _machine, value: sdk.version(Path(value)),
-    )
+def _sdk(name: str, purpose: str, get: str, sdk: Sdk, fault: _OfValue | None = None) -> MachineCheck:
+    fault = fault or (lambda _machine, value: sdk.fault(Path(value)))
+    return _variable(name, purpose, get, fault, lambda _machine, value: sdk.version(Path(value)))
 
 
 _VARIABLES = (
@@ -233,31 +221,30 @@ _VARIABLES = (
     _sdk("ANDROID_NDK_ROOT", "all Android targets", "NDK r26c: developer.android.com/ndk", sdks.NDK),
     _sdk("HEXAGON_SDK_ROOT", "hexagon-clang++ (SDK 3.5 for V65/V66)", _QPM, sdks.HEXAGON, _hexagon_sdk),
     _sdk(
-        "HEXAGON_SDK4_ROOT",
-        "the SDK for V68 on, if the other is a 3.5",
-        _QPM,
-        sdks.HEXAGON,
+        "HEXAGON_SDK4_ROOT", "the SDK for V68 on, if the other is a 3.5", _QPM, sdks.HEXAGON,
         partial(_hexagon_sdk, least=4),
     ),
     _variable(
-        "HEXAGON_TOOLS_ROOT",
-        "Hexagon tools outside of their SDK",
-        "$HEXAGON_SDK_ROOT/tools/HEXAGON_Tools/<version>",
+        "HEXAGON_TOOLS_ROOT", "Hexagon tools outside of their SDK", "$HEXAGON_SDK_ROOT/tools/HEXAGON_Tools/<version>",
         _hexagon_tools,
         lambda _machine, value: _tools_root(value).name,
     ),
-    _variable("SDK_SETUP_ENV", "set by the Hexagon SDK's setup script", "source setup_sdk_env.source", _setup_done),
-    _variable("CL_LIBRARY_PATH", "GPU libraries for Android", "the device's own libOpenCL.so", _folder_of_opencl),
+    _variable(
+        "SDK_SETUP_ENV", "set by the Hexagon SDK's setup script", "source setup_sdk_env.source",
+        lambda machine, _value: "" if machine.env.hexagon_sdk_root else "HEXAGON_SDK_ROOT is not set",
+    ),
+    _variable(
+        "CL_LIBRARY_PATH", "GPU libraries for Android", "the device's own libOpenCL.so",
+        lambda _machine, value: "" if (Path(value) / "libOpenCL.so").is_file() else "it has no libOpenCL.so",
+    ),
     _variable("X86_CXX", "another compiler for x86-64", "", _compiler, _compiler_version),
     _variable("AARCH64_CXX", "another compiler for aarch64 Linux", "", _compiler, _compiler_version),
     _variable(
-        "UDOGEN_LAUNCHER",
-        "ccache, sccache or distcc, at each compiler",
-        "apt-get install ccache",
+        "UDOGEN_LAUNCHER", "ccache, sccache or distcc, at each compiler", "apt-get install ccache",
         _compiler,
         _compiler_version,
     ),
-)
+)  # fmt: skip
 
 
 # --- programs -----------------------------------------------------------------------------------------------
@@ -283,10 +270,9 @@ def _qemu_hexagon(machine: Machine) -> CheckOutcome:
 
 
 def _zig(machine: Machine) -> CheckOutcome:
-    version = machine.wheel("ziglang")
-    return (
-        CheckOutcome(FOUND, version, "package ziglang") if version else CheckOutcome(MISSING, message="not installed")
-    )
+    if version := machine.wheel("ziglang"):
+        return CheckOutcome(FOUND, version, "package ziglang")
+    return CheckOutcome(MISSING, message="not installed")
 
 
 _PROGRAMS = (
@@ -384,16 +370,13 @@ def _builds(machine: Machine, *, target: Target) -> CheckOutcome:
     return CheckOutcome(MISSING, message=why, get=choice.hint)
 
 
-_ESSENTIAL = [name for name, row in backends.RUNTIMES.items() if row.essential]
+def _is_essential(row: Target) -> bool:
+    runtime = backends.RUNTIMES.get(row.backend)
+    return row.native and runtime is not None and runtime.essential
+
+
 _WORKS = tuple(
-    MachineCheck(
-        f"build {row.id}",
-        WORKS,
-        "",
-        "",
-        partial(_builds, target=row),
-        essential=row.native and row.backend in _ESSENTIAL,
-    )
+    MachineCheck(f"build {row.id}", WORKS, "", "", partial(_builds, target=row), _is_essential(row))
     for row in targets.ALL.values()
 )
 
@@ -403,57 +386,29 @@ ALL = (*_PROGRAMS, *_VARIABLES, *_RUNTIMES, *_WORKS)
 _AT_ONCE = 8  # checks mostly wait for programs
 
 
-@dataclass(frozen=True)
-class Examination:
-    """The results of all checks."""
-
-    rows: tuple[CheckResult, ...]
-
-    @property
-    def works(self) -> bool:
-        """Whether the open path works: generate, build for this machine, run in the CPU runtime."""
-        return not any(row.fails for row in self.rows)
-
-    @property
-    def exit_code(self) -> int:
-        """The exit code of the command."""
-        return 0 if self.works else ToolMissing.exit_code
-
-
-def examine(machine: Machine) -> Examination:
+def examine(machine: Machine) -> tuple[CheckResult, ...]:
     """Check the machine."""
     outcomes = process.at_once([partial(check.look, machine) for check in ALL], _AT_ONCE)
-    return Examination(tuple(CheckResult(*row) for row in zip(ALL, outcomes, strict=True)))
+    return tuple(CheckResult(*row) for row in zip(ALL, outcomes, strict=True))
 
 
-# --- as text -------------------------------------------------------------------------------------------------------
+def exit_code(results: Sequence[CheckResult]) -> int:
+    """0 if the open path works: generate, build for this machine, run in the CPU runtime."""
+    return ToolMissing.exit_code if any(result.fails for result in results) else 0
 
 
-Paint = Callable[[str, str], str]  # (text, state) -> the text to print
-
-MARKS = {FOUND: "+", MISSING: "-", WRONG: "x", UNSET: "."}
-
-
-def lines(examination: Examination, *, width: int, paint: Paint = lambda text, _state: text) -> Iterator[str]:
-    """The report, line by line."""
+def lines(
+    results: Sequence[CheckResult], *, width: int, paint: Callable[[str, str], str] = lambda text, _state: text
+) -> Iterator[str]:
+    """The report, line by line; `paint` is called with a mark and its state."""
     states = {mark: state for state, mark in MARKS.items()}
-    for title, group in groupby(examination.rows, key=lambda row: row.check.group):
-        rows = [(f"{MARKS[row.outcome.state]} {row.check.id}", row.outcome.version, _text(row)) for row in group]
+    for title, group in groupby(results, key=lambda result: result.check.group):
+        rows = [(f"{MARKS[row.outcome.state]} {row.check.id}", row.outcome.version, row.line) for row in group]
         for number, line in enumerate(table((title, "version", ""), rows, width)):
             mark = line[:1] if number > 1 else ""
             yield paint(mark, states[mark]) + line[1:] if mark in states else line
         yield ""
-    if examination.works:
-        yield "The open path works: generate, build for this machine, run in the CPU runtime."
-    else:
-        failing = ", ".join(row.check.id for row in examination.rows if row.fails)
+    if failing := ", ".join(result.check.id for result in results if result.fails):
         yield f"The open path does not work: see {failing} above."
-
-
-def _text(row: CheckResult) -> str:
-    """Its place; if there is none, the error, its purpose and how to get it."""
-    if row.outcome.state == FOUND:
-        return row.outcome.where
-    if row.outcome.state == UNSET:
-        return f"not set: {row.check.purpose}"
-    return "; ".join(filter(None, (row.outcome.message, row.check.purpose, row.get)))
+    else:
+        yield "The open path works: generate, build for this machine, run in the CPU runtime."

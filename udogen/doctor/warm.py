@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from udogen import backends, process
@@ -14,8 +14,6 @@ from udogen.build.emulator import KeptBuild
 from udogen.build.zig_libraries import ZigLibraries
 from udogen.errors import ToolMissing, UsageError
 from udogen.findings import suggestion
-
-OnStep = Callable[[str], None]
 
 
 @dataclass(frozen=True)
@@ -30,9 +28,13 @@ class WarmResult:
     hint: str = ""
 
 
+def _itself(row: ZigLibraries) -> ZigLibraries:
+    return row
+
+
 # The slowest first, because they are compiled in parallel.
 _ITEMS: dict[str, Callable[[], KeptBuild | ZigLibraries]] = {
-    **{row.id: partial(lambda row: row, row) for row in zig_libraries.ALL},
+    **{row.id: partial(_itself, row) for row in zig_libraries.ALL},
     **{f"{name}-emulator": partial(emulator.backend_build, name) for name, row in backends.ALL.items() if row.emulator},
     "watch": emulator.watch_build,
     "qemu-plugin": lambda: qemu_hexagon.plugin_build(qemu_hexagon.find_qemu()),
@@ -54,24 +56,22 @@ def names_of(chosen: Sequence[str]) -> list[str]:
     return list(dict.fromkeys(names)) or list(_ITEMS)
 
 
-def warm(names: Sequence[str], *, required: bool, on_step: OnStep) -> list[WarmResult]:
+def warm(names: Sequence[str], *, required: bool, on_step: Callable[[str], None]) -> list[WarmResult]:
     """Compile all cold items, several in parallel; `required`: a missing tool is an error, not a result."""
 
     def one(name: str) -> WarmResult:
         begun = time.perf_counter()
-        title = name
+        result = WarmResult(name, name, "warm")
         try:
             item = _ITEMS[name]()
-            title = item.title
-            if item.is_warm:
-                result = WarmResult(name, title, "warm")
-            else:
+            result = replace(result, title=item.title)
+            if not item.is_warm:
                 item.ready()
-                result = WarmResult(name, title, "compiled", round(time.perf_counter() - begun, 1))
+                result = replace(result, state="compiled", seconds=round(time.perf_counter() - begun, 1))
         except ToolMissing as fault:
             if required:
                 raise
-            result = WarmResult(name, title, "missing", message=fault.message, hint=fault.hint)
+            result = replace(result, state="missing", message=fault.message, hint=fault.hint)
         on_step(f"{result.id}: {result.state}")
         return result
 

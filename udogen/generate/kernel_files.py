@@ -12,7 +12,7 @@ from udogen import backends
 from udogen.backends import htp, vendor
 from udogen.backends.plan import Plan, RegisterFunction, Source
 from udogen.build.package import MEMORY, PackageLibrary, read_manifest
-from udogen.errors import UdogenError, UsageError, read_plain
+from udogen.errors import UdogenError, UsageError, file_hint, read_plain
 from udogen.opdef.model import OpPackage
 from udogen.resources import content_key
 
@@ -64,7 +64,6 @@ def styled(
     source: Source,
     old: Mapping[str, Mapping[str, bytes]],
     by_backend: Mapping[str, OpPackage],
-    styles: Mapping[str, str],
     htp_api: str,
 ) -> Source:
     """The source with the styles of the given kernels, else of the kernels that the folder already has (`old`)."""
@@ -77,7 +76,7 @@ def styled(
     for backend, package in by_backend.items():
         given, existing = source.kernels.get(backend, {}), old.get(backend, {})
         vendor.refuse_snpe_1(backend, {**existing, **given})
-        known = {op.name: _style(backend, op.name, given, existing, styles, htp_api) for op in package.ops}
+        known = {op.name: _style(backend, op.name, given, existing, htp_api) for op in package.ops}
         meant = _meant(backend, known.values(), htp_api)
         api = meant if meant == "core" else api
         chosen[backend] = tuple(op for op, style in known.items() if style == meant)
@@ -120,20 +119,12 @@ def _restyled(
     return tuple(op for op in both if vendor.style(backend, existing[op]) != vendor.style(backend, given[op]))
 
 
-def _style(
-    backend: str,
-    op: str,
-    given: Mapping[str, bytes],
-    existing: Mapping[str, bytes],
-    styles: Mapping[str, str],
-    htp_api: str,
-) -> str:
-    """The style of one kernel (`vendor.style`): the chosen one, or that of its text."""
-    chosen = styles.get(backend, "")
+def _style(backend: str, op: str, given: Mapping[str, bytes], existing: Mapping[str, bytes], htp_api: str) -> str:
+    """The style of one kernel (`vendor.style`), by its text."""
     text = given.get(op, existing.get(op))
-    if chosen == "args" or f"{op}.py" in given or (backends.ALL[backend].interfaces and htp_api == "core"):
+    if text is None or f"{op}.py" in given or (backends.ALL[backend].interfaces and htp_api == "core"):
         return ""
-    return chosen if text is None else vendor.style(backend, text)
+    return vendor.style(backend, text)
 
 
 def kernel_places(folder: Path, backend: str, api: str, name: str) -> list[Path]:
@@ -147,7 +138,8 @@ def kernel_places(folder: Path, backend: str, api: str, name: str) -> list[Path]
 def _kernels_of(backend: str, folder: Path, api: str, package: OpPackage, *, alone: bool) -> dict[str, bytes]:
     """The kernels for a backend: <folder>/<backend>/<Op>.cpp (gpu: and .cl), or <folder>/<Op>.cpp."""
     if not folder.is_dir():
-        raise UsageError(f"--kernels {folder} is not a folder", hint="put an <Op>.cpp for each kernel into it")
+        hint = file_hint(folder, "put an <Op>.cpp for each kernel into it")
+        raise UsageError(f"--kernels {folder} is not a folder", hint=hint)
     has_folders = any((folder / place).is_dir() for place in (*backends.ALL, *HTP_APIS.values()))
     usual = [folder] if alone and not has_folders else []
     chosen: dict[str, Path] = {}

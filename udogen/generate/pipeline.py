@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from udogen import backends
-from udogen.backends import USUAL_LAYOUT, converter, htp, of_op, vendor
+from udogen.backends import USUAL_LAYOUT, converter, htp, of_op
 from udogen.backends.plan import Plan, Source
 from udogen.build import sdks, tools
 from udogen.build.package import (
@@ -43,10 +43,6 @@ class GenerateOptions(NamedTuple):
     layout: str = ""
     kernels: Path | None = None  # a folder of finished kernels
     htp_api: str = ""
-    # The style of kernels, one of `vendor.APIS`; empty: recognized by their text.
-    cpu_api: str = ""
-    gpu_api: str = ""
-    dsp_api: str = ""
     strict: bool = False
     dry_run: bool = False
     force: bool = False  # move an existing folder aside first
@@ -60,7 +56,6 @@ class GenerateOptions(NamedTuple):
             ("backend", self.backends, backends.ALL),
             ("layout", [self.layout] if self.layout else [], layouts.ALL),
             ("interface of HTP", [self.htp_api] if self.htp_api else [], kernel_files.HTP_APIS),
-            *(("style of kernels", [api] if api else [], vendor.APIS) for api in self.styles.values()),
         ]
         for what, given, known in chosen:
             for name in given:
@@ -69,11 +64,6 @@ class GenerateOptions(NamedTuple):
                         f"udogen does not know the {what} `{name}`",
                         hint=suggestion(name, known, "known: " + ", ".join(known)),
                     )
-
-    @property
-    def styles(self) -> dict[str, str]:
-        """The chosen style of kernels, by backend."""
-        return {"cpu": self.cpu_api, "gpu": self.gpu_api, "dsp": self.dsp_api}
 
     @property
     def api(self) -> str:
@@ -185,7 +175,7 @@ def _plan_package(
     )
     old = kernel_files.kernels_in_folders(folders)
     source_in_python = replace(source, kernels=kernel_files.with_kernels_in_python(source, folders))
-    styled = kernel_files.styled(source_in_python, old, by_backend, options.styles, options.htp_api)
+    styled = kernel_files.styled(source_in_python, old, by_backend, options.htp_api)
     if styled != source:
         source, plans = styled, layout.plan(by_backend, styled)
     if options.converter:

@@ -31,9 +31,9 @@ def obstacle(backend: str, *, repeated: str, text: str) -> str:
     """Why a backend does not support this repeated tensor or text parameter (none: ""); empty if it does."""
     row = backends.ALL[backend]
     if repeated and not row.can_repeat:
-        return f"{row.title} is left out, as `{repeated}` is repeated, which it cannot take"
+        return f"{row.title} is left out, as `{repeated}` is repeated, which it does not support"
     if text and not row.has_texts:
-        return f"{row.title} is left out, as `{text}` is a text, which it cannot take"
+        return f"{row.title} is left out, as `{text}` is a string, which it does not support"
     return ""
 
 

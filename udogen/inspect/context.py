@@ -12,10 +12,11 @@ from udogen.errors import UdogenError
 from udogen.findings import ConfigError, Finding, line_of, wrapped
 from udogen.inspect.inspection import NARROWEST
 from udogen.qnn import heads, socs
-from udogen.qnn.system import BinaryInfo, GraphInfo, TensorInfo
+from udogen.qnn.system import BinaryInfo, GraphInfo
+from udogen.qnn.tensors import QnnTensor
 from udogen.runtime.contexts import binaries, context_json, manifest
 from udogen.runtime.contexts.binaries import StoredContext, json_of
-from udogen.runtime.contexts.context_json import ContextJson, Difference, compare, describe_quantization, too_small
+from udogen.runtime.contexts.context_json import ContextJson, compare, describe_quantization, too_small
 from udogen.runtime.contexts.manifest import ManifestCheck
 from udogen.tables import columns, many
 
@@ -33,7 +34,7 @@ class InspectedContext:
     info: BinaryInfo
     verdict: ManifestCheck
     json: Path | None
-    differences: tuple[Difference, ...]
+    differences: tuple[str, ...]
     warnings: tuple[Finding, ...]  # of the JSON
     faults: tuple[UdogenError, ...]  # errors that prevent a run
 
@@ -87,7 +88,7 @@ def inspect_context(
 
 def _beside(
     described: ContextJson | None, info: BinaryInfo, path: Path, faults: list[UdogenError]
-) -> tuple[tuple[Difference, ...], tuple[Finding, ...]]:
+) -> tuple[tuple[str, ...], tuple[Finding, ...]]:
     if described is None:
         return (), ()
     try:
@@ -115,7 +116,7 @@ def lines(inspected: InspectedContext, *, width: int) -> Iterator[str]:
     for finding in inspected.warnings:
         yield from wrapped("    ! ", line_of(finding), width)
     for difference in inspected.differences:
-        yield from wrapped("    ! ", difference.message, width)
+        yield from wrapped("    ! ", difference, width)
     for graph in info.graphs:
         yield from _graph(graph, width)
     if info.context_tensors:
@@ -172,7 +173,7 @@ def _graph(graph: GraphInfo, width: int) -> Iterator[str]:
             yield from _tensors(side)
 
 
-def _tensors(tensors: Sequence[TensorInfo]) -> Iterator[str]:
+def _tensors(tensors: Sequence[QnnTensor]) -> Iterator[str]:
     rows = [
         (
             str(tensor.id),
@@ -187,7 +188,7 @@ def _tensors(tensors: Sequence[TensorInfo]) -> Iterator[str]:
     yield from (f"      {line}" for line in columns(rows))
 
 
-def _shape(tensor: TensorInfo) -> str:
+def _shape(tensor: QnnTensor) -> str:
     flags = tensor.dynamic or (False,) * len(tensor.shape)
     sizes = [f"{size}?" if dynamic else str(size) for size, dynamic in zip(tensor.shape, flags, strict=False)]
     return f"[{', '.join(sizes)}]"
@@ -214,9 +215,7 @@ def as_json(inspected: InspectedContext) -> dict[str, Any]:
             **({"recorded": inspected.verdict.manifest._asdict()} if inspected.verdict.manifest else {}),
         },
         "json": str(inspected.json) if inspected.json else None,
-        "differences": [
-            {**difference._asdict(), "message": difference.message} for difference in inspected.differences
-        ],
+        "differences": list(inspected.differences),
         "warnings": [finding.as_json() for finding in inspected.warnings],
         "faults": [fault.as_json() for fault in inspected.faults],
     }

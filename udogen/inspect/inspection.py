@@ -7,14 +7,13 @@ import platform
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from udogen.build import elf, tools
 from udogen.build.dwarf import demangled
 from udogen.build.package import MANIFEST, PackageLibrary, open_packages, package_of
-from udogen.errors import RunFailed, ToolMissing, UsageError, file_hint
+from udogen.errors import RunFailed, UsageError, file_hint
 from udogen.findings import Finding, wrapped
 from udogen.inspect import device, kinds
 from udogen.inspect.kinds import LibraryFacts
@@ -25,6 +24,7 @@ from udogen.runtime.built import outdated
 from udogen.runtime.op.session import OpSession
 from udogen.runtime.package_queries import read_registration
 from udogen.tables import many
+from udogen.verdict import Verdict
 
 _SECONDS = 30.0  # for registering a package
 
@@ -189,12 +189,13 @@ class Inspection:
         return (*(library for package in self.packages for library in package.built), *self.others)
 
     @property
-    def exit_code(self) -> int:
-        """0 if every library will register; otherwise that of the worst verdict."""
-        kinds_of_errors = _kinds_of_errors(chain.from_iterable(library.findings for library in self.judged))
-        if kinds_of_errors - {NO_REFERENCE}:
-            return RunFailed.exit_code
-        return ToolMissing.exit_code if kinds_of_errors else 0
+    def verdict(self) -> Verdict:
+        """Whether every library will register; packages of which nothing is built are skipped."""
+        errors = [_kinds_of_errors(library.findings) for library in self.judged]
+        unjudged, wrong = errors.count({NO_REFERENCE}), sum(bool(kinds - {NO_REFERENCE}) for kinds in errors)
+        passed, idle = errors.count(set()), sum(not package.built for package in self.packages)
+        planned = len(errors) + idle
+        return Verdict(planned, passed, error=wrong, skipped=idle, absent=unjudged, needs_all=True, unit="library")
 
 
 def inspect_all(

@@ -23,7 +23,8 @@ from udogen.inspect.kinds import LibraryFacts
 from udogen.inspect.symbols import ComparedRuntime, Resolution
 from udogen.qnn import udo
 from udogen.qnn.udo import Registration
-from udogen.runtime.op.calls import OpPackageInfo, RuntimeInfo
+from udogen.runtime.library import RuntimeInfo
+from udogen.runtime.op.calls import OpPackageInfo
 from udogen.runtime.snpe import host as udo_host
 from udogen.tables import many
 

@@ -15,6 +15,7 @@ from udogen.kernels import Flat, Rows, View, Whole
 from udogen.kernels.fixed import Fixed, Largest, NotFixedError, OfRow, of_shared, stored_as
 from udogen.kernels.opencl import NotOnGpuError
 from udogen.kernels.request import TargetMachine, TensorPort
+from udogen.kernels.scratch import ScratchTensor, Steps, loops, place_scratch
 from udogen.kernels.sums import Tiles
 
 TYPES = {
@@ -37,6 +38,8 @@ class RowLayout:
     row: hl.Var = field(default_factory=lambda: hl.Var("row"))
     # Values of rows for the output being defined, with the lanes of partial results; each output has its own loops.
     of_rows: list[tuple[hl.Func, hl.Var | None]] = field(default_factory=list)
+    scratch: list[ScratchTensor | Steps] = field(default_factory=list)  # the same for memory
+    sizes: list[hl.Expr] = field(default_factory=list)  # the lengths of rows; memory has elements of rows, too
     # A call of the kernel's function defines one output, the first that has no definition yet.
     output: str = ""
     later: set[str] = field(default_factory=set)  # outputs that a later call defines
@@ -52,7 +55,7 @@ class RowLayout:
 
     def begin(self) -> None:
         """Reset the state before each call."""
-        self.output, self.of_rows = "", []
+        self.output, self.of_rows, self.scratch = "", [], []
         self.later.clear()
 
     def shared(self, value: Any) -> Fixed:
@@ -83,6 +86,8 @@ class KernelTensor:
         self.func: Any = hl.Func(TYPES[stored], rank, port.name) if port.is_output else None
         self.indices: list[Any] = []
         self.of_rows: list[tuple[hl.Func, hl.Var | None]] = []
+        place.sizes += [self.size] if isinstance(view, Rows) else []
+        self.scratch: list[ScratchTensor | Steps] = []
 
     @property
     def lanes(self) -> int:
@@ -135,9 +140,8 @@ class KernelTensor:
         self._place.read.append((self, list(indices)))
         self._place.used(self.name, list(indices))
         if self.buffer is not None:
-            if self._place.tiles:
-                self._place.tiles.elements.append((self, str(at[0]), self.buffer[at]))
-            return self.buffer[at]
+            tiles = self._place.tiles
+            return tiles.read(self, str(at[0]), self.buffer[at]) if tiles else self.buffer[at]
         self._reads_outputs()
         return hl.Expr(self.func[at]) if self.func.defined() else hl.cast(TYPES[self._stored], 0)
 
@@ -163,7 +167,7 @@ class KernelTensor:
         if self.func is None:
             raise TypeError(f"`{self.name}` is an input, which nothing can be written to")
         if not self._place.output and not self.func.defined():
-            self._place.output, self.of_rows = self.name, self._place.of_rows
+            self._place.output, self.of_rows, self.scratch = self.name, self._place.of_rows, self._place.scratch
         if self._place.output != self.name:
             self._place.later.add(self.name)
             return
@@ -229,7 +233,7 @@ class KernelTensor:
             return self._over_row(kind, [hl.f32(start)], both, lambda k: [hl.cast(hl.Float(32), get(k))])[0]
         sample = get(hl.Var("sample"))
         if not self._place.last or not isinstance(sample, Fixed):
-            raise NotFixedError("rows lie along another axis than the last" if not self._place.last else _IN_FLOATS)
+            raise NotFixedError("rows are along an axis other than the last" if not self._place.last else _IN_FLOATS)
         if kind == "sum":
             return self._fixed_sum(get, sample)
         plain = sample.zero is None
@@ -402,6 +406,7 @@ def _values(func: hl.Func, indices: tuple[Any, ...], count: int) -> list[hl.Expr
     return [as_expr(value)] if count == 1 else [as_expr(value[index]) for index in range(count)]
 
 
+_GUARD = hl.TailStrategy.GuardWithIf
 _IN_FLOATS = "Halide's own functions calculate elements in floats"
 _REDUCTIONS: dict[str, tuple[float, Callable[[Any, Any], Any]]] = {
     "sum": (0.0, lambda a, b: a + b),
@@ -422,14 +427,23 @@ def schedule(output: KernelTensor, place: RowLayout, *, own: bool) -> None:
         return
     enough = output._dim(0).extent() >= lanes
     wide = func.specialize(enough) if lanes > 1 and not own else None
+    first, order = place.inner if strided else func.args()[0], list(reversed(func.args()))
     if strided:
-        func.reorder(*output.indices, place.inner, place.row)
-    if wide is not None and strided:
+        order = [place.row, place.inner, *output.indices]
+    elif output.scratch and not own and not isinstance(output.view, Rows):
+        order = loops(func, output.scratch)
+    func.reorder(*reversed(order))
+    if wide is not None:
         vector = hl.Var("vector")
-        wide.split(place.inner, place.inner, vector, lanes, hl.TailStrategy.ShiftInwards)
-        wide.reorder(vector, *output.indices, place.inner, place.row).vectorize(vector)
-    elif wide is not None:
-        wide.vectorize(func.args()[0], lanes, hl.TailStrategy.ShiftInwards)
+        wide.split(first, first, vector, lanes, hl.TailStrategy.ShiftInwards)
+        wide.reorder(vector, *reversed(order)).vectorize(vector)
+    for memory in output.scratch:
+        place_scratch(memory, func, [] if own else order[: -1 if isinstance(output.view, Rows) else None])
+        if place.sizes and isinstance(memory, ScratchTensor):
+            memory.func.bound_storage(memory.func.args()[0], reduce(hl.max, place.sizes))
+        for stage, names in memory.definitions(first) if lanes > 1 else ():
+            if names and (isinstance(memory, ScratchTensor) or names[0] == first.name()):
+                stage.vectorize(hl.Var(names[0]), lanes, _GUARD)
     for row, lane in output.of_rows:
         row.compute_at(func, place.inner if strided else place.row)
         if lane is None and lanes > 1 and strided:  # as many rows as a vector has elements
@@ -439,7 +453,7 @@ def schedule(output: KernelTensor, place: RowLayout, *, own: bool) -> None:
 
 def _schedule_gpu(output: KernelTensor, place: RowLayout, *, own: bool) -> None:
     """Use a thread for each element; if rows have values of their own, a group of threads for each row."""
-    func, lanes, tail = output.func, place.lanes, hl.TailStrategy.GuardWithIf
+    func, lanes, tail = output.func, place.lanes, _GUARD
     outer, inner = hl.Var("outer"), hl.Var("thread")
     by_group = isinstance(output.view, Rows) and place.last
     if own:
@@ -464,6 +478,26 @@ def _schedule_gpu(output: KernelTensor, place: RowLayout, *, own: bool) -> None:
         row.compute_at(func, place.row if by_group else inner)
         for stage in (row, row.update(0)) if lane is not None else ():
             stage.gpu_threads(lane)
+    for memory in output.scratch:
+        _schedule_scratch_on_gpu(memory, func.args()[0], place)
+
+
+def _schedule_scratch_on_gpu(memory: ScratchTensor | Steps, first: hl.Var, place: RowLayout) -> None:
+    """Calculate memory in kernels before that of the output."""
+    if place.sizes:
+        raise NotOnGpuError("it has memory for rows, which a group of threads shares")
+    memory.func.compute_root()
+    for stage, names in memory.definitions(first):
+        if not names:
+            raise NotOnGpuError("it writes to memory along a domain, which one thread does")
+        axis, *rest = map(hl.Var, names)
+        block, thread = hl.Var("block"), hl.Var("thread")
+        stage.split(axis, block, thread, place.lanes, _GUARD)
+        while rest[1:]:
+            inner, outer, *others = rest
+            rest = [hl.Var(), *others]
+            stage.fuse(inner, outer, rest[0])
+        stage.reorder(thread, block, *rest).gpu_blocks(block, *rest).gpu_threads(thread)
 
 
 def _from_half(raw: hl.Expr) -> hl.Expr:

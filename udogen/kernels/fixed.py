@@ -418,7 +418,7 @@ def total(over: hl.RDom, x: Fixed) -> Fixed:
 def exp(x: Fixed) -> Fixed:
     """e to the power of a number that is not positive, in 30 bits."""
     if not x.at_most_zero:
-        raise NotFixedError("exp() of what may be positive")
+        raise NotFixedError("exp() of values that may be positive")
     if x.below is not None:
         return _exp_of_byte(x.below, x.scale)
     found, whole = _power_of(x)

@@ -13,6 +13,7 @@ TEMPLATE = "kernels/kernel.inc.mako"
 REFUSED = "kernels/refused.inc.mako"
 _MOST_LINES = 3
 _QUANTIZED = ("u8", "i8", "u16", "i16")
+_BLOCKS = {"crouton8": {"u8": "uint8"}, "crouton16": {"u16": "uint16", "f16": "half"}}  # stored types by their layout
 _KINDS = {"f32": "float", "i32": "std::int32_t"}
 
 
@@ -45,6 +46,19 @@ class _Cut(NamedTuple):
     elements: Sequence[str] = ()
     same: str = ""  # whether all tensors have the same number of elements
     first: str = ""
+
+
+class _Tiles(NamedTuple):
+    """How HTP may cut a large output: a bit for each input that is cut alike, and the axis of rows, left whole."""
+
+    cut: str
+    axis: str
+
+
+class _Blocks(NamedTuple):
+    """A kernel for tensors in the blocks of HTP's convolutions."""
+
+    requirements: Sequence[str]
 
 
 class _Table(NamedTuple):
@@ -81,9 +95,15 @@ def include(request: Request, report: Report) -> str:
         "gpu": request.machine.gpu,
         "not_gpu": not request.machine.gpu,
         "launches": [_Launches(name, kernels) for name, kernels in by_function.items()],
-        "state": ", const State& state" if report.table else "",
+        "memory": bool(report.allocations),
+        "state": ", const State& state" if report.table or report.allocations else "",
+        "prepare": "prepare, " if report.table or report.allocations else "",
+        "given_state": ", state" if report.table or report.allocations else "",
         "views": [_view(port, *view) for port, view in zip(request.tensors, report.views, strict=True)],
+        "inputs": [] if request.machine.gpu else [port.name for port in request.tensors if not port.is_output],
         "cut": _Cut() if request.machine.gpu else _cut(request, report),
+        "tiles": _tiles(request, report),
+        "blocks": _blocks(request, report),
         "choices": [_choice(request, report, types, by_last) for types, by_last in by_types.items()],
     }
     return render_template(TEMPLATE, data)
@@ -144,6 +164,38 @@ def _cut(request: Request, report: Report) -> _Cut:
     return _Cut(elements=list(tests), same=same, first=outputs[0])
 
 
+def _tiles(request: Request, report: Report) -> _Tiles | None:
+    """The tiles of an op with one output whose elements or rows are computed alone, from those in the same place."""
+    views = dict(zip((port.name for port in request.tensors), report.views, strict=True))
+    outputs = [port.name for port in request.tensors if port.is_output]
+    alike = [name for name, view in views.items() if view[0] == views[outputs[0]][0]]
+    kind, axis = views[outputs[0]]
+    alone = report.elementwise or (kind == "rows" and all(views[name][1] == axis for name in alike))
+    if not alone or report.in_one or len(outputs) > 1 or request.refused:
+        return None
+    cut = sum(1 << request.values.index(name) for name in alike if name not in outputs)
+    if isinstance(axis, str):
+        usual = int(request.defaults.get(axis, -1))
+        return _Tiles(f"{cut}u", f"udo::axisOf(op, {request.values.index(axis)}, {usual})")
+    return _Tiles(f"{cut}u", "udo::noAxis" if axis is None else str(axis))
+
+
+def _blocks(request: Request, report: Report) -> list[_Blocks]:
+    """The kernels for tensors in blocks, whose elements are calculated alone, as many to each block."""
+    if not report.elementwise or _tiles(request, report) is None:
+        return []
+    kernels = []
+    for layout, elements in _BLOCKS.items():
+        by_port = {port.name: [elements[kind] for kind in port.types if kind in elements] for port in request.tensors}
+        place = f"udo::Layout::{layout}, udo::Storage::indirect, udo::Memory::tcm"
+        requirements = [f"wants(Tensor::{name}, {place})" for name in by_port]
+        for name, kinds in by_port.items():
+            requirements += [f"takes(Tensor::{name}, udo::Element::{kind})" for kind in kinds]
+        if all(by_port.values()):
+            kernels.append(_Blocks(requirements))
+    return kernels
+
+
 def _table(request: Request, report: Report, by_types: dict[tuple[str, ...], dict[bool, KernelVariant]]) -> _Table:
     [variant] = by_types["u8", "u8"].values()
     names = {port.is_output: port.name for port in request.tensors}
@@ -195,6 +247,10 @@ def _call(request: Request, report: Report, variant: KernelVariant) -> str:
     if request.machine.gpu:
         return f"call.of({name}_launches).run({name}(static_cast<udo::halide::Call*>(&call), {arguments}))"
     call = f"UDO_HALIDE({name}, {arguments})" if _may_be_aligned(request, report) else f"{name}(&call, {arguments})"
+    small = f"{name}_small(call.again(), {arguments})"
+    if report.allocations:
+        first, second = (report.allocations.get(function, 0) for function in (name, f"{name}_small"))
+        call, small = f"(call.begins({first}) ? {call} : -1)", f"(call.begins({second}) ? {small} : -1)"
     if (report.auto and variant.last) or report.tiles:  # a function returns an error before it writes anything
-        call = f"{call} == 0 ? 0 : {name}_small(call.again(), {arguments})"
+        call = f"{call} == 0 ? 0 : {small}"
     return f"call.run({call})"

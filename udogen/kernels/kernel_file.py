@@ -27,6 +27,7 @@ from udogen.kernels.request import (
     TensorPort,
     type_combinations,
 )
+from udogen.kernels.scratch import places
 from udogen.kernels.signature import called_while_loaded, line_of, view_of
 from udogen.kernels.sums import Domain, Tiles
 from udogen.python_files import load_module, words_of
@@ -63,7 +64,7 @@ class Kernel:
         self.functions: list[dict[str, Any]] = []  # those of vectors for Hexagon
         self.lines: dict[str, int] = {}  # where each Halide function was made
         self.uses: dict[str, dict[int, bool]] = {}  # the lines that use a tensor, and whether they compute the index
-        self.names = _remember_lines(request.file, self.lines, self.use)  # of Halide, for `replaced`
+        self.names = _remember_lines(request, self.lines, self.use)  # of Halide, for `replaced`
         if module is None:
             for owner, name, value in self.names:
                 setattr(owner, name, value)
@@ -84,8 +85,9 @@ class Kernel:
         views: dict[str, View] = dict.fromkeys(names, Flat())
         self.arguments: list[str] = []
         self.reads_outputs = False
+        self.allocations: dict[str, int] = {}  # functions that allocate memory, and how often before all else
         self.untiled: dict[str, str] = {}  # functions without tiles whose small ones have others, and why
-        self.first: Sequence[str] = ()  # the first variables of the output that has tiles
+        self.first: Sequence[str] = ()  # the variables of the output that has tiles
         for name, parameter in inspect.signature(function, eval_str=True).parameters.items():
             self._need(name, names)
             self._compare_default(name, parameter.default)
@@ -203,7 +205,7 @@ class Kernel:
         variant, target = KernelVariant(self.types()[0]), self.request.machine.target
         try:
             [plain] = algorithm_of(self, variant, Way(target, 1)).outputs
-            self.first = [str(index) for index in plain.indices[:2]]
+            self.first = [str(index) for index in plain.indices]
             tiles = Tiles(on_hvx=False, names=self.first)
             [made] = algorithm_of(self, variant, Way(target, 2), tiles=tiles).outputs
         except Exception:  # an error of the kernel itself is raised by the usual way, too
@@ -217,7 +219,7 @@ class Kernel:
         in_floats = not way.fixed and any(port.real or port.types[0] == "f32" for port in self.request.tensors)
         if variant.small or way.lanes == 1 or (machine.aligned and (in_floats or way.lanes < machine.vector)):
             return None
-        return Tiles(machine.aligned, self.first) if self.has_tiles else None
+        return Tiles(machine.aligned, self.first, machine.vector // 4) if self.has_tiles else None
 
     def is_scheduled_by_halide(self, variant: KernelVariant) -> bool:
         """Whether the file's `Autoschedule` applies to this function."""
@@ -349,9 +351,13 @@ def algorithm_of(
         hvx.replaced([(hl, "RDom", partial(Domain, tiles))], request.file) if tiles else nullcontext(),
         hvx.replaced(hvx.casts(), request.file),
     ):
-        for _ in made.outputs:
-            place.begin()
-            kernel.call(tensors, {name: hl.Expr(param) for name, param in scalars.items()})
+        places.append(place)
+        try:
+            for _ in made.outputs:
+                place.begin()
+                kernel.call(tensors, {name: hl.Expr(param) for name, param in scalars.items()})
+        finally:
+            places.pop()
     for tensor in made.outputs:
         if not tensor.func.defined():
             raise UsageError(f"{kernel.where}: {request.op}() writes nothing to `{tensor.name}`")
@@ -374,14 +380,14 @@ def _is_computed(index: Any) -> bool:
 
 
 def _remember_lines(
-    file: str, lines: dict[str, int], use: Callable[[str, list[Any]], None]
+    request: Request, lines: dict[str, int], use: Callable[[str, list[Any]], None]
 ) -> list[tuple[Any, str, Any]]:
-    """Halide's functions, including reductions, with names for which `lines` has the line of a file.
+    """Halide's functions, including reductions, with names for which `lines` has the line of a kernel's file.
 
-    `use` is called with each element of them that is read.
+    `use` is called with each element of them that is read.  Those in a loop are allocated before all loops.
     """
 
-    usual, reductions = _USUAL
+    (usual, reductions), file, gpu = _USUAL, request.file, request.machine.gpu
 
     class Func(usual):  # type: ignore[misc, valid-type]  # Halide has no types
         def __init__(self, *given: Any) -> None:
@@ -391,6 +397,10 @@ def _remember_lines(
         def __getitem__(self, index: Any) -> Any:
             use(self.name(), list(index) if isinstance(index, tuple) else [index])
             return super().__getitem__(index)
+
+        def compute_at(self, *level: Any) -> Any:
+            placed = super().compute_at(*level)
+            return placed if gpu or not line_in(file) else placed.hoist_storage_root()
 
     def named(reduction: Callable[..., Any], kind: str, *given: Any) -> Any:
         name = f"{kind}_{len(lines)}"

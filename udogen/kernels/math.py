@@ -11,7 +11,13 @@ import halide as hl
 
 from udogen.kernels import fixed
 from udogen.kernels.fixed import Fixed
+from udogen.kernels.scratch import scan, scratch
 from udogen.kernels.sums import Domain
+
+__all__ = [
+    "absolute", "exp", "inverse", "larger", "maximum", "minimum", "scan", "scratch", "select", "sigmoid", "smaller",
+    "tanh", "total",
+]  # fmt: skip
 
 _ROUNDER = 12582912.0  # 1.5 * 2 ** 23
 
@@ -35,11 +41,15 @@ def smaller(a: Any, b: Any) -> hl.Expr:
 
 def maximum(over: hl.RDom, of: Any) -> hl.Expr:
     """The largest number over a domain."""
+    if isinstance(over, Domain):
+        return over.reduced(of, hl.max, of.type().min() if isinstance(of, hl.Expr) else None)
     return fixed.reduced(of, lambda stored: hl.maximum(over, stored)) if _is_fixed(of) else hl.maximum(over, of)
 
 
 def minimum(over: hl.RDom, of: Any) -> hl.Expr:
     """The smallest number over a domain."""
+    if isinstance(over, Domain):
+        return over.reduced(of, hl.min, of.type().max() if isinstance(of, hl.Expr) else None)
     return fixed.reduced(of, lambda stored: hl.minimum(over, stored)) if _is_fixed(of) else hl.minimum(over, of)
 
 

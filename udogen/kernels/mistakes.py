@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from udogen.kernels.kernel_file import Kernel
 
 _MATH = "use hl.sqrt, hl.floor …, or exp, tanh, sigmoid of udogen.kernels.math"
+_TENSOR = "(?:KernelTensor|ScratchTensor|Steps)"
 # The text of an exception, the mistake, and the code that is right.
 _MISTAKES = (
     (
@@ -30,8 +31,8 @@ _MISTAKES = (
         _MATH,
     ),
     (
-        r"(unsupported operand type|bad operand type|not supported between).*KernelTensor"
-        r"|KernelTensor' object is not iterable",
+        rf"(unsupported operand type|bad operand type|not supported between).*{_TENSOR}"
+        rf"|{_TENSOR}' object is not iterable",
         "a tensor has no arithmetic of its own, only its elements have",
         'write elements: i = hl.Var("i"), then y[i] = a[i] + b[i]',
     ),
@@ -57,7 +58,7 @@ _MISTAKES = (
         "use absolute of udogen.kernels.math",
     ),
     (
-        r"KernelTensor' (has no len|object has no attribute)|object of type 'KernelTensor' has no len",
+        rf"{_TENSOR}' (has no len|object has no attribute)|object of type '{_TENSOR}' has no len",
         "a tensor in a kernel has only lengths, reductions and elements",
         "use x.size, or x.extent(axis), which counts axes from the last; elements are x[i]",
     ),
@@ -78,7 +79,7 @@ _MISTAKES = (
     ),
     (
         r"^Undefined variable",
-        "an element depends on a variable that is none of the output's indices",
+        "an element depends on a variable that is not an index of the output",
         "use the variables of y[…] = …, or sum over a domain: total(r, x[r.x])",
     ),
     (

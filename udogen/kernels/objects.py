@@ -54,6 +54,7 @@ _DECIDING = (
     "kernel_file",
     "math",
     "request",
+    "scratch",
     "signature",
     "sums",
     "twins",
@@ -231,6 +232,7 @@ def request_of(kernels: PythonKernels, op: Op, file: Path, machine: str) -> Requ
             for scalar in scalars
             if isinstance(scalar.default, bool | int | float)
         },
+        values=tuple(identifier(value.name) for value in (*op.inputs, *op.params)),
     )
 
 

@@ -16,7 +16,7 @@ Kind = TypeVar("Kind")
 TWINS = "twins"  # the folder of scalar twins, and of the file that lists the functions and their arguments
 FUNCTIONS = "functions.json"
 NO_FLOATS = "QEMU does not emulate HVX floating point"
-SCALAR_UNDER_QEMU = "QEMU has no HVX floating point: what runs there is scalar code, and not what a device gets"
+SCALAR_UNDER_QEMU = "QEMU has no HVX floating point: it runs scalar code, not the code for a device"
 
 PLACE = "place"  # a file in the folder of a request: the place in the user's code that is running
 RUNNING, RAN = "running the kernel", "the kernel ran"  # the lines around code of the user
@@ -71,6 +71,7 @@ class Request:
     texts: bool = False  # also write the assembly
     deaths: tuple[str, ...] = ()  # functions at which the compiler crashed, once for each time: vectors get shorter
     defaults: Mapping[str, float] = field(default_factory=dict)  # of scalars, for the calls that check functions
+    values: tuple[str, ...] = ()  # the inputs and parameters of a node, in their order
 
     def as_json(self) -> str:
         """The request as JSON, for a file that the worker reads."""
@@ -82,7 +83,7 @@ class Request:
         row: dict[str, Any] = json.loads(text)
         row["tensors"] = tuple(TensorPort(**{**port, "types": tuple(port["types"])}) for port in row["tensors"])
         row["machine"] = TargetMachine(**row["machine"])
-        row["deaths"] = tuple(row["deaths"])
+        row["deaths"], row["values"] = tuple(row["deaths"]), tuple(row["values"])
         return Request(**row)
 
 
@@ -130,6 +131,8 @@ class Report:
     not_on_gpu: str = ""  # why the op does not run on a GPU
     lines: Mapping[str, tuple[int, ...]] = field(default_factory=dict)  # lines of the kernel where each tensor is used
     untiled: Mapping[str, str] = field(default_factory=dict)  # functions that add products one by one, and why
+    # Functions that allocate memory, and how often before they do anything else.
+    allocations: Mapping[str, int] = field(default_factory=dict)
 
     def as_json(self) -> str:
         """The report as JSON, for a file."""

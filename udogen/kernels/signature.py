@@ -182,8 +182,10 @@ def signature_of(function: Callable[..., Any]) -> KernelSignature:
             params.append(_param(name, kind, None if given.default is given.empty else given.default))
             continue
         if name not in indexed | written:
+            is_known = given.default is not given.empty and given.default is not None
+            lack = f"a default that is not a number ({given.default!r})" if is_known else "neither a default nor a type"
             raise UsageError(
-                f"{where}: {function.__name__}() takes no element of `{name}`, which has neither a default nor a type",
+                f"{where}: {function.__name__}() takes no element of `{name}`, which has {lack}",
                 hint=f"a tensor has no arithmetic, only its elements have: {name}[i]; a parameter is {name}=1.0 or "
                 f"{name}: float",
             )

@@ -7,7 +7,6 @@ a * b, and q times the sum of a, and p times the sum of b, and p * q for each el
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import dataclass, field
@@ -17,10 +16,11 @@ from typing import Any
 import halide as hl
 
 from udogen.kernels.fixed import Fixed, count_of
+from udogen.kernels.scratch import UNDEFINED, ScratchTensor, variables_of
 
 _RDom = hl.RDom  # which is replaced while a function is called
-_UNDEFINED = re.compile(r'Undefined variable "([^"]+)"')
 _AXES = "xyzw"
+_OF_DOMAIN = "_of_domain"  # the end of names of variables in place of a domain's
 _NO_ZERO = hl.i32(0)  # of integers
 _TAPS = 3  # of a window, whose loop is unrolled: rows of a tile share what they load
 _QUAD = 4  # bytes that HVX multiplies and adds into 32 bits
@@ -98,20 +98,88 @@ class Lines:
 
 
 @dataclass
+class Columns:
+    """Elements that columns share with no row; they may lie in memory, in the order of their use."""
+
+    func: Any
+    inner: Sequence[str]  # the names of a domain's variables
+    others: Sequence[str]
+    in_lines: bool  # columns are beside each other already
+
+
+@dataclass
+class RowReduction:
+    """A value of each row over a domain: the function of all, and that of each lane of a vector."""
+
+    func: Any
+    part: Any
+    steps: Any
+    lane: Any
+
+
+@dataclass
+class ScratchTile:
+    """What one definition of memory has in tiles, and the length of its first axis."""
+
+    tensor: ScratchTensor
+    sums: list[Sum]
+    columns: list[Columns]
+    reductions: list[RowReduction]
+    length: Any = None
+
+
+@dataclass
 class Tiles:
     """The sums of the output that is being defined."""
 
     on_hvx: bool
-    names: Sequence[str] = ("", "")  # the first variables of the output: its columns and rows
+    names: Sequence[str] = ("", "")  # the variables of the output: its columns, rows, and others
+    lanes: int = 4  # of a vector of floats
     sums: list[Sum] = field(default_factory=list)
     lines: list[Lines] = field(default_factory=list)
     last: Sequence[Any] = ()  # indices of the columns and rows of the output
     fits: list[Any] = field(default_factory=list)  # conditions, without which the op needs its other function
     elements: list[tuple[Any, str, Any]] = field(default_factory=list)  # that were read: tensor, first index, value
+    columns: list[Columns] = field(default_factory=list)
+    reductions: list[RowReduction] = field(default_factory=list)
+    scratch: list[ScratchTile] = field(default_factory=list)
+    lengths: dict[str, Any] = field(default_factory=dict)  # of the axes of domains, by the names of their variables
+
+    def read(self, tensor: Any, first: str, value: Any) -> Any:
+        """An element that is read, which may lie in memory if columns share it with no row."""
+        self.elements.append((tensor, first, value))
+        free = [] if self.on_hvx else variables_of([value])
+        inner = [axis.name() for axis in free if axis.name() in self.lengths]
+        others = [axis.name() for axis in free if axis.name() not in self.lengths]
+        if not inner or not others or self.names[1] in others:
+            return value
+        found = Columns(_define("columns", free, value), inner, others, first not in self.lengths)
+        self.columns.append(found)
+        return _at(found.func, *free)
+
+    def write(self, tensor: ScratchTensor) -> None:
+        """A definition of memory, which has the sums since the last one."""
+        if self.on_hvx:
+            raise NotTiledError("memory")
+        if len(self.scratch) and self.scratch[-1].tensor is tensor:
+            raise NotTiledError("memory that is written twice")
+        self.scratch.append(ScratchTile(tensor, self.sums, self.columns, self.reductions))
+        self.sums, self.columns, self.reductions = [], [], []
+
+    def read_scratch(self, tensor: ScratchTensor, first: Any) -> None:
+        """An element of memory that is read: over a domain, its first axis is as long as that."""
+        [written] = [each for each in self.scratch if each.tensor is tensor]
+        if isinstance(first, hl.Var) and first.name() in self.lengths:
+            written.length = self.lengths[first.name()]
 
     def can_be_made(self, variables: Sequence[Any]) -> bool:
         """Whether an output with these variables has sums, all of which vectors calculate."""
         names = {variable.name() for variable in variables}
+        for each in self.scratch:
+            own = {axis.name() for axis in each.tensor.func.args()}
+            first = each.tensor.func.args()[0].name()
+            if any(not {first} <= {axis.name() for axis in total.func.args()} <= own for total in each.sums):
+                return False
         each_has = [{var.name() for var in total.func.args()} for total in self.sums]
         each_has += [{self.names[0], *(var.name() for var in line.func.args()[1:-1])} for line in self.lines]
         return bool(each_has) and all({self.names[0]} <= found <= names for found in each_has)
@@ -128,7 +196,8 @@ class Domain:
     def __init__(self, tiles: Tiles, *given: Any) -> None:
         self.tiles, self.over = tiles, _RDom(*given)
         self.axes = [self.over[n] for n in range(self.over.dimensions())]
-        self.variables = [hl.Var(f"{axis.name().replace('$', '_')}_of_domain") for axis in self.axes]
+        self.variables = [hl.Var(f"{axis.name().replace('$', '_')}{_OF_DOMAIN}") for axis in self.axes]
+        tiles.lengths |= {name.name(): axis.extent() for name, axis in zip(self.variables, self.axes, strict=True)}
 
     def __getattr__(self, name: str) -> Any:
         if name not in _AXES[: len(self.axes)]:
@@ -146,6 +215,23 @@ class Domain:
             return hl.cast(of.type(), self._of_products(*self._factors(of), count_of(self.over)))
         return self._of_any(of)
 
+    def reduced(self, of: Any, both: Callable[[Any, Any], Any], start: Any) -> hl.Expr:
+        """A value of each row over a domain of one axis, in vectors of partial results."""
+        if self.tiles.on_hvx or len(self.axes) > 1 or start is None:
+            raise NotTiledError("a reduction")
+        [axis], lane, lanes = self.axes, hl.Var("lane"), self.tiles.lanes
+        free = self.free(of)
+        element = _define("element", [*free, *self.variables], of)
+        steps, rest, every = (_RDom([(0, size)]) for size in (axis.extent() / lanes, axis.extent() % lanes, lanes))
+        part, func = _define("part", [lane, *free], start), _define("row", free, start)
+        for where, index in ((lane, steps * lanes + lane), (rest.x, axis.extent() / lanes * lanes + rest)):
+            value = _at(element, *free, axis.min() + index)
+            at = (where, *free)
+            part[at] = both(part[at], value)
+        func[tuple(free)] = both(_at(func, *free), _at(part, every.x, *free))
+        self.tiles.reductions.append(RowReduction(func, part, steps, lane))
+        return _at(func, *free)
+
     def free(self, value: Any) -> list[Any]:
         """The variables of an expression that are none of the domain."""
         free_axes: list[Any] = []
@@ -153,8 +239,8 @@ class Domain:
             try:
                 _define("probe", [*free_axes, *self.variables], value)
             except hl.HalideError as fault:
-                missing = _UNDEFINED.search(str(fault))
-                if not missing or missing[1].endswith("_of_domain"):
+                missing = UNDEFINED.search(str(fault))
+                if not missing or missing[1].endswith(_OF_DOMAIN):
                     raise NotTiledError(str(fault)) from fault
                 free_axes.append(hl.Var(missing[1]))
             else:
@@ -178,6 +264,8 @@ class Domain:
     def _of_any(self, of: Any) -> hl.Expr:
         """Sums of any type, each lane of which is one of a column."""
         free = self.free(of)
+        if len(self.axes) == 1 and self.tiles.scratch and {axis.name() for axis in free} <= set(self.tiles.names[1:]):
+            return self.reduced(of, lambda a, b: a + b, hl.cast(of.type(), 0))
         part = _define("part", [*free, *self.variables], of)
         func = _define("sums", free, hl.cast(of.type(), 0), _at(part, *free, *self.axes))
         self.tiles.sums.append(Sum(func, self.over))
@@ -246,7 +334,7 @@ class Domain:
         found = Lines(_RDom([(0, x.extent() / _LINE), *((axis.min(), axis.extent()) for axis in self.axes[1:])]))
         found.quads = quads = _RDom([(0, _QUAD), (0, _LANES)])
         n, group, block = (hl.Var(each) for each in ("n", "group", "block"))
-        first, second = (hl.Var(name) for name in self.tiles.names)
+        first, second = (hl.Var(name) for name in self.tiles.names[:2])
         if any(each.name() == second.name() for each in column.free):
             raise NotTiledError("columns that depend on the row")
         last_column, last_row = self.tiles.last
@@ -373,8 +461,14 @@ def tile(output: Any, tiles: Tiles, vector: int, lanes: int) -> None:
         return
     width, height = (lanes, 4) if tiles.on_hvx else (2 * lanes, 6)
     stage.split(column, outer, inner, width, tail).split(row, outer_row, inner_row, height, tail)
-    stage.reorder(inner, inner_row, outer_row, *rest, outer).vectorize(inner, lanes).unroll(inner).unroll(inner_row)
-    loops = _Loops(func, hl.Var(column.name()), hl.Var(row.name()), outer, outer_row, lanes)
+    order = [outer_row, *rest, outer] if not tiles.scratch else [outer, outer_row, *rest]
+    stage.reorder(inner, inner_row, *order).vectorize(inner, lanes).unroll(inner).unroll(inner_row)
+    loops = _Loops(func, hl.Var(column.name()), hl.Var(row.name()), outer, order[0], lanes)
+    for columns in tiles.columns if not tiles.scratch else ():
+        _schedule_columns(columns, func, column.name(), [outer, *reversed(rest)], lanes)
+    for memory in tiles.scratch:
+        _tile_scratch(memory, loops, [(axis.name(), axis) for axis in reversed(rest)] + [(row.name(), outer_row)])
+    _schedule_reductions(tiles.reductions, func, loops.tile, lanes)
     for total in tiles.sums:
         total.func.reorder_storage(*sorted(total.func.args(), key=lambda var: var.name() != column.name()))
         loops.hold(total.func)
@@ -400,6 +494,54 @@ def _schedule_stage(loops: _Loops, func: Any, update: Any, axes: Sequence[Any], 
     for variable in inside:
         func.unroll(variable)
         update.unroll(variable)
+
+
+def _schedule_columns(columns: Columns, output: Any, column: str, order: Sequence[Any], lanes: int) -> None:
+    """Put the elements of columns in the order of their use, once for all rows, in one of these loops."""
+    loops, others = [axis.name() for axis in order[1:]], [name for name in columns.others if name != column]
+    inside = [name for name in loops if name in others]
+    if len(others) == len(columns.others) or loops[: len(inside)] != inside:
+        return
+    columns.func.compute_at(output, order[len(inside)]).hoist_storage_root()
+    columns.func.reorder_storage(*map(hl.Var, (column, *columns.inner, *others)))
+    columns.func.vectorize(hl.Var(column), lanes, hl.TailStrategy.GuardWithIf)
+
+
+def _tile_scratch(memory: ScratchTile, loops: _Loops, order: Sequence[tuple[str, Any]]) -> None:
+    """Calculate memory for the rows of a tile, in tiles of its own; `order` has the loops from the outermost."""
+    func, lanes = memory.tensor.func, loops.lanes
+    names, level = {axis.name() for axis in func.args()}, None
+    for name, axis in order:
+        if name not in names:
+            break
+        level = axis
+    first, (outer, inner) = func.args()[0], (hl.Var(name) for name in ("outer", "inner"))
+    if level is None:
+        raise NotTiledError("memory that the output shares no loop with")
+    func.compute_at(loops.func, level).hoist_storage_root()
+    if first.name() == loops.row.name() or memory.length is None:
+        _schedule_reductions(memory.reductions, func, first, lanes)
+        return
+    func.split(first, outer, inner, 2 * lanes, hl.TailStrategy.ShiftInwards)
+    func.reorder(inner, loops.row, outer).vectorize(inner, lanes).unroll(inner).unroll(loops.row)
+    own = _Loops(func, hl.Var(first.name()), loops.row, outer, outer, lanes)
+    for total in memory.sums:
+        total.func.reorder_storage(*sorted(total.func.args(), key=lambda axis: axis.name() != first.name()))
+        axes = [total.domain[n] for n in range(total.domain.dimensions())]
+        _schedule_stage(own, own.hold(total.func), total.func.update(), axes, lanes)
+    for columns in memory.columns:
+        if not columns.in_lines:
+            _schedule_columns(columns, loops.func, first.name(), [None, *(axis for _, axis in order[:-1])], lanes)
+
+
+def _schedule_reductions(reductions: Sequence[RowReduction], consumer: Any, at: Any, lanes: int) -> None:
+    """Calculate values of rows where they are used: partial results of vectors first."""
+    for each in reductions:
+        each.func.compute_at(consumer, at)
+        each.part.compute_at(consumer, at).bound(each.lane, 0, lanes).store_in(hl.MemoryType.Stack)
+        each.part.vectorize(each.lane, lanes)
+        each.part.update(0).reorder(each.lane, each.steps.x).vectorize(each.lane, lanes)
+        each.part.update(1).unscheduled()
 
 
 def _schedule_quads(loops: _Loops, each: Sum, axes: Sequence[Any]) -> None:

@@ -12,8 +12,9 @@ import resource
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cache, partial
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -53,8 +54,6 @@ from udogen.kernels.twins import FEATURES, TWIN, add_twin, or_why_not, serial_ve
 from udogen.python_files import on_exit, record_places, user_code
 
 _TEXTS = {hl.OutputFileType.assembly: "s"}
-# What a package library does not have: its own heap and threads.
-_MISSING = {b"halide_malloc": "memory", b"halide_do_par_for": "threads"}
 
 
 def _ways(kernel: Kernel, variant: KernelVariant) -> list[Way]:
@@ -168,7 +167,7 @@ def _compile_with(
             return _compile_with(kernel, variant, way, folder, careful=True)
     if machine.gpu:
         return _launches(request, made, folder / name)
-    _refuse_missing(kernel, module, folder / f"{name}.o", way)
+    _look_at_memory(kernel, module, made, folder / f"{name}.o", way)
     return []
 
 
@@ -197,28 +196,75 @@ def _launches(request: Request, made: Algorithm, compiled: Path) -> list[Launch]
     return launches(compiled.with_name(f"{compiled.name}.cl").read_text("utf-8"), compiled.name, named)
 
 
-def _refuse_missing(kernel: Kernel, module: Any, compiled: Path, way: Way) -> None:
-    """Raise if a function needs what no library provides; the error names the part of the kernel that needs it."""
-    request = kernel.request
-    missing = [need for name, need in _MISSING.items() if name in compiled.read_bytes()]
-    if not missing:
-        return
-    if way.tiled:
-        raise NotTiledError(f"it needs {missing[0]}")
-    if way.auto:
-        raise kernel.refuse_autoschedule(f"makes a schedule with {missing[0]} of its own, which an op does not have")
-    text = compiled.with_suffix(".stmt")
-    module.compile({hl.OutputFileType.stmt: str(text)})
-    # Allocations of constant size are on the stack up to 16 KB.
-    parts = re.findall(r"^ *allocate (\S+?)\[[a-z]+(\d+)\S* \* (.*)\](?! in )", text.read_text("utf-8"), re.MULTILINE)
-    named = next((name for name, bits, size in parts if not size.isdigit() or int(size) * int(bits) > 1 << 17), "")
-    line = kernel.lines.get(named, 0)
-    raise BuildFailed(
-        f"{f'{request.file}:{line}' if line else kernel.where}: {f'`{named}`' if named else request.op} needs "
-        f"{missing[0]} of a size that is only known when {request.op} runs",
-        hint="let it be calculated where it is used, for a known number of elements: `compute_at` an inner loop of the "
-        "output (`reorder` its loops, if need be), or a Python function that returns the expression (no compute_root)",
-    )
+def _look_at_memory(kernel: Kernel, module: Any, made: Algorithm, compiled: Path, way: Way) -> None:
+    """Find what a function allocates; raises if it needs threads, which no library provides."""
+    code = compiled.read_bytes()
+    if b"halide_do_par_for" in code:
+        if not way.auto:
+            raise BuildFailed(f"{kernel.where}: {kernel.request.op} needs threads", hint="take out `parallel`")
+        raise kernel.refuse_autoschedule("makes a schedule with threads of its own, which an op does not have")
+    if b"halide_malloc" in code:
+        text = compiled.with_suffix(".stmt")
+        module.compile({hl.OutputFileType.stmt: str(text)})
+        names = [each.buffer.name() for each in made.inputs]
+        kernel.allocations[compiled.stem] = _allocations_at_start(text.read_text("utf-8"), names)
+
+
+def _allocations_at_start(text: str, inputs: Sequence[str]) -> int:
+    """The number of allocations, as Halide prints them, before anything is read; their sizes are positive.
+
+    Allocations of constant size are on the stack up to 16 KB.
+    """
+    start = re.split(r"^ *(?:produce|for) ", text, maxsplit=1, flags=re.MULTILINE)[0]
+    start = re.split(rf"\b(?:{'|'.join(map(re.escape, inputs))})\[", start, maxsplit=1)[0]
+    count = 0
+    for bits, size in re.findall(r"^ *allocate \S+?\[[a-z]+(\d+)\S* \* (.*)\](?! in )", start, re.MULTILINE):
+        least, most = _range_of(size)
+        if least <= 0:
+            break
+        count += most * int(bits) > 1 << 17
+    return count
+
+
+@dataclass
+class _Range:
+    """The smallest and the largest number that an expression may be."""
+
+    low: float
+    high: float
+
+    def __add__(self, other: _Range) -> _Range:
+        return _Range(self.low + other.low, self.high + other.high)
+
+    def __sub__(self, other: _Range) -> _Range:
+        return _Range(self.low - other.high, self.high - other.low)
+
+    def __mul__(self, other: _Range) -> _Range:
+        if min(self.low, other.low) < 0:
+            return _Range(-inf, inf)
+        return _Range(self.low * other.low, self.high * other.high)
+
+    def __truediv__(self, other: _Range) -> _Range:
+        if min(self.low, other.low - 1) < 0:
+            return _Range(-inf, inf)
+        return _Range(self.low // other.high, self.high / other.low)
+
+
+def _range_of(size: str) -> tuple[float, float]:
+    """The smallest and the largest number of a size as Halide prints it, if no tensor is empty."""
+    text = re.sub(r"[\w$]+\.extent\.\d\b(?!\.)", "extent", size)
+    text = re.sub(r"[\w$]+\.min\.\d\b(?!\.)", "first", text)
+    text = re.sub(r"-?\b\d+\b", r"number(\g<0>)", text)
+    known = {
+        "extent": _Range(1, inf), "first": _Range(0, inf), "number": lambda n: _Range(n, n),
+        "max": lambda a, b: _Range(max(a.low, b.low), max(a.high, b.high)),
+        "min": lambda a, b: _Range(min(a.low, b.low), min(a.high, b.high)),
+    }  # fmt: skip
+    try:
+        found = eval(text, {"__builtins__": {}}, known)
+    except Exception:  # other operators
+        return -inf, inf
+    return found.low, found.high
 
 
 @cache
@@ -358,6 +404,7 @@ def _run(request: Request, folder: Path, limit: Callable[[], None] = lambda: Non
         why_not,
         lines,
         kernel.untiled,
+        kernel.allocations,
     )
     (folder / "report.json").write_text(report.as_json(), "utf-8")
     if kernel.functions:

@@ -118,7 +118,7 @@ def _snippets(packages: Sequence[Package]) -> Iterator[Snippet]:
 SCHEMA_NEEDED = "a custom op needs a schema: `udogen onnx schema MODEL -o OUT` adds one to the model"
 DOMAINS = (
     "onnxruntime-qnn 2.7.0 and later need no schema for the ops that ORT_QNN_CUSTOM_OP_DOMAINS names by the domain of "
-    "the model's nodes (the part `domains`), but value_info of their outputs; a model may have both"
+    "the model's nodes (the part `domains`); their outputs still need value_info, and a model may have both"
 )
 
 

@@ -302,7 +302,6 @@ class OnnxContextOptions:
     )  # fmt: skip
     graphs: tuple[str, ...] = option("--graph", metavar="NAME", help="Only this graph; may repeat.  Default: all.")
     embed: bool = option("--embed", help="Embed the binary in the model instead of naming its file.")
-    floats: bool = option("--float", help="Real numbers where tensors are quantized; converted on the CPU.")
     as_json: bool = json_option()
 
 
@@ -317,9 +316,7 @@ def context(options: OnnxContextOptions) -> None:
     """
     from udogen.onnx.ort import context_model
 
-    made = context_model.write_model(
-        options.binary, options.out, graphs=options.graphs, embed=options.embed, floats=options.floats
-    )
+    made = context_model.write_model(options.binary, options.out, graphs=options.graphs, embed=options.embed)
     if options.as_json:
         output.print_json({"ok": True, **context_model.as_json(made)})
         return

@@ -18,60 +18,10 @@ from udogen.opdef import datatypes
 from udogen.qnn import abi, heads, quantization
 from udogen.qnn.heads import NoContextBinary
 from udogen.qnn.interface import QnnError, check, providers_of, text_of, version_text
-from udogen.qnn.quantization import Quantization, ScaleOffset
-from udogen.qnn.tensors import byte_size
+from udogen.qnn.tensors import QnnTensor, described_tensor
 
 _MOST = 1 << 16  # graphs of a binary, tensors of a graph: more is a damaged file
 _MOST_AXES = 32
-
-
-@dataclass(frozen=True)
-class TensorInfo:
-    """The description of a graph's input or output; `role` is its type without prefix (APP_WRITE).
-
-    `print(info.dtype, info.shape, info.nbytes)`
-    """
-
-    id: int
-    name: str
-    dtype: str
-    shape: tuple[int, ...]
-    quant: Quantization = None
-    role: str = ""
-    dynamic: tuple[bool, ...] = ()  # whether the size of each axis may change; empty if none may
-    data_format: int = 0
-
-    @property
-    def scale_offset(self) -> tuple[float, int] | None:
-        """Its scale and offset; None without quantization, or with another encoding."""
-        return (self.quant.scale, self.quant.offset) if isinstance(self.quant, ScaleOffset) else None
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of its data."""
-        return byte_size(self.dtype, self.shape)
-
-    @property
-    def dims(self) -> tuple[int | None, ...]:
-        """Its dimensions; None for open ones, whose largest size is in `shape`."""
-        if not self.dynamic:
-            return self.shape
-        return tuple(None if is_open else size for size, is_open in zip(self.shape, self.dynamic, strict=True))
-
-    def takes(self, shape: Sequence[int]) -> bool:
-        """Whether an execution may have this shape: open dimensions may be smaller than their largest size."""
-        if not self.dynamic:  # asked around each execution
-            return tuple(shape) == tuple(self.shape)
-        return len(shape) == len(self.shape) and all(
-            0 < size <= most if fixed is None else size == fixed
-            for size, fixed, most in zip(shape, self.dims, self.shape, strict=True)
-        )
-
-    @property
-    def sizes(self) -> str:
-        """Its shape for messages, with the range of open dimensions: [2, 1 to 8]."""
-        sizes = [str(size or f"1 to {most}") for size, most in zip(self.dims, self.shape, strict=True)]
-        return f"[{', '.join(sizes)}]"
 
 
 class HtpGraph(NamedTuple):
@@ -115,9 +65,9 @@ class GraphInfo:
     """The description of a graph in a context binary: `print([tensor.name for tensor in graph.info.inputs])`."""
 
     name: str
-    inputs: tuple[TensorInfo, ...]
-    outputs: tuple[TensorInfo, ...]
-    updateable: tuple[TensorInfo, ...] = ()
+    inputs: tuple[QnnTensor, ...]
+    outputs: tuple[QnnTensor, ...]
+    updateable: tuple[QnnTensor, ...] = ()
     htp: HtpGraph | None = None
 
 
@@ -134,7 +84,7 @@ class BinaryInfo:
     version: int = 1  # of the description
     blob_version: str = ""
     blob_size: int = 0
-    context_tensors: tuple[TensorInfo, ...] = ()
+    context_tensors: tuple[QnnTensor, ...] = ()
     arch: str = ""  # v73
     soc_model: int = 0
     devices: tuple[HardwareDevice, ...] = ()
@@ -242,7 +192,7 @@ def _graph(info: Any, binary: str) -> GraphInfo:
     body = getattr(info, f"graphInfoV{version}")
     name = text_of(body.graphName)
     where = f"{binary}: graph `{name}`"
-    updateable: tuple[TensorInfo, ...] = ()
+    updateable: tuple[QnnTensor, ...] = ()
     if version > 1:
         updateable = _tensors(body.updateableTensors, body.numUpdateableTensors, f"{where}: updateable tensors")
     return GraphInfo(
@@ -254,12 +204,12 @@ def _graph(info: Any, binary: str) -> GraphInfo:
     )
 
 
-def _tensors(array: Any, count: int, what: str) -> tuple[TensorInfo, ...]:
+def _tensors(array: Any, count: int, what: str) -> tuple[QnnTensor, ...]:
     _plausible(count, array, _MOST, what)
     return tuple(_tensor(array[index], what) for index in range(count))
 
 
-def _tensor(tensor: Any, what: str) -> TensorInfo:
+def _tensor(tensor: Any, what: str) -> QnnTensor:
     ffi = abi.ffi()
     second = tensor.version == ffi.integer_const("QNN_TENSOR_VERSION_2")
     body = tensor.v2 if second else tensor.v1
@@ -270,7 +220,7 @@ def _tensor(tensor: Any, what: str) -> TensorInfo:
     dynamic: tuple[bool, ...] = ()
     if second and body.isDynamicDimensions:
         dynamic = tuple(bool(body.isDynamicDimensions[axis]) for axis in range(body.rank))
-    return TensorInfo(
+    return described_tensor(
         id=body.id,
         name=name,
         dtype=row.name if row else hex(body.dataType),

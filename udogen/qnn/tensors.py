@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from math import prod
 from typing import Any
@@ -33,24 +33,26 @@ def byte_size(dtype: Named, shape: Sequence[int]) -> int:
     return (_row(dtype).bits * prod(shape) + 7) // 8
 
 
-@dataclass(init=False, eq=False, repr=False)
+@dataclass(init=False, repr=False)
 class QnnTensor:
     """A tensor of a graph: name, type, shape, quantization, data, role: `Tensor("x", "FLOAT_32", (1, 8))`.
 
     Types are named as in configs or in numpy.  `quant` may be a pair, (scale, offset).  Data are as stored: integers
     for fixed point.  The role is NATIVE between ops, APP_WRITE for an input of the graph, APP_READ for an output,
     STATIC for a constant, NULL for an optional input that is left out.  Axes whose size may change between executions
-    have a flag in `dynamic`.  `id` is that of a retrieved graph; other tensors get theirs when they are added to one.
+    have a flag in `dynamic`, and their largest size in `shape`.  `id` and `data_format` are those of a stored graph;
+    other tensors get an id when they are added to one.  Tensors are equal if all but their data is.
     """
 
     name: str
     dtype: str
     shape: tuple[int, ...]
     quant: Quantization
-    data: Any
+    data: Any = field(compare=False)
     role: str
     dynamic: tuple[bool, ...]
     id: int
+    data_format: int
 
     def __init__(
         self,
@@ -63,9 +65,10 @@ class QnnTensor:
         *,
         dynamic: Sequence[bool] = (),
         id: int = 0,
+        data_format: int = 0,
     ) -> None:
         abi.text_bytes(name, "the name of a tensor")
-        self.name, self.data, self.role, self.id = name, data, role, id
+        self.name, self.data, self.role, self.id, self.data_format = name, data, role, id, data_format
         self.quant = _quantization(quant, name)
         row = _row(dtype, f"tensor `{name}`", quantized=self.quant is not None)
         self.dtype, self.shape, self.dynamic = row.name, _sizes(shape, name), tuple(dynamic)
@@ -164,9 +167,49 @@ class QnnTensor:
         """Bytes of its data."""
         return byte_size(self.dtype, self.shape)
 
+    @property
+    def dims(self) -> tuple[int | None, ...]:
+        """Its dimensions; None for open ones, whose largest size is in `shape`."""
+        if not self.dynamic:
+            return self.shape
+        return tuple(None if is_open else size for size, is_open in zip(self.shape, self.dynamic, strict=True))
+
+    def takes(self, shape: Sequence[int]) -> bool:
+        """Whether an execution may have this shape: open dimensions may be smaller than their largest size."""
+        if not self.dynamic:  # asked around each execution
+            return tuple(shape) == self.shape
+        return len(shape) == len(self.shape) and all(
+            0 < size <= most if fixed is None else size == fixed
+            for size, fixed, most in zip(shape, self.dims, self.shape, strict=True)
+        )
+
+    @property
+    def sizes(self) -> str:
+        """Its shape for messages, with the range of open dimensions: [2, 1 to 8]."""
+        sizes = [str(size or f"1 to {most}") for size, most in zip(self.dims, self.shape, strict=True)]
+        return f"[{', '.join(sizes)}]"
+
     def _keep(self, thing: Any) -> Any:
         self._kept.append(thing)
         return thing
+
+
+def described_tensor(
+    name: str,
+    dtype: str,
+    shape: tuple[int, ...],
+    quant: Quantization = None,
+    role: str = "",
+    *,
+    dynamic: tuple[bool, ...] = (),
+    id: int = 0,
+    data_format: int = 0,
+) -> QnnTensor:
+    """An input or output as a file describes it, unchecked: its type or its role may be unknown."""
+    made = QnnTensor.__new__(QnnTensor)
+    made.name, made.dtype, made.shape, made.quant, made.data, made.role = name, dtype, shape, quant, None, role
+    made.dynamic, made.id, made.data_format = dynamic, id, data_format
+    return made
 
 
 @dataclass(frozen=True)

@@ -1,11 +1,10 @@
-"""Argument checks of the Python API, made before the arguments are used."""
+"""Checks of arguments that the types of a public call do not show, and of calls in each step."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from operator import index
-from pathlib import Path
 from typing import Any
 
 from udogen.errors import UsageError, WrongType, kind_of
@@ -19,24 +18,6 @@ def expect(value: object, kinds: type | tuple[type, ...], what: str, expected: s
     allowed = kinds if isinstance(kinds, tuple) else (kinds,)
     if not isinstance(value, allowed) or (isinstance(value, bool) and bool not in allowed):
         raise WrongType(f"{what} is {kind_of(value)}", hint=hint or f"give {expected}")
-
-
-def path(value: object, what: str, *, hint: str = "") -> Path:
-    """Return a str or a Path as a Path; raise if it is not a path."""
-    expect(value, (str, os.PathLike), what, "a path (a str or a pathlib.Path)", hint=hint)
-    text = os.fspath(value)  # type: ignore[call-overload]
-    if not isinstance(text, str) or not text or "\0" in text:
-        raise UsageError(f"{what} is not a path: {text!r}", hint=hint or "give a path (a str or a pathlib.Path)")
-    return Path(text)
-
-
-def names(value: object, what: str, *, hint: str = "") -> tuple[str, ...]:
-    """Return a collection of names as a tuple; raise for anything else, including a single str."""
-    if isinstance(value, (str, bytes)) or not isinstance(value, Collection):
-        raise WrongType(f"{what} is {kind_of(value)}", hint=hint or 'give names in a list: ["x"]')
-    for item in value:
-        expect(item, str, f"a name in {what}", "names (str)", hint=hint)
-    return tuple(value)
 
 
 def mapping(value: object, what: str, *, hint: str = "") -> Mapping[str, Any]:
@@ -82,8 +63,8 @@ def array_type(value: Any, what: str, *, kinds: str = "biuf") -> Any:
     return dtype
 
 
-def faulty(faults: Sequence[str], several: str, *, hint: str, before: str = "") -> UsageError:
+def faulty(faults: Sequence[str], several: str, *, hint: str) -> UsageError:
     """The error that reports one fault, or `2 SEVERAL` with the faults as details."""
     if len(faults) == 1:
-        return UsageError(before + faults[0], hint=hint)
-    return UsageError(f"{before}{len(faults)} {several}", details=faults, hint=hint)
+        return UsageError(faults[0], hint=hint)
+    return UsageError(f"{len(faults)} {several}", details=faults, hint=hint)

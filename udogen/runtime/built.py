@@ -339,7 +339,7 @@ def _missing(folder: PackageLibrary, rows: list[Target], what: str, others: str)
     if not rows:
         raise UsageError(
             f"package {folder.name} has no target for {what}",
-            hint="generate it for that version (`udogen doctor --list targets` names them all)",
+            hint="generate it for that version (`udogen build --help` names them all)",
         )
     raise RunFailed(
         f"package {folder.name} is not built for {what}" + (f" (it is for {others})" if others else ""),
@@ -361,5 +361,5 @@ def _check(file: Path, machine: str, version: str) -> None:
     if header.machine != machine or (version and header.arch and header.arch != version):
         raise RunFailed(
             f"{file} is built for {header.processor}, {f'{machine} {version}'.strip()} is needed",
-            hint="build it again: `udogen build` puts each library into a folder of its own",
+            hint="build it again: `udogen build` puts each library into its own folder",
         )

@@ -15,7 +15,6 @@ from typing import Any, NamedTuple
 
 from udogen.backends.backend import PROVIDER
 from udogen.errors import RunFailed, VerificationFailed
-from udogen.runtime import arguments
 from udogen.runtime.arguments import PathArgument
 from udogen.runtime.library import interface_providers
 from udogen.runtime.worker.loaded_package import LoadedPackage
@@ -81,7 +80,7 @@ class Proof:
     def sentence(self) -> str:
         """The proof as a sentence."""
         if self.counted == "calls" and self.of_op.ready > self.of_op.before and self.of_op.after == self.of_op.ready:
-            why = "a rewrite of its own replaced the node, or HTP computed it as a constant"
+            why = "its own rewrite replaced the node, or HTP computed it as a constant"
             others = amount(self.of_package.after - self.of_package.ready, self.counted)
             return f"{self.op}: taken by {self.package} when the graph was prepared: {why}; then {others} of its ops"
         if not self.of_op.total and self.of_package.total:
@@ -162,20 +161,6 @@ def counters_of(library: Path | str, provider: str) -> Counters | None:
         return None
 
 
-def demanded(library: Path | str, provider: str) -> Counters:
-    """The counters of a loaded library; raises `NoCounter` if it has none or is not loaded."""
-    try:
-        counters = counters_of(library, provider)
-    except OSError as fault:
-        raise NoCounter(
-            f"the op package {library} is not loaded in this process, so its counts cannot be read",
-            hint=f"if it runs in another process, set {VARIABLE}=FILE there",
-        ) from fault
-    if counters is None:
-        raise no_counter(library)
-    return counters
-
-
 def no_counter(library: Path | str) -> NoCounter:
     """The error for a package without counters."""
     return NoCounter(
@@ -215,7 +200,15 @@ def counted_package(library: Path | str, provider: str = "") -> CountedPackage:
     """The counters of a package with its ops; raises `NoCounter` if it has none or is not loaded."""
 
     provider = provider or next(iter(interface_providers(Path(library))), "")
-    counters = demanded(library, provider)
+    try:
+        counters = counters_of(library, provider)
+    except OSError as fault:
+        raise NoCounter(
+            f"the op package {library} is not loaded in this process, so its counts cannot be read",
+            hint=f"if it runs in another process, set {VARIABLE}=FILE there",
+        ) from fault
+    if counters is None:
+        raise no_counter(library)
     name, ops = LoadedPackage(str(library), provider).info()
     return CountedPackage(name, tuple(ops), counters)
 
@@ -228,8 +221,7 @@ def executions(library: PathArgument, provider: str = "") -> Mapping[str, int]:
 
     `executions("libPackage.so")["LeakyRelu"]`
     """
-    arguments.expect(provider, str, "the interface provider", "its name: `<Package>InterfaceProvider`")
-    return counted_package(arguments.path(library, "the op package"), provider).counts()
+    return counted_package(Path(library), provider).counts()
 
 
 def summary(rows: Sequence[Mapping[str, Any]]) -> dict[tuple[str, str, str], int]:

@@ -16,11 +16,10 @@ from typing import TYPE_CHECKING
 from udogen import backends
 from udogen.backends.backend import PROVIDER, HostRuntime
 from udogen.errors import RunFailed, ToolMissing, UsageError
-from udogen.runtime import arguments
 from udogen.runtime.arguments import PathArgument
 
 if TYPE_CHECKING:
-    from udogen.build import tools
+    from udogen.build.tools import Environment
 
 KINDS = ("auto", "real", "emulator")
 BUILD_ID = "udogen_qnn_sdk_build_id"  # exported by generated packages of HTP's C++ interface
@@ -55,11 +54,23 @@ class RuntimeLibrary:
         return self.path.with_name("libQnnSystem.so")
 
 
+@dataclass(frozen=True)
+class RuntimeInfo:
+    """The runtime: `print(session.runtime.name, session.runtime.build_id)`."""
+
+    name: str
+    build_id: str
+    api_version: str
+    backend_version: str
+    path: str
+    emulator: bool = False  # udogen's own, not Qualcomm's
+
+
 def find_runtime(
     backend: str = "cpu",
     *,
     qnn_lib: PathArgument | None = None,
-    environment: tools.Environment | None = None,
+    environment: Environment | None = None,
     runtime: str = "auto",
     on_step: Callable[[str], None] = lambda _line: None,
 ) -> RuntimeLibrary:
@@ -69,14 +80,8 @@ def find_runtime(
 
     `library = find_runtime("htp", runtime="real")`
     """
-    arguments.expect(backend, str, "the backend", f"one of: {', '.join(backends.RUNTIMES)}")
-    arguments.expect(runtime, str, "the kind of runtime", "one of: " + ", ".join(KINDS))
-    if qnn_lib is not None:
-        qnn_lib = arguments.path(qnn_lib, "the runtime library")
     from udogen.build import tools
 
-    if environment is not None:
-        arguments.expect(environment, tools.Environment, "the environment", "a udogen.build.tools.Environment")
     row = backends.RUNTIMES.get(backend)
     if row is None:
         raise UsageError(f"no runtime for backend `{backend}`", hint=f"one of: {', '.join(backends.RUNTIMES)}")
@@ -95,7 +100,7 @@ def find_runtime(
             hint="udogen's emulator does: `udogen run op … --runtime emulator`",
         )
     if qnn_lib is not None:
-        return _given(backend, row, qnn_lib)
+        return _given(backend, row, Path(qnn_lib))
     return _installed(backend, row, environment or tools.environment())
 
 
@@ -109,7 +114,7 @@ def _given(backend: str, row: HostRuntime, path: Path) -> RuntimeLibrary:
     return RuntimeLibrary(backend, row, path.resolve(), "given", emulator=emulator)
 
 
-def _installed(backend: str, row: HostRuntime, environment: tools.Environment) -> RuntimeLibrary:
+def _installed(backend: str, row: HostRuntime, environment: Environment) -> RuntimeLibrary:
     """The library of the SDK, else that of the wheel."""
     places = [*_sdk_places(environment), *_wheel_places()]
     for origin, folder in places:
@@ -122,7 +127,7 @@ def _installed(backend: str, row: HostRuntime, environment: tools.Environment) -
     )
 
 
-def _sdk_places(environment: tools.Environment) -> list[tuple[str, Path]]:
+def _sdk_places(environment: Environment) -> list[tuple[str, Path]]:
     if not environment.qnn_sdk_root:
         return []
     library = Path(environment.qnn_sdk_root) / "lib"
@@ -181,9 +186,9 @@ def _is_for_this_machine(path: Path) -> bool:
 
 def interface_providers(path: PathArgument) -> list[str]:
     """The interface providers that an op package exports: `[provider] = interface_providers("libPackage.so")`."""
-    path = arguments.path(path, "the op package")
     from udogen.build import elf
 
+    path = Path(path)
     check_file(path, "op package")
     return sorted(name for name in elf.read(path).exports if name.endswith(PROVIDER))
 

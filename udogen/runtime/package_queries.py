@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from udogen.build import elf
 from udogen.errors import RunFailed
+from udogen.opdef.shape_rules import Given
 from udogen.qnn import udo
+from udogen.qnn.tensors import Scalar
 from udogen.qnn.udo import RegisteredOp, Registration
-from udogen.runtime import arguments
 from udogen.runtime.arguments import PathArgument
 from udogen.runtime.failures import Situation
 from udogen.runtime.library import check_loadable
@@ -40,7 +41,7 @@ def read_registration(path: PathArgument, *, timeout: float = 30.0) -> Registrat
 
     `registration = read_registration("libUdoMyPackageReg.so")`
     """
-    path = arguments.path(path, "the registration library")
+    path = Path(path)
     check_loadable(path, "registration library")
     exports = elf.read(path).exports
     wanted = [name for name in udo.FUNCTIONS if name != udo.VERSION[0]]
@@ -131,13 +132,56 @@ class OpsJudged:
     ops: tuple[Judgement, ...]
 
 
-def ask(command: object, reply: type[_Reply], situation: Situation, timeout: float) -> _Reply:
+class ConverterCall(NamedTuple):
+    """One op of a model, as a converter describes it."""
+
+    op: str
+    inputs: Sequence[Given | None]
+    params: Mapping[str, Scalar | Given]
+    outputs: int
+
+
+@dataclass(frozen=True)
+class AskConverter:
+    """A query: call a converter op package for these ops, as a converter does."""
+
+    library: Path
+    calls: tuple[ConverterCall, ...]
+
+
+class ConverterReply(NamedTuple):
+    """Shape and data type of each output, or the fault of the library."""
+
+    shapes: tuple[tuple[int, ...], ...]
+    dtypes: tuple[str, ...]
+    fault: str
+
+
+@dataclass(frozen=True)
+class ConverterAsked:
+    """The replies to all calls."""
+
+    replies: tuple[ConverterReply, ...]
+
+
+def ask(command: object, reply: type[_Reply], situation: Situation, timeout: float | None) -> _Reply:
     """The reply to one of these queries; every failure is a `RunFailed`."""
     worker = WorkerSession(_MODULE)
     try:
         return worker.start(command, reply, situation, timeout)
     finally:
         worker.drop()
+
+
+def ask_converter(
+    library: Path, calls: Sequence[ConverterCall], *, timeout: float | None
+) -> tuple[ConverterReply, ...]:
+    """The replies of a converter op package to all calls."""
+    what = "converter op package"
+    check_loadable(library, what)
+    return ask(
+        AskConverter(library, tuple(calls)), ConverterAsked, Situation(str(library), what=f"the {what}"), timeout
+    ).replies
 
 
 def read_records(library: Path, undefined: Sequence[str], *, timeout: float = 30.0) -> RecordsRead:

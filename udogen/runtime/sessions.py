@@ -6,10 +6,9 @@ import re
 import threading
 import weakref
 from bisect import bisect_left
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -21,7 +20,7 @@ from udogen.tables import columns
 
 if TYPE_CHECKING:
     from udogen.qnn.handles import DeviceInfo
-    from udogen.qnn.system import BinaryInfo, TensorInfo
+    from udogen.qnn.system import BinaryInfo
     from udogen.runtime.contexts.context import Context
     from udogen.runtime.contexts.runtime import Runtime
 
@@ -39,7 +38,7 @@ class Sizes(NamedTuple):
 
     weights: int = 0
     cache: int = 0
-    compute: int = 0  # including spill-fill
+    compute: int = 0  # including spill-fill and the next values of states
 
     @property
     def total(self) -> int:
@@ -54,7 +53,7 @@ class Layer:
     name: str
     weights: int
     cache: int = 0
-    compute: int = 0  # inputs and outputs
+    compute: int = 0  # inputs and outputs, and the next values of states
     spill_fill: int = 0
 
     @property
@@ -237,33 +236,25 @@ def _too_much(layers: Sequence[Layer], sessions: Sequence[SessionSpec], runs: Se
 
 # --- layers of a model --------------------------------------------------------------------------------------------
 
-_STATES = ("past_*", "*_cache", "*_cache_in", "*_cache_out", "kv_*")
 
-
-def is_state_name(tensor: str) -> bool:
-    """Whether the name of a tensor is one that caches usually have."""
-    return any(fnmatchcase(tensor, pattern) for pattern in _STATES)
-
-
-def layer_of(name: str, info: BinaryInfo, size: int, *, is_state: Callable[[str], bool] = is_state_name) -> Layer:
+def layer_of(name: str, info: BinaryInfo, size: int, states: Collection[str]) -> Layer:
     """The layer of a context binary of `size` bytes, which are somewhat more than its weights.
 
-    cache: inputs and outputs that are states.  compute: the other inputs and outputs of the largest graph, as graphs of
-    a context run one after another.
+    cache: the states, of these names, once.  compute: their next values, which have memory of their own, and the other
+    inputs and outputs of the largest graph, as graphs of a context run one after another.
     """
-    cache: dict[tuple[bool, str], int] = {}
+    kept: tuple[dict[str, int], dict[str, int]] = {}, {}  # read and written
     compute = [0]
     for graph in info.graphs:
-        tensors: list[tuple[bool, TensorInfo]] = [
-            *((True, tensor) for tensor in graph.inputs),
-            *((False, tensor) for tensor in graph.outputs),
-        ]
-        for side, tensor in tensors:
-            if is_state(tensor.name):
-                cache[side, tensor.name] = max(cache.get((side, tensor.name), 0), tensor.nbytes)
-        compute.append(sum(tensor.nbytes for _, tensor in tensors if not is_state(tensor.name)))
+        for sizes, tensors in zip(kept, (graph.inputs, graph.outputs), strict=True):
+            for tensor in tensors:
+                if tensor.name in states:
+                    sizes[tensor.name] = max(sizes.get(tensor.name, 0), tensor.nbytes)
+        tensors = (*graph.inputs, *graph.outputs)
+        compute.append(sum(tensor.nbytes for tensor in tensors if tensor.name not in states))
+    following, cache = sorted(sum(sizes.values()) for sizes in kept)
     spill_fill = max((graph.htp.spill_fill for graph in info.graphs if graph.htp), default=0)
-    return Layer(name, size, sum(cache.values()), max(compute), spill_fill)
+    return Layer(name, size, cache, max(compute) + following, spill_fill)
 
 
 def sessions_of(runtime: Runtime, count: int = 0, *, limit: int = DEFAULT_LIMIT) -> tuple[SessionSpec, ...]:

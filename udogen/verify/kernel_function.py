@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from udogen.opdef.datatypes import DataType
 
 _SHAPES = 6  # of a test
+_ROUNDED = 1e-5  # of the largest number of an output: its floats may differ so much by rounding alone
 _SHOWN = 4  # wrong elements
 _CASES = 3  # shapes in a test file
 
@@ -68,7 +69,7 @@ class KernelFunction:
             from udogen.kernels.jit import JitKernel
         except ImportError as fault:
             raise ToolMissing(
-                "Halide is not installed, which compiles kernels in Python", hint=pip_install("kernels")
+                "Halide, which compiles kernels in Python, is not installed", hint=pip_install("kernels")
             ) from fault
         return JitKernel(self.signature, self._function)
 
@@ -274,17 +275,21 @@ class KernelFunction:
         shapes = ", ".join(
             f"{each} {text.shape(array.shape)} {types[each].name}" for each, array in call.inputs.items()
         )
-        bad = np.argwhere(tolerances.differences(found, expected) > tolerance.allowed(expected))[:_SHOWN]
+        differences = tolerances.differences(found, expected)
+        is_wrong = differences > tolerance.allowed(expected)
         lines = (
             f"{name}[{', '.join(map(str, index))}] is {found[tuple(index)]}, the reference has {expected[tuple(index)]}"
-            for index in bad.tolist()
+            for index in np.argwhere(is_wrong)[:_SHOWN].tolist()
         )
-        unit = "step" if types[name].quantized else ""
+        hint = f"allowed: {tolerance.words('step' if types[name].quantized else '')}"
+        worst, largest = np.max(differences[is_wrong]), np.max(np.abs(expected))
+        if worst < _ROUNDED * largest:
+            hint += f"; rounding of a long sum is allowed by tolerance='{2 * worst:.0e} + 1e-5 relative'"
         raise VerificationFailed(
             f"{self.signature.where}: {deviation.wrong:,} of {found.size:,} elements of `{name}` ({types[name].name}) "
             f"are wrong, for {shapes}",
             details=lines,
-            hint=f"allowed: {tolerance.words(unit)}; a long sum may need more: tolerance='1e-5 + 1e-5 relative'",
+            hint=hint,
         )
 
     def _other_shape(self, name: str, call: KernelCall, shape: Shape) -> VerificationFailed:

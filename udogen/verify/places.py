@@ -19,8 +19,8 @@ from udogen.findings import suggestion
 from udogen.qnn.handles import Closing
 from udogen.runtime.built import Built, find_built, find_source
 from udogen.runtime.hexagon.session import HexagonSession
-from udogen.runtime.library import find_runtime
-from udogen.runtime.op.calls import POISON, Chain, OpCall, OpResult, RuntimeInfo
+from udogen.runtime.library import RuntimeInfo, find_runtime
+from udogen.runtime.op.calls import POISON, Chain, OpCall, OpResult
 from udogen.runtime.op.session import OpSession
 from udogen.verify.options import TestOptions
 

@@ -5,10 +5,12 @@ Without the option no module of udogen is imported, because pytest loads this fi
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import pytest
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
 _MOST_DETAILS = 40
 _PROGRAMS = ("pytest", "py.test", "__main__.py")
 _PROPERTY = "udogen"  # of a test: the status of its case
+_PLACE = "udogen-place"  # given to a worker of pytest-xdist: where it writes which code of the user is running
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -51,9 +54,10 @@ class SessionVerdict:
 
     def __init__(self) -> None:
         self._statuses: list[Any] = []
+        self._places = TemporaryDirectory(prefix="udogen-")  # where code of the user is in workers of pytest-xdist
 
     def pytest_sessionstart(self, session: pytest.Session) -> None:
-        """Let an end of this process in code of the user be an error; pytest-xdist notices ends of its workers."""
+        """Let an end of this process in code of the user be an error."""
         from udogen import python_files
 
         def stop(fault: RunFailed) -> NoReturn:
@@ -63,6 +67,27 @@ class SessionVerdict:
         if Path(sys.argv[0]).name in _PROGRAMS:  # a program that calls `pytest.main` may not become two
             python_files.on_end.append(stop)
             python_files.expect_end("a test of pytest")
+        if place := getattr(session.config, "workerinput", {}).get(_PLACE):
+            python_files.record_places(Path(place))
+            python_files.on_exit.append(lambda _place, _fault: False)  # the end is reported where `place` is read
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_configure_node(self, node: Any) -> None:
+        """Let a worker of pytest-xdist on this machine write where code of the user is."""
+        if node.gateway.spec.popen:
+            node.workerinput[_PLACE] = os.path.join(self._places.name, node.gateway.id)
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_testnodedown(self, node: Any, error: object) -> None:
+        """Let an end of a worker in code of the user be an error of collection, and stop."""
+        from udogen import python_files
+
+        file = Path(node.workerinput.get(_PLACE, ""))
+        if error and file.is_file() and (place := python_files.read_place(file)):
+            said = f"{place}: it ended a worker of pytest-xdist\n= raise an exception instead"
+            report = pytest.CollectReport(place.rpartition(":")[0] or place, "failed", said, [])
+            node.config.hook.pytest_collectreport(report=report)
+            raise pytest.Session.Interrupted(said.partition("\n")[0])
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Count a case; with pytest-xdist, those of all workers."""
@@ -74,6 +99,7 @@ class SessionVerdict:
         from udogen import python_files
 
         python_files.expect_end("")
+        self._places.cleanup()
         if not exitstatus and self._reasons():
             session.exitstatus = pytest.ExitCode.NO_TESTS_COLLECTED
 

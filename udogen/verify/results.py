@@ -12,7 +12,7 @@ import numpy as np
 
 from udogen.findings import Finding
 from udogen.opdef import datatypes
-from udogen.runtime.op.calls import RuntimeInfo
+from udogen.runtime.library import RuntimeInfo
 from udogen.verdict import Status, Verdict
 from udogen.verify.cases import Case, CaseError
 from udogen.verify.test_files.references import ReferenceUnwritten

@@ -24,7 +24,7 @@ from udogen.qnn.handles import Closing
 from udogen.runtime.built import Built
 from udogen.runtime.failures import NotExpressible, OpFailed, OpRefused, OutOfBounds
 from udogen.runtime.hexagon.session import HexagonSession
-from udogen.runtime.op.calls import POISON, OpCall, OpResult, ParamArg
+from udogen.runtime.op.calls import POISON, CallParam, OpCall, OpResult, param_of
 from udogen.runtime.op.session import OpSession
 from udogen.verdict import Status
 from udogen.verify.cases import Case, CaseError
@@ -203,6 +203,10 @@ class CaseRunner(Closing):
         if case.refusal:
             return replace(outcome, status="failed", findings=(_NOT_REFUSED,)), None
         tensors = tuple(_compare(case, call, result, name) for name in case.expected)
+        if tensors and (missing := sorted({output.name for output in call.outputs} - {*case.expected})):
+            raise UsageError(
+                f"the case expects no `{missing[0]}`, so it would not be compared", hint="expect each output"
+            )
         status: Status = "failed" if any(not tensor.passed for tensor in tensors) else "passed" if tensors else "ran"
         return replace(outcome, tensors=tensors, status=status), call
 
@@ -337,11 +341,11 @@ def _builtin_call(builtin: Builtin, call: OpCall, loops: int) -> OpCall:
     return replace(call, op_type=builtin.op, package=builtin.package, params=params, loops=loops)
 
 
-def _builtin_param(name: str, value: object) -> ParamArg:
+def _builtin_param(name: str, value: object) -> CallParam:
     """A parameter of a built-in op: integers are UINT_32, or INT_32 if one is negative."""
     numbers = np.asarray(value)
     kinds = {"b": "BOOL_8", "f": "FLOAT_32", "i": "INT_32" if (numbers < 0).any() else "UINT_32"}
     if numbers.dtype.kind not in kinds:
         raise UsageError(f"the parameter `{name}` of the built-in op is not a number", hint="leave it out")
     dtype = kinds[numbers.dtype.kind]
-    return ParamArg(name, numbers.astype(datatypes.BY_NAME[dtype].numpy) if numbers.ndim else numbers.item(), dtype)
+    return param_of(name, numbers.astype(datatypes.BY_NAME[dtype].numpy) if numbers.ndim else numbers.item(), dtype)

@@ -21,13 +21,14 @@ from udogen.build.package import open_packages
 from udogen.errors import BuildFailed, RunFailed, ToolMissing, UdogenError, UsageError
 from udogen.findings import Finding
 from udogen.opdef.model import Op, OpPackage
-from udogen.opdef.shape_rules import Given, Inferred, ShapeRules, load_shape_rules
+from udogen.opdef.shape_rules import Inferred, ShapeRules, load_shape_rules
 from udogen.qnn.tensors import Scalar
 from udogen.runtime.built import Built
-from udogen.runtime.converter_host import ConverterCall, ConverterReply, ask_all
 from udogen.runtime.failures import RegistrationFailed
-from udogen.runtime.op.calls import OpCall, RuntimeInfo
+from udogen.runtime.library import RuntimeInfo
+from udogen.runtime.op.calls import OpCall
 from udogen.runtime.op.request import given_of, infer_outputs
+from udogen.runtime.package_queries import ConverterCall, ConverterReply, ask_converter
 from udogen.verdict import Status
 from udogen.verify import packages
 from udogen.verify.cases import Case, CaseError
@@ -307,7 +308,7 @@ def _compare_shapes(subject: Subject, package: OpPackage, cases: Sequence[Case],
             except UdogenError as error:
                 outcomes[number] = replace(outcomes[number], error=CaseError.of(error))
     questions = [_question(call, ops[call.op_type]) for call in calls.values()]
-    replies = ask_all(library, questions, timeout=options.timeout) if library else [None] * len(calls)
+    replies = ask_converter(library, questions, timeout=options.timeout) if library else [None] * len(calls)
     for (number, call), reply in zip(calls.items(), replies, strict=True):
         outcome = replace(outcomes[number], dtype=" ".join({output.dtype for output in call.outputs}))
         try:
@@ -336,12 +337,7 @@ def _question(call: OpCall, op: Op) -> ConverterCall:
     # A converter knows only the values of tensors that are static in the model.
     static = {tensor.name for tensor in op.inputs if tensor.static}
     inputs = [None if tensor.omitted else given_of(tensor, data=tensor.name in static) for tensor in call.inputs]
-    params: dict[str, Scalar | Given] = {}
-    for param in call.params:
-        value = param.value
-        params[param.name] = (
-            Scalar(param.name, param.dtype, value) if isinstance(value, (bool, int, float, str)) else given_of(param)
-        )
+    params = {param.name: param if isinstance(param, Scalar) else given_of(param) for param in call.params}
     return ConverterCall(call.op_type, inputs, params, len(call.outputs))
 
 

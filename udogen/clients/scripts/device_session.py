@@ -35,7 +35,8 @@ from udogen.qnn import socs
 from udogen.qnn.handles import Closing
 from udogen.runtime import failures
 from udogen.runtime.built import Built
-from udogen.runtime.op.calls import Chain, OpCall, OpResult, RuntimeInfo, Times, arrays_of, digest
+from udogen.runtime.library import RuntimeInfo
+from udogen.runtime.op.calls import Chain, OpCall, OpResult, Times, arrays_of, digest
 from udogen.runtime.op.session import OpSession
 
 _PROBE_SECONDS = 60.0

@@ -17,7 +17,8 @@ from udogen.verify import tolerances
 from udogen.verify.test_files import values
 
 if TYPE_CHECKING:
-    from udogen.qnn.system import GraphInfo, TensorInfo
+    from udogen.qnn.system import GraphInfo
+    from udogen.qnn.tensors import QnnTensor
 
 # The types that run.py can compare, by their numpy names; bool is uint8.
 COMPARED = "float16 float32 float64 int8 int16 int32 int64 uint8 uint16 uint32 uint64".split()
@@ -85,7 +86,7 @@ def faults(
     ]
 
 
-def _misfits(expected: Mapping[str, TensorInfo], given: Sequence[TensorData], role: str, floats: bool) -> Iterator[str]:
+def _misfits(expected: Mapping[str, QnnTensor], given: Sequence[TensorData], role: str, floats: bool) -> Iterator[str]:
     for tensor in given:
         info = expected.get(tensor.name)
         if info is None:
@@ -98,13 +99,13 @@ def _misfits(expected: Mapping[str, TensorInfo], given: Sequence[TensorData], ro
             )
 
 
-def _fits(tensor: TensorData, info: TensorInfo, floats: bool) -> bool:
+def _fits(tensor: TensorData, info: QnnTensor, floats: bool) -> bool:
     if len(tensor.content) == info.nbytes and tensor.dtype in ("", *storage(info.dtype)):
         return True
     return floats and tensor.dtype in ("", "float32") and len(tensor.content) == 4 * math.prod(info.shape)
 
 
-def typed(infos: Sequence[TensorInfo], given: Sequence[TensorData]) -> tuple[TensorData, ...]:
+def typed(infos: Sequence[QnnTensor], given: Sequence[TensorData]) -> tuple[TensorData, ...]:
     """Raw files with their types: the tensor's type if the size fits, otherwise float32."""
     own = {tensor.name: (storage(tensor.dtype)[-1], tensor.nbytes) for tensor in infos}
     return tuple(

@@ -69,9 +69,7 @@ Qnn_ErrorHandle_t backendGetBuildId(const char** id) {
 
 Qnn_ErrorHandle_t backendRegisterOpPackage(Qnn_BackendHandle_t handle, const char* path, const char* provider,
                                            const char* target) {
-  return guarded([&]() -> Qnn_ErrorHandle_t {
-    const auto backend = objects().find<Backend>(handle);
-    if (backend == nullptr) return QNN_BACKEND_ERROR_INVALID_HANDLE;
+  return with<Backend>(handle, QNN_BACKEND_ERROR_INVALID_HANDLE, [&](const auto& backend) -> Qnn_ErrorHandle_t {
     if (path == nullptr || provider == nullptr) return QNN_BACKEND_ERROR_INVALID_ARGUMENT;
     const std::string wanted = target == nullptr ? "" : target;  // ONNX Runtime gives an empty one for none
     if (!wanted.empty() && wanted != identity.target) {
@@ -98,9 +96,7 @@ Qnn_ErrorHandle_t backendRegisterOpPackage(Qnn_BackendHandle_t handle, const cha
 
 Qnn_ErrorHandle_t backendGetSupportedOperations(Qnn_BackendHandle_t handle, std::uint32_t* count,
                                                 const QnnBackend_OperationName_t** names) {
-  return guarded([&]() -> Qnn_ErrorHandle_t {
-    const auto backend = objects().find<Backend>(handle);
-    if (backend == nullptr) return QNN_BACKEND_ERROR_INVALID_HANDLE;
+  return with<Backend>(handle, QNN_BACKEND_ERROR_INVALID_HANDLE, [&](const auto& backend) -> Qnn_ErrorHandle_t {
     if (count == nullptr || names == nullptr) return QNN_BACKEND_ERROR_INVALID_ARGUMENT;
     const std::lock_guard<std::mutex> lock(backend->mutex);
     backend->operations.clear();
@@ -119,9 +115,7 @@ Qnn_ErrorHandle_t backendGetSupportedOperations(Qnn_BackendHandle_t handle, std:
 }
 
 Qnn_ErrorHandle_t backendValidateOpConfig(Qnn_BackendHandle_t handle, Qnn_OpConfig_t op) {
-  return guarded([&]() -> Qnn_ErrorHandle_t {
-    const auto backend = objects().find<Backend>(handle);
-    if (backend == nullptr) return QNN_BACKEND_ERROR_INVALID_HANDLE;
+  return with<Backend>(handle, QNN_BACKEND_ERROR_INVALID_HANDLE, [&](const auto& backend) -> Qnn_ErrorHandle_t {
     if (op.version != QNN_OPCONFIG_VERSION_1 || op.v1.typeName == nullptr) return QNN_BACKEND_ERROR_INVALID_ARGUMENT;
     if (isBuiltIn(op.v1)) return validateBuiltIn(op.v1, backend->logger);
     const auto package = backend->find(op.v1.packageName);

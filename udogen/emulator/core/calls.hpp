@@ -20,6 +20,15 @@ Qnn_ErrorHandle_t guarded(const Call& call) {
   }
 }
 
+/// The same with the object behind a handle; `missing` if it is none.
+template <class Object, class Call>
+Qnn_ErrorHandle_t with(const void* handle, Qnn_ErrorHandle_t missing, const Call& call) {
+  return guarded([&] {
+    const auto found = objects().find<Object>(handle);
+    return found == nullptr ? missing : call(found);
+  });
+}
+
 /// The profile behind a handle that may be null; false for a handle that is none.
 inline bool findProfile(Qnn_ProfileHandle_t handle, std::shared_ptr<Profile>& found) {
   if (handle == nullptr) return true;

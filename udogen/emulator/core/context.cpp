@@ -163,9 +163,7 @@ Qnn_ErrorHandle_t contextFree(Qnn_ContextHandle_t handle, Qnn_ProfileHandle_t pr
 }
 
 Qnn_ErrorHandle_t contextGetProperty(Qnn_ContextHandle_t handle, QnnContext_Property_t** properties) {
-  return guarded([&]() -> Qnn_ErrorHandle_t {
-    const auto context = objects().find<Context>(handle);
-    if (context == nullptr) return QNN_CONTEXT_ERROR_INVALID_HANDLE;
+  return with<Context>(handle, QNN_CONTEXT_ERROR_INVALID_HANDLE, [&](const auto& context) -> Qnn_ErrorHandle_t {
     if (properties == nullptr) return QNN_CONTEXT_ERROR_INVALID_ARGUMENT;
     for (; *properties != nullptr; ++properties) {
       if ((*properties)->option != QNN_CONTEXT_PROPERTY_OPTION_CUSTOM) return QNN_CONTEXT_ERROR_INVALID_ARGUMENT;

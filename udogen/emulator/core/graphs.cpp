@@ -4,7 +4,17 @@
 namespace emulator {
 namespace {
 
-constexpr Qnn_ErrorHandle_t noSignals = QNN_GRAPH_ERROR_UNSUPPORTED_FEATURE;
+/// Calls with a graph, and with its profile or nothing; there are no signals.
+template <class Call>
+Qnn_ErrorHandle_t measured(Qnn_GraphHandle_t handle, Qnn_ProfileHandle_t profile, Qnn_SignalHandle_t signal,
+                           const Call& call) {
+  return with<Graph>(handle, QNN_GRAPH_ERROR_INVALID_HANDLE, [&](const auto& graph) -> Qnn_ErrorHandle_t {
+    std::shared_ptr<Profile> measures;
+    if (!findProfile(profile, measures)) return QNN_GRAPH_ERROR_SET_PROFILE;
+    if (signal != nullptr) return QNN_GRAPH_ERROR_UNSUPPORTED_FEATURE;
+    return call(*graph, measures);
+  });
+}
 
 Qnn_ErrorHandle_t configure(const Engine& engine, const QnnGraph_Config_t** config, std::uint32_t& option) {
   for (; config != nullptr && *config != nullptr; ++config) {
@@ -24,9 +34,7 @@ Qnn_ErrorHandle_t configure(const Engine& engine, const QnnGraph_Config_t** conf
 Qnn_ErrorHandle_t graphCreate(Qnn_ContextHandle_t handle, const char* name, const QnnGraph_Config_t** config,
                               Qnn_GraphHandle_t* made) {
   if (made == nullptr) return QNN_GRAPH_ERROR_INVALID_ARGUMENT;
-  return guarded([&]() -> Qnn_ErrorHandle_t {
-    const auto context = objects().find<Context>(handle);
-    if (context == nullptr) return QNN_GRAPH_ERROR_INVALID_HANDLE;
+  return with<Context>(handle, QNN_GRAPH_ERROR_INVALID_HANDLE, [&](const auto& context) -> Qnn_ErrorHandle_t {
     if (name == nullptr || *name == '\0') return QNN_GRAPH_ERROR_INVALID_NAME;
     auto graph = std::make_shared<Graph>(context, name);
     const Qnn_ErrorHandle_t code = configure(*context->backend->engine, config, graph->option);
@@ -40,9 +48,7 @@ Qnn_ErrorHandle_t graphCreate(Qnn_ContextHandle_t handle, const char* name, cons
 }
 
 Qnn_ErrorHandle_t graphSetConfig(Qnn_GraphHandle_t handle, const QnnGraph_Config_t** config) {
-  return guarded([&]() -> Qnn_ErrorHandle_t {
-    const auto graph = objects().find<Graph>(handle);
-    if (graph == nullptr) return QNN_GRAPH_ERROR_INVALID_HANDLE;
+  return with<Graph>(handle, QNN_GRAPH_ERROR_INVALID_HANDLE, [&](const auto& graph) -> Qnn_ErrorHandle_t {
     if (config == nullptr) return QNN_GRAPH_ERROR_INVALID_ARGUMENT;
     const std::lock_guard<std::mutex> lock(graph->mutex);
     if (graph->executable != nullptr) return QNN_GRAPH_ERROR_GRAPH_FINALIZED;
@@ -51,28 +57,20 @@ Qnn_ErrorHandle_t graphSetConfig(Qnn_GraphHandle_t handle, const QnnGraph_Config
 }
 
 Qnn_ErrorHandle_t graphAddNode(Qnn_GraphHandle_t handle, Qnn_OpConfig_t op) {
-  return guarded([&]() -> Qnn_ErrorHandle_t {
-    const auto graph = objects().find<Graph>(handle);
-    if (graph == nullptr) return QNN_GRAPH_ERROR_INVALID_HANDLE;
+  return with<Graph>(handle, QNN_GRAPH_ERROR_INVALID_HANDLE, [&](const auto& graph) -> Qnn_ErrorHandle_t {
     return graph->addNode(op);
   });
 }
 
 Qnn_ErrorHandle_t graphFinalize(Qnn_GraphHandle_t handle, Qnn_ProfileHandle_t profile, Qnn_SignalHandle_t signal) {
-  return guarded([&]() -> Qnn_ErrorHandle_t {
-    const auto graph = objects().find<Graph>(handle);
-    std::shared_ptr<Profile> measures;
-    if (graph == nullptr) return QNN_GRAPH_ERROR_INVALID_HANDLE;
-    if (!findProfile(profile, measures)) return QNN_GRAPH_ERROR_SET_PROFILE;
-    return signal == nullptr ? graph->finalize(measures.get()) : noSignals;
+  return measured(handle, profile, signal, [&](Graph& graph, const std::shared_ptr<Profile>& measures) {
+    return graph.finalize(measures.get());
   });
 }
 
 Qnn_ErrorHandle_t graphRetrieve(Qnn_ContextHandle_t handle, const char* name, Qnn_GraphHandle_t* found) {
   if (name == nullptr || found == nullptr) return QNN_GRAPH_ERROR_INVALID_ARGUMENT;
-  return guarded([&]() -> Qnn_ErrorHandle_t {
-    const auto context = objects().find<Context>(handle);
-    if (context == nullptr) return QNN_GRAPH_ERROR_INVALID_HANDLE;
+  return with<Context>(handle, QNN_GRAPH_ERROR_INVALID_HANDLE, [&](const auto& context) -> Qnn_ErrorHandle_t {
     const std::lock_guard<std::mutex> lock(context->mutex);
     const auto graph = context->graphs.find(name);
     if (graph == context->graphs.end()) return QNN_GRAPH_ERROR_GRAPH_DOES_NOT_EXIST;
@@ -84,35 +82,23 @@ Qnn_ErrorHandle_t graphRetrieve(Qnn_ContextHandle_t handle, const char* name, Qn
 Qnn_ErrorHandle_t graphExecute(Qnn_GraphHandle_t handle, const Qnn_Tensor_t* inputs, std::uint32_t numInputs,
                                Qnn_Tensor_t* outputs, std::uint32_t numOutputs, Qnn_ProfileHandle_t profile,
                                Qnn_SignalHandle_t signal) {
-  return guarded([&]() -> Qnn_ErrorHandle_t {
-    const auto graph = objects().find<Graph>(handle);
-    std::shared_ptr<Profile> measures;
-    if (graph == nullptr) return QNN_GRAPH_ERROR_INVALID_HANDLE;
-    if (!findProfile(profile, measures)) return QNN_GRAPH_ERROR_SET_PROFILE;
-    if (signal != nullptr) return noSignals;
-    return graph->execute(inputs, numInputs, outputs, numOutputs, measures.get());
+  return measured(handle, profile, signal, [&](Graph& graph, const std::shared_ptr<Profile>& measures) {
+    return graph.execute(inputs, numInputs, outputs, numOutputs, measures.get());
   });
 }
 
 Qnn_ErrorHandle_t graphExecuteAsync(Qnn_GraphHandle_t handle, const Qnn_Tensor_t* inputs, std::uint32_t numInputs,
                                     Qnn_Tensor_t* outputs, std::uint32_t numOutputs, Qnn_ProfileHandle_t profile,
                                     Qnn_SignalHandle_t signal, Qnn_NotifyFn_t notify, void* notifyParam) {
-  return guarded([&]() -> Qnn_ErrorHandle_t {
-    const auto graph = objects().find<Graph>(handle);
-    std::shared_ptr<Profile> measures;
-    if (graph == nullptr) return QNN_GRAPH_ERROR_INVALID_HANDLE;
-    if (!findProfile(profile, measures)) return QNN_GRAPH_ERROR_SET_PROFILE;
-    if (signal != nullptr) return noSignals;
-    return graph->enqueue(inputs, numInputs, outputs, numOutputs, measures, [notify, notifyParam](Qnn_ErrorHandle_t status) {
+  return measured(handle, profile, signal, [&](Graph& graph, const std::shared_ptr<Profile>& measures) {
+    return graph.enqueue(inputs, numInputs, outputs, numOutputs, measures, [notify, notifyParam](Qnn_ErrorHandle_t status) {
       if (notify != nullptr) notify(notifyParam, {status});
     });
   });
 }
 
 Qnn_ErrorHandle_t tensorCreateGraphTensor(Qnn_GraphHandle_t handle, Qnn_Tensor_t* tensor) {
-  return guarded([&]() -> Qnn_ErrorHandle_t {
-    const auto graph = objects().find<Graph>(handle);
-    if (graph == nullptr) return QNN_TENSOR_ERROR_INVALID_HANDLE;
+  return with<Graph>(handle, QNN_TENSOR_ERROR_INVALID_HANDLE, [&](const auto& graph) -> Qnn_ErrorHandle_t {
     if (tensor == nullptr) return QNN_TENSOR_ERROR_INVALID_TENSOR_PARAM;
     std::uint32_t id = 0;
     const Qnn_ErrorHandle_t code = graph->addTensor(*tensor, id);

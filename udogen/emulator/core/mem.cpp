@@ -54,9 +54,7 @@ Qnn_ErrorHandle_t memRegister(Qnn_ContextHandle_t handle, const Qnn_MemDescripto
   if (made == nullptr) return QNN_MEM_ERROR_INVALID_ARGUMENT;
   for (std::uint32_t i = 0; i < count; ++i) made[i] = nullptr;
   if (what == nullptr || count == 0) return QNN_MEM_ERROR_INVALID_ARGUMENT;
-  return guarded([&]() -> Qnn_ErrorHandle_t {
-    const auto context = objects().find<Context>(handle);
-    if (context == nullptr) return QNN_MEM_ERROR_INVALID_HANDLE;
+  return with<Context>(handle, QNN_MEM_ERROR_INVALID_HANDLE, [&](const auto& context) -> Qnn_ErrorHandle_t {
     const std::lock_guard<std::mutex> lock(context->mutex);
     Qnn_ErrorHandle_t code = QNN_SUCCESS;
     std::uint32_t done = 0;

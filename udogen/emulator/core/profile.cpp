@@ -41,9 +41,7 @@ Qnn_ErrorHandle_t profileCreate(Qnn_BackendHandle_t backend, QnnProfile_Level_t 
 }
 
 Qnn_ErrorHandle_t profileGetEvents(Qnn_ProfileHandle_t handle, const QnnProfile_EventId_t** ids, std::uint32_t* count) {
-  return guarded([&]() -> Qnn_ErrorHandle_t {
-    const auto profile = objects().find<Profile>(handle);
-    if (profile == nullptr) return QNN_PROFILE_ERROR_INVALID_HANDLE;
+  return with<Profile>(handle, QNN_PROFILE_ERROR_INVALID_HANDLE, [&](const auto& profile) -> Qnn_ErrorHandle_t {
     if (ids == nullptr || count == nullptr) return QNN_PROFILE_ERROR_INVALID_ARGUMENT;
     const std::lock_guard<std::mutex> lock(profile->mutex);
     own(profile);

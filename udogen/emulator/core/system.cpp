@@ -24,9 +24,7 @@ Qnn_ErrorHandle_t create(QnnSystemContext_Handle_t* made) {
 Qnn_ErrorHandle_t getMetaData(QnnSystemContext_Handle_t handle, const void* binary, std::uint64_t size,
                               const QnnSystemContext_BinaryInfo_t** info) {
   if (binary == nullptr || info == nullptr) return QNN_SYSTEM_CONTEXT_ERROR_INVALID_ARGUMENT;
-  return guarded([&]() -> Qnn_ErrorHandle_t {
-    const auto context = objects().find<SystemContext>(handle);
-    if (context == nullptr) return QNN_SYSTEM_CONTEXT_ERROR_INVALID_HANDLE;
+  return with<SystemContext>(handle, QNN_SYSTEM_CONTEXT_ERROR_INVALID_HANDLE, [&](const auto& context) -> Qnn_ErrorHandle_t {
     const std::lock_guard<std::mutex> lock(context->mutex);
     std::vector<Described> graphs;
     if (describe(binary, size, graphs) != QNN_SUCCESS) return QNN_SYSTEM_CONTEXT_ERROR_MALFORMED_BINARY;

@@ -80,6 +80,8 @@ FAILS(out_of_memory)
 int halide_qurt_hvx_lock(void* user) { return user != NULL; }
 int halide_qurt_hvx_unlock(void* user) { return user != NULL; }
 void halide_qurt_hvx_unlock_as_destructor(void* user, void* object) { (void)user, (void)object; }
+void* halide_malloc(void* user, size_t size) { return (void)user, aligned_alloc(128, (size + 255) / 128 * 128); }
+void halide_free(void* user, void* memory) { (void)user, free(memory); }
 void* halide_vtcm_malloc(void* user, int size) { return (void)user, (void)size, NULL; }
 void halide_vtcm_free(void* user, void* memory) { (void)user, (void)memory; }
 

@@ -63,9 +63,7 @@ struct ContextOptions {
 
 Qnn_ErrorHandle_t contextCreate(Qnn_BackendHandle_t handle, Qnn_DeviceHandle_t device,
                                 const QnnContext_Config_t** config, Qnn_ContextHandle_t* made) {
-  return guarded([&]() -> Qnn_ErrorHandle_t {
-    const auto backend = objects().find<Backend>(handle);
-    if (backend == nullptr) return QNN_CONTEXT_ERROR_INVALID_HANDLE;
+  return with<Backend>(handle, QNN_CONTEXT_ERROR_INVALID_HANDLE, [&](const auto& backend) -> Qnn_ErrorHandle_t {
     ContextOptions options;
     Qnn_ErrorHandle_t code = options.read(config, backend->logger);
     if (code != QNN_SUCCESS) return code;
@@ -103,9 +101,7 @@ Qnn_ErrorHandle_t contextCreateFromBinary(Qnn_BackendHandle_t handle, Qnn_Device
                                           Qnn_ContextBinarySize_t size, Qnn_ContextHandle_t* made,
                                           Qnn_ProfileHandle_t profile) {
   if (binary == nullptr || made == nullptr || size == 0) return QNN_CONTEXT_ERROR_INVALID_ARGUMENT;
-  return guarded([&]() -> Qnn_ErrorHandle_t {
-    const auto backend = objects().find<Backend>(handle);
-    if (backend == nullptr) return QNN_CONTEXT_ERROR_INVALID_HANDLE;
+  return with<Backend>(handle, QNN_CONTEXT_ERROR_INVALID_HANDLE, [&](const auto& backend) -> Qnn_ErrorHandle_t {
     std::shared_ptr<Profile> measures;
     if (!findProfile(profile, measures)) return QNN_CONTEXT_ERROR_SET_PROFILE;
     ContextOptions options;
@@ -139,9 +135,7 @@ Qnn_ErrorHandle_t contextCreateFromBinary(Qnn_BackendHandle_t handle, Qnn_Device
 }
 
 Qnn_ErrorHandle_t contextFinalize(Qnn_ContextHandle_t handle, Qnn_ProfileHandle_t profile) {
-  return guarded([&]() -> Qnn_ErrorHandle_t {
-    const auto context = objects().find<Context>(handle);
-    if (context == nullptr) return QNN_CONTEXT_ERROR_INVALID_HANDLE;
+  return with<Context>(handle, QNN_CONTEXT_ERROR_INVALID_HANDLE, [&](const auto& context) -> Qnn_ErrorHandle_t {
     std::shared_ptr<Profile> measures;
     if (!findProfile(profile, measures)) return QNN_CONTEXT_ERROR_SET_PROFILE;
     ContextMemory& shared = memoryOf(*context);

@@ -167,7 +167,7 @@ def _numbers(kind: str, samples: Sequence[Attribute], about: tuple[str, str]) ->
     if kind == "INT":
         text = "it holds numbers of more than 32 bits; ONNX Runtime's QNN provider cannot pass them"
         return _Shape(BY_NAME["INT_64"], Rank(scalar=True)), [remark(about, text, decide=True)]
-    return None, [_left_out(about, "lists numbers of more than 32 bits, which no backend hands to an op")]
+    return None, [_left_out(about, "lists numbers of more than 32 bits, which no backend passes to an op")]
 
 
 def _text(samples: Sequence[Attribute], about: tuple[str, str]) -> _Shaped:
@@ -191,7 +191,7 @@ def _tensor(samples: Sequence[Attribute], about: tuple[str, str]) -> _Shaped:
         return None, [_left_out(about, f"is a tensor of {kinds}, which no backend has")]
     numbers = [number for sample in samples for number in values.flatten(_plain(sample.value))]
     if (span := row.range()) and not all(span[0] <= number <= span[1] for number in numbers if isinstance(number, int)):
-        return None, [_left_out(about, "holds numbers of more than 32 bits, which no backend hands to an op")]
+        return None, [_left_out(about, "holds numbers of more than 32 bits, which no backend passes to an op")]
     row = BY_NAME["FLOAT_32"] if row.name == "FLOAT_16" else row
     remarks = []
     if any(why_another_type(tensor.dtype) for tensor in tensors):

@@ -279,7 +279,7 @@ def _substitutes(known: Sequence[DataType], chosen: Sequence[str]) -> Iterator[s
     for backend, types in types_on_backends(known, chosen).items():
         if not set(types) & set(known):
             there = " ".join(row.name for row in types)
-            yield f"{backend.upper()} hands no {known[0].name} to an op: it is {there} there"
+            yield f"{backend.upper()} passes no {known[0].name} to an op: it is {there} there"
 
 
 def _remarks_of(operand: Operand, about: tuple[str, ...]) -> Iterator[Finding]:

@@ -247,7 +247,7 @@ def _check_form(node: Any, values: Mapping[str, Array], *, is_training: bool) ->
         raise UsageError(f"{title(node)}: it is set to training", hint="export the model for inference")
     if node.op_type == "BitwiseNot" and (dtype := values[node.input[0]].dtype.name) in ("uint16", "uint32", "uint64"):
         raise UsageError(
-            f"{title(node)}: kernels have {dtype} as int32, of which it is another number",
+            f"{title(node)}: kernels have {dtype} as int32, in which its result is another number",
             hint="choose nodes without it",
         )
 

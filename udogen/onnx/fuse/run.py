@@ -13,26 +13,22 @@ import numpy as np
 from udogen.build.package import open_packages
 from udogen.configs.load import load
 from udogen.configs.xml_write import write as xml_text
-from udogen.errors import RunFailed, UdogenError, UsageError, VerificationFailed
+from udogen.errors import ToolMissing, UdogenError, UsageError
 from udogen.findings import Findings
 from udogen.generate.pipeline import GenerateOptions, generate
 from udogen.init.draft import check_config, save
 from udogen.onnx.fuse import write
 from udogen.onnx.fuse.subgraph import SourceModel, read_source
 from udogen.onnx.fuse.write import FusedOp
-from udogen.onnx.network import compare, execute
-from udogen.onnx.ort.worker import NetworkRan
+from udogen.onnx.network.compare import NetworkResult, run_network
+from udogen.onnx.network.execute import NetworkOptions
 from udogen.opdef.names import fault_of_symbol
+from udogen.verdict import Status, Verdict
 from udogen.verify.packages import build
 from udogen.verify.test_files import references
 
 if TYPE_CHECKING:
     from udogen.onnx.models.model import Array
-
-# Tolerances, as fractions of a tensor's range: for the op's results from its own inputs, and for the model's results.
-# HTP calculates the rest of a model with 16 bits.
-TOLERANCES = {"cpu": (1e-5, 1e-4), "htp": (1e-3, 2e-2)}
-_MOST_NAMES = 5
 
 
 @dataclass(frozen=True)
@@ -50,26 +46,25 @@ class FuseOptions:
 
 @dataclass(frozen=True)
 class Compared:
-    """How far results on a backend are from those of the original model on ONNX Runtime's CPU."""
+    """The new model on a backend, compared by layers; or why it was not run."""
 
     backend: str
-    failure: UdogenError | None = None  # why the model was not run
-    runtime: str = ""
-    own: float | None = None  # the op's outputs, from the inputs that it had; None: nothing could be run
-    model: float | None = None  # the model's outputs; None: at most the op alone could be run
-    elsewhere: tuple[str, ...] = ()  # nodes that QNN did not take
+    result: NetworkResult | None = None
+    failure: UdogenError | None = None
 
     @property
-    def right(self) -> bool:
-        """Whether what was compared is within its tolerance."""
-        own, model = TOLERANCES[self.backend]
-        return self.own is not None and self.own <= own and (self.model or 0.0) <= model
+    def status(self) -> tuple[Status, str]:
+        """Its row in the verdict; a network of which nothing could be compared is an error."""
+        if self.result is None:
+            return "error", self.failure.kind if self.failure else ""
+        verdict = self.result.verdict
+        return ("passed" if verdict.ok else "failed" if verdict.failed else "error"), ""
 
     def as_json(self) -> dict[str, Any]:
         """The comparison as `--json` prints it."""
-        names = ("runtime", "own", "model", "elsewhere") if self.own is not None else ()
         error = {"error": self.failure.as_json()} if self.failure else {}
-        return {"backend": self.backend, "right": self.right, **{name: getattr(self, name) for name in names}, **error}
+        found = {"network": self.result.as_json()} if self.result else {}
+        return {"backend": self.backend, "right": self.status[0] == "passed", **found, **error}
 
 
 @dataclass(frozen=True)
@@ -82,11 +77,16 @@ class Fused:
     compared: tuple[Compared, ...]
 
     @property
+    def verdict(self) -> Verdict:
+        """The verdict on the backends."""
+        rows = [row.status for row in self.compared if not isinstance(row.failure, ToolMissing)]
+        absent = len(self.compared) - len(rows)
+        return Verdict.of(rows, planned=len(self.compared), absent=absent, needs_all=True, unit="backend")
+
+    @property
     def exit_code(self) -> int:
-        """0 if all is right; otherwise that of wrong numbers, or else that of what could not be run."""
-        if any(row.own is not None and not row.right for row in self.compared):
-            return VerificationFailed.exit_code
-        return max((row.failure.exit_code for row in self.compared if row.failure), default=0)
+        """That of the verdict, if something was to be compared."""
+        return self.verdict.exit_code if self.compared else 0
 
 
 def fuse(options: FuseOptions, log: Callable[[str], None]) -> Fused:
@@ -104,9 +104,9 @@ def fuse(options: FuseOptions, log: Callable[[str], None]) -> Fused:
     for backend in options.backends:
         log(f"{op.name} on {backend}: build, and run {model.name} in ONNX Runtime")
         try:
-            compared.append(_compare(op, source, feeds, backend, options.out, model))
+            compared.append(Compared(backend, _compare(op, options, backend, model)))
         except UdogenError as error:
-            compared.append(Compared(backend, error))
+            compared.append(Compared(backend, failure=error))
     return Fused(op, written, model, tuple(compared))
 
 
@@ -132,41 +132,12 @@ def _files(op: FusedOp, source: SourceModel, feeds: Mapping[str, Array]) -> dict
     return files
 
 
-def _compare(
-    op: FusedOp, source: SourceModel, feeds: Mapping[str, Array], backend: str, folder: Path, model: Path
-) -> Compared:
-    package = _built(op, backend, folder)
-    wanted = [tensor.name for tensor in source.graph.output]
-    expected = source.run(feeds, wanted)
-    try:
-        ran, runtime = _on_qnn(source, op, feeds, backend, package, model)
-    except RunFailed as failure:
-        return _compare_alone(op, backend, package, model, failure)
-    arrays = {row.name: row.array for row in ran.samples[0]} | dict(feeds)
-    reference = references.find(f"onnx:{op.name}.reference.onnx", folder)
-    given = [arrays[name].reshape(port.shape) if name in arrays else op.array(port) for port, name in _taken(op)]
-    alone = reference(given, {}, [port.name for port in op.outputs])
-    own = max(_apart(arrays[port.value].reshape(port.shape), alone[port.name], op.array(port)) for port in op.outputs)
-    whole = max((_apart(arrays[name], expected[name], expected[name]) for name in wanted), default=0.0)
-    return Compared(backend, None, runtime, own, whole, ran.elsewhere)
-
-
-def _compare_alone(op: FusedOp, backend: str, package: Path, model: Path, failure: RunFailed) -> Compared:
-    """Compare the op in a separate model; raises `failure`, of the whole model, if that does not run, either."""
-    options = execute.NetworkOptions(model, (package,), backend)
-    sample = {port.name: op.array(port) for port in op.inputs if not port.static}
-    try:
-        ran, runtime = execute.run_on_qnn(options, write.model_of(op), [port.name for port in op.outputs], [sample])
-    except UdogenError as error:
-        raise failure from error
-    arrays = {row.name: row.array for row in ran.samples[0]}
-    own = max(_apart(arrays[port.name], op.array(port), op.array(port)) for port in op.outputs)
-    return Compared(backend, failure, runtime, own, None, ran.elsewhere)
-
-
-def _taken(op: FusedOp) -> list[tuple[write.OpPort, str]]:
-    """The inputs of the op, and their values in the model."""
-    return [(port, "" if port.static else port.value) for port in op.inputs]
+def _compare(op: FusedOp, options: FuseOptions, backend: str, model: Path) -> NetworkResult:
+    reference = references.find(f"onnx:{op.name}.reference.onnx", options.out)
+    package = _built(op, backend, options.out)
+    return run_network(
+        NetworkOptions(model, (package,), backend, inputs=options.feeds, references={op.name: reference})
+    )
 
 
 def _built(op: FusedOp, backend: str, folder: Path) -> Path:
@@ -182,36 +153,6 @@ def _built(op: FusedOp, backend: str, folder: Path) -> Path:
     return package.path
 
 
-def _on_qnn(
-    source: SourceModel, op: FusedOp, feeds: Mapping[str, Array], backend: str, package: Path, model: Path
-) -> tuple[NetworkRan, str]:
-    """Run the model on QNN, with the op's inputs and outputs as additional outputs."""
-    onnx = source.onnx
-    made = onnx.load(str(model))
-    outputs = [tensor.name for tensor in made.graph.output]
-    known = {
-        *outputs,
-        *(tensor.name for tensor in made.graph.input),
-        *(tensor.name for tensor in made.graph.initializer),
-    }
-    values = dict.fromkeys(port.value for port in (*op.inputs, *op.outputs) if not port.static)
-    for name in values:
-        if name not in known:
-            array = op.part.values[name]
-            kind = onnx.helper.np_dtype_to_tensor_dtype(array.dtype)
-            made.graph.output.append(onnx.helper.make_tensor_value_info(name, kind, list(array.shape)))
-            outputs.append(name)
-    used = {tensor.name for tensor in made.graph.input}
-    sample = {name: array for name, array in feeds.items() if name in used}
-    options = execute.NetworkOptions(model, (package,), backend)
-    return execute.run_on_qnn(options, made, outputs, [sample])
-
-
-def _apart(found: Array, expected: Array, usual: Array) -> float:
-    """The largest difference, as a fraction of the tensor's range."""
-    return compare.apart(found, expected) / compare.span_of(usual)
-
-
 def lines(fused: Fused) -> Sequence[str]:
     """What was written and found, as lines of text."""
     op = fused.op
@@ -224,24 +165,14 @@ def lines(fused: Fused) -> Sequence[str]:
 
 def _lines_of(compared: Compared) -> list[str]:
     """The results on one backend, as lines of text."""
-    failure = compared.failure
-    if compared.own is None and failure:
+    if failure := compared.failure:
         details = [*failure.details, failure.hint and f"= {failure.hint}"]
         first = f"{compared.backend}: NOT COMPARED: {failure.message}"
         return [first, *(f"  {line}" for line in details if line)]
-    off = f"the op is off by {compared.own:.2g} of its range, the model by {compared.model or 0.0:.2g}"
-    if failure:
-        off = f"the op alone is off by {compared.own:.2g} of its range"
-    lines = [f"{compared.backend}: {'right' if compared.right else 'WRONG'}; {off} ({compared.runtime})"]
-    if failure:
-        lines.append(f"  MODEL NOT COMPARED: {failure.message}")
-        lines += [f"    {line}" for line in failure.details]
-        lines.append("    = to compare the op among its neighbours, cut a part out: onnx.utils.extract_model")
-    if compared.elsewhere:
-        more = " …" if len(compared.elsewhere) > _MOST_NAMES else ""
-        names = ", ".join(compared.elsewhere[:_MOST_NAMES]) + more
-        lines.append(f"  {len(compared.elsewhere)} nodes not on QNN, but on ONNX Runtime's CPU: {names}")
-    return lines
+    assert compared.result is not None
+    result = compared.result
+    first = f"{compared.backend}: {result.sentence()} ({result.runtime})"
+    return [first, *(f"  not on QNN: {nodes}: {reason}" for nodes, reason in result.reasons())]
 
 
 def as_json(fused: Fused) -> dict[str, Any]:

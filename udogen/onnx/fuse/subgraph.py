@@ -205,7 +205,7 @@ class SourceModel:
             if id(node) in inside:
                 if made_of is not None:
                     raise UsageError(
-                        f"{title(made_of)} takes what these nodes make, and {title(node)} needs what it makes",
+                        f"{title(made_of)} takes a result of these nodes, and {title(node)} needs what it makes",
                         hint="choose it, too, or fewer nodes",
                     )
                 continue
@@ -263,7 +263,7 @@ class SourceModel:
         """The nodes with their inputs and outputs; raises if a node cannot be fused."""
         for node in nodes:
             if list(graphs_of(node)):
-                raise UsageError(f"{title(node)} holds graphs of its own", hint="choose nodes outside of it")
+                raise UsageError(f"{title(node)} contains graphs", hint="choose nodes outside of it")
             row_of(node, self.opset)
         made = {name: node for node in nodes for name in node.output if name}
         taken = dict.fromkeys(name for node in nodes for name in node.input if name and name not in made)

@@ -348,22 +348,6 @@ def _info(name: str, dtype: Any, shape: Sequence[int]) -> Any:
     return helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(np.dtype(dtype)), list(shape))
 
 
-def model_of(op: FusedOp) -> Any:
-    """A model with only the op, with its inputs and outputs."""
-    onnx = onnx_module()
-    helper = onnx.helper
-
-    def infos(ports: Sequence[OpPort]) -> list[Any]:
-        return [_info(port.name, np.dtype(port.dtype), port.shape) for port in ports if not port.static]
-
-    names = [[port.name for port in ports] for ports in (op.inputs, op.outputs)]
-    node = helper.make_node(op.name, *names, name=op.name, domain=DOMAIN)
-    constants = [onnx.numpy_helper.from_array(op.array(port), port.name) for port in op.inputs if port.static]
-    graph = helper.make_graph([node], op.name, infos(op.inputs), infos(op.outputs), constants)
-    opsets = [helper.make_opsetid("", op.part.opset), helper.make_opsetid(DOMAIN, 1)]
-    return helper.make_model(graph, opset_imports=opsets, ir_version=8, producer_name="udogen")
-
-
 VALUES = "values"  # the folder of the op's inputs in the model
 
 

@@ -140,12 +140,12 @@ class TypeRow(NamedTuple):
     fixed: str = ""  # what it is in QNN where it is the stored side of a quantization
 
 
-_WIDE = "converters make it so: no backend hands 64 bits to a custom op"
+_WIDE = "converters make it so: no backend passes 64 bits to a custom op"
 
 _ROWS = (
     TypeRow("FLOAT", "FLOAT_32"),
     TypeRow("FLOAT16", "FLOAT_16"),
-    TypeRow("BFLOAT16", "FLOAT_32", "no backend hands bfloat16 to a custom op"),
+    TypeRow("BFLOAT16", "FLOAT_32", "no backend passes bfloat16 to a custom op"),
     TypeRow("DOUBLE", "FLOAT_32", _WIDE),
     TypeRow("INT8", "INT_8", "", "SFIXED_POINT_8"),
     TypeRow("INT16", "INT_16", "", "SFIXED_POINT_16"),
@@ -156,8 +156,8 @@ _ROWS = (
     TypeRow("UINT32", "UINT_32"),
     TypeRow("UINT64", "UINT_32", _WIDE),
     TypeRow("BOOL", "BOOL_8"),
-    TypeRow("INT4", "INT_8", "it is unpacked: no backend hands 4 bits to a custom op", "SFIXED_POINT_8"),
-    TypeRow("UINT4", "UINT_8", "it is unpacked: no backend hands 4 bits to a custom op", "UFIXED_POINT_8"),
+    TypeRow("INT4", "INT_8", "it is unpacked: no backend passes 4 bits to a custom op", "SFIXED_POINT_8"),
+    TypeRow("UINT4", "UINT_8", "it is unpacked: no backend passes 4 bits to a custom op", "UFIXED_POINT_8"),
 )
 BY_ONNX = {row.onnx: row for row in _ROWS}
 

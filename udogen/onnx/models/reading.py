@@ -36,7 +36,7 @@ _OTHERS = (
     (4, b"ORTM", "in ONNX Runtime's own format (.ort); give the .onnx that it was made of"),
     (4, b"TFL3", "a TensorFlow Lite model; tf2onnx makes ONNX of it"),
     (0, b"\x89HDF", "an HDF5 file"),
-    (0, b"<", "a text of XML or HTML"),
+    (0, b"<", "an XML or HTML text"),
     (0, b"{", "a text of JSON"),
     (0, b"\x7fELF", "a library or program"),
 )
@@ -179,6 +179,7 @@ def cpu_session(model: Any) -> Any:
     options = runtime.SessionOptions()
     options.graph_optimization_level = runtime.GraphOptimizationLevel.ORT_DISABLE_ALL
     options.log_severity_level = 4
+    options.intra_op_num_threads = 1  # no pools: a network has a session for each node, and not all pools end
     return runtime.InferenceSession(model.SerializeToString(), options, ["CPUExecutionProvider"])
 
 

@@ -6,6 +6,7 @@ import copy
 import importlib
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -59,6 +60,8 @@ class Network:
             if node.op_type == "Constant":
                 self.constants[node.output[0]] = _constant(onnx, node)
         self.outputs = [tensor.name for tensor in graph.output]
+        declared = ((value.name, value.type.tensor_type.elem_type) for value in (*graph.value_info, *graph.output))
+        self._types = {name: kind for name, kind in declared if kind}
         self._functions = {(function.domain, function.name) for function in self.model.functions}
         self._check()
 
@@ -89,6 +92,10 @@ class Network:
             if {reader.op_type for reader in readers[name]} == {QUANTIZE} and name not in self.outputs
         }
         return frozenset(real | stored_again)
+
+    def dtype_of(self, name: str) -> Any:
+        """The type that the model declares for an output of a custom op; otherwise float32."""
+        return self.onnx.helper.tensor_dtype_to_np_dtype(self._types.get(name, self.onnx.TensorProto.FLOAT))
 
     def is_custom(self, node: Any) -> bool:
         """Whether the op of a node is neither an ONNX op nor a function of the model."""
@@ -204,7 +211,9 @@ class Network:
             shape = [dim.dim_value or known.get(dim.dim_param, 1) for dim in dims]
             if any(not dim.dim_value and dim.dim_param not in known for dim in dims):
                 assumed.append(f"{name} [{', '.join(_dim_text(dim, known) for dim in dims)}]")
-            random[name] = [np.asarray(generator.normal(size=shape), self._dtype(name)) for _ in range(count)]
+            is_whole = self._dtype(name).kind in "iub"  # zeros and ones, which every index may be
+            draw = partial(generator.integers, 0, 2, shape) if is_whole else partial(generator.normal, size=shape)
+            random[name] = [np.asarray(draw(), self._dtype(name)) for _ in range(count)]
         return random, assumed
 
     def _dims(self, name: str) -> Sequence[Any]:
@@ -341,7 +350,7 @@ class Evaluator:
         node = self.network.nodes[number]
         if self._is_custom(node):
             arrays = self._reference(node, {**self._constants, **values}, self._attributes(node))
-            return {name: array.astype(np.float32) for name, array in arrays.items()}
+            return {name: array.astype(self.network.dtype_of(name)) for name, array in arrays.items()}
         if number not in self._sessions:
             self._sessions[number] = self._session(node, values)
         session, names = self._sessions[number]

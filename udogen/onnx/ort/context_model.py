@@ -15,12 +15,11 @@ from udogen.findings import suggestion
 from udogen.onnx.models import reading
 from udogen.onnx.ort import contexts
 from udogen.onnx.ort.contexts import DOMAIN, EMBEDDED_MOST, OP, Fault
-from udogen.opdef import datatypes
-from udogen.qnn.system import BinaryInfo, GraphInfo, TensorInfo
+from udogen.qnn.system import BinaryInfo, GraphInfo
+from udogen.qnn.tensors import QnnTensor
 from udogen.runtime.contexts.context_json import describe_quantization
 
-_OPSET, _IR_VERSION = 21, 10  # the first with 16-bit types in QuantizeLinear; since onnxruntime 1.20
-_FLOAT = "float32"
+_OPSET, _IR_VERSION = 21, 10  # since onnxruntime 1.20
 
 
 @dataclass(frozen=True)
@@ -28,13 +27,12 @@ class Port:
     """An input or output of the model, and its tensor in the graph."""
 
     name: str
-    inner: str  # at the node; differs if a QuantizeLinear or DequantizeLinear is in between
-    tensor: TensorInfo
+    tensor: QnnTensor
 
     @property
     def dtype(self) -> str:
         """The model's element type, as numpy calls it."""
-        return _FLOAT if self.inner != self.name else contexts.stored_type(self.tensor.dtype)
+        return contexts.stored_type(self.tensor.dtype)
 
 
 @dataclass(frozen=True)
@@ -53,13 +51,11 @@ class ContextRefused(UsageError):
     kind = "ort-context"
 
 
-def write_model(
-    binary: Path, out: Path, *, graphs: Sequence[str] = (), embed: bool = False, floats: bool = False
-) -> ContextModelFile:
+def write_model(binary: Path, out: Path, *, graphs: Sequence[str] = (), embed: bool = False) -> ContextModelFile:
     """Write a model with which ONNX Runtime restores and executes a context binary; an existing file is an error.
 
     `graphs` selects graphs.  The model names the binary relative to its own folder, or contains it (`embed`).
-    Tensors have their stored types; with `floats` quantized ones are floats, converted by ONNX Runtime's CPU.
+    Tensors have their stored types.
     """
     info = contexts.describe(binary)
     data = None
@@ -67,7 +63,7 @@ def write_model(
         data = binary.read_bytes()
     chosen = _chosen(binary, info, graphs)
     several = len(chosen) > 1
-    rows = [(graph, *_ports(graph, several=several, floats=floats)) for graph in chosen]
+    rows = [(graph, *_ports(graph, several=several)) for graph in chosen]
     faults = [*contexts.faults_of(info, chosen)]
     if not faults:
         faults += [fault for row in rows for fault in _port_faults(*row, several=several)]
@@ -128,13 +124,11 @@ def _write(out: Path, data: bytes) -> None:
 # --- names ------------------------------------------------------------------------------------------------
 
 
-def _ports(graph: GraphInfo, *, several: bool, floats: bool) -> tuple[tuple[Port, ...], tuple[Port, ...]]:
+def _ports(graph: GraphInfo, *, several: bool) -> tuple[tuple[Port, ...], tuple[Port, ...]]:
     """The inputs and outputs of the model, named GRAPH/TENSOR if it has several graphs."""
 
-    def port(tensor: TensorInfo) -> Port:
-        inner = f"{graph.name}/{tensor.name}" if several else tensor.name
-        row = datatypes.BY_NAME.get(tensor.dtype)
-        return Port(f"{inner}_float" if floats and row is not None and row.quantized else inner, inner, tensor)
+    def port(tensor: QnnTensor) -> Port:
+        return Port(f"{graph.name}/{tensor.name}" if several else tensor.name, tensor)
 
     return tuple(map(port, graph.inputs)), tuple(map(port, graph.outputs))
 
@@ -142,74 +136,37 @@ def _ports(graph: GraphInfo, *, several: bool, floats: bool) -> tuple[tuple[Port
 def _port_faults(
     graph: GraphInfo, inputs: Sequence[Port], outputs: Sequence[Port], *, several: bool
 ) -> Iterator[Fault]:
-    names = [name for tensor in (*inputs, *outputs) for name in dict.fromkeys((tensor.name, tensor.inner))]
+    names = [tensor.name for tensor in (*inputs, *outputs)]
     for name in sorted({name for name in names if names.count(name) > 1 or not name}):
         yield f"graph {graph.name} has two tensors called `{name}`", "give them different names"
-    for tensor in (*inputs, *outputs):
-        if several and {";", "="} & {*tensor.inner}:
+    for name in names if several else ():
+        if {";", "="} & {*name}:
             yield (
-                f"tensor {tensor.inner} has a `;` or `=` in its name, the separators of the provider",
+                f"tensor {name} has a `;` or `=` in its name, the separators of the provider",
                 "write a model for each graph: --graph",
             )
-        if tensor.dtype == _FLOAT and tensor.inner != tensor.name and (why := _unquantizable(tensor.tensor)):
-            yield f"tensor {tensor.inner} {why}", "leave --float out"
-
-
-def _unquantizable(tensor: TensorInfo) -> str:
-    """Why QuantizeLinear cannot express a tensor's quantization; empty if it can."""
-    if tensor.quant is None:
-        return f"is {tensor.dtype}, and the binary has no scale for it"
-    if tensor.scale_offset is None:
-        return f"is quantized by {describe_quantization(tensor.quant)}, not by one scale and offset"
-    row = datatypes.BY_NAME[tensor.dtype]
-    low, high = row.range() or (0, 0)
-    if row.bits > 16:
-        return f"is {tensor.dtype}, and QuantizeLinear makes 8 and 16 bits"
-    if not low <= -tensor.scale_offset[1] <= high:
-        return f"has the offset {tensor.scale_offset[1]}, which is not a zero point of {row.numpy}"
-    return ""
 
 
 # --- the model --------------------------------------------------------------------------------------------
 
 
 def _model(info: BinaryInfo, rows: Sequence[Any], *, reference: str, data: bytes | None) -> Any:
-    helper, numpy_helper = reading.onnx_module("helper"), reading.onnx_module("numpy_helper")
-    nodes, constants, between = [], [], []
+    helper = reading.onnx_module("helper")
+    nodes = []
     ends: tuple[list[Any], list[Any]] = [], []
 
-    def value(name: str, dtype: str, tensor: TensorInfo, description: str = "") -> Any:
-        number = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
-        return helper.make_tensor_value_info(name, number, list(tensor.shape), description)
-
-    def converted(port: Port, op: str, given: str, made: str) -> Any:
-        """A QuantizeLinear or DequantizeLinear node; its constants are added to the model."""
-        scale, offset = port.tensor.scale_offset or (1.0, 0)
-        stored = contexts.stored_type(port.tensor.dtype)
-        names = [f"{port.inner}_scale", f"{port.inner}_zero_point"]
-        constants.append(numpy_helper.from_array(np.float32(scale), names[0]))
-        constants.append(numpy_helper.from_array(np.dtype(stored).type(-offset), names[1]))
-        between.append(value(port.inner, stored, port.tensor))
-        return helper.make_node(op, [given, *names], [made], name=f"{op} of {port.inner}")
+    def value(port: Port) -> Any:
+        number = helper.np_dtype_to_tensor_dtype(np.dtype(port.dtype))
+        return helper.make_tensor_value_info(port.name, number, list(port.tensor.shape), _meaning(port.tensor))
 
     for number, (graph, inputs, outputs) in enumerate(rows):
         for side, ports in zip(ends, (inputs, outputs), strict=True):
-            side += [value(port.name, port.dtype, port.tensor, _meaning(port.tensor)) for port in ports]
-        nodes += [
-            converted(tensor, "QuantizeLinear", tensor.name, tensor.inner)
-            for tensor in inputs
-            if tensor.name != tensor.inner
-        ]
+            side.extend(map(value, ports))
         nodes.append(_node(info, graph, (inputs, outputs), reference=reference, data=data, main=not number))
         if len(rows) > 1:
-            pairs = ";".join(f"{tensor.inner}={tensor.tensor.name}" for tensor in (*inputs, *outputs))
+            pairs = ";".join(f"{tensor.name}={tensor.tensor.name}" for tensor in (*inputs, *outputs))
             nodes[-1].attribute.append(helper.make_attribute("io_name_overrides", pairs))
-        nodes += [
-            converted(tensor, "DequantizeLinear", tensor.inner, tensor.name)
-            for tensor in outputs
-            if tensor.name != tensor.inner
-        ]
-    graph = helper.make_graph(nodes, "context", *ends, constants, value_info=between)
+    graph = helper.make_graph(nodes, "context", *ends)
     opsets = [helper.make_opsetid("", _OPSET), helper.make_opsetid(DOMAIN, 1)]
     made = helper.make_model(graph, opset_imports=opsets, producer_name="udogen")
     made.ir_version = _IR_VERSION
@@ -228,7 +185,7 @@ def _node(
     """The node of a graph; the first contains the context or names its file, the others share that context."""
     helper = reading.onnx_module("helper")
     # The provider finds each graph of a binary by the name of its node.
-    made = helper.make_node(OP, *([port.inner for port in side] for side in ports), name=graph.name, domain=DOMAIN)
+    made = helper.make_node(OP, *([port.name for port in side] for side in ports), name=graph.name, domain=DOMAIN)
     attributes = {
         "main_context": int(main),
         "embed_mode": int(data is not None),
@@ -244,7 +201,7 @@ def _node(
     return made
 
 
-def _meaning(tensor: TensorInfo) -> str:
+def _meaning(tensor: QnnTensor) -> str:
     """A description of a tensor's quantization, for people who read the model."""
     if tensor.scale_offset is not None:
         scale, offset = tensor.scale_offset

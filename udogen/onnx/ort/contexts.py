@@ -28,7 +28,8 @@ from udogen.onnx.models import reading
 from udogen.onnx.models.model import ValueType
 from udogen.onnx.models.reading import freeze
 from udogen.opdef import datatypes
-from udogen.qnn.system import BinaryInfo, GraphInfo, TensorInfo
+from udogen.qnn.system import BinaryInfo, GraphInfo
+from udogen.qnn.tensors import QnnTensor
 from udogen.runtime.contexts import binaries, manifest
 from udogen.runtime.contexts.binaries import system_library_of
 from udogen.runtime.contexts.manifest import mapped_file
@@ -139,7 +140,7 @@ def faults_of(info: BinaryInfo, graphs: Sequence[GraphInfo]) -> Iterator[Fault]:
                 yield from _tensor_faults(f"{side[:-1]} {tensor.name} of graph {graph.name}", tensor)
 
 
-def _tensor_faults(where: str, tensor: TensorInfo) -> Iterator[Fault]:
+def _tensor_faults(where: str, tensor: QnnTensor) -> Iterator[Fault]:
     if not stored_type(tensor.dtype):
         yield f"{where} is {tensor.dtype}, which no element type of ONNX Runtime stores", "cast it in the graph"
     if not tensor.shape:
@@ -272,7 +273,7 @@ def _side_faults(
     graph: GraphInfo,
     what: str,
     names: Sequence[str],
-    tensors: Sequence[TensorInfo],
+    tensors: Sequence[QnnTensor],
     types: Mapping[str, ValueType],
 ) -> Iterator[Fault]:
     """The faults of a node's inputs, or of its outputs."""
@@ -292,8 +293,8 @@ def _side_faults(
 
 
 def _paired(
-    node: ContextNode, names: Sequence[str], tensors: Sequence[TensorInfo]
-) -> tuple[list[tuple[str, TensorInfo]], str]:
+    node: ContextNode, names: Sequence[str], tensors: Sequence[QnnTensor]
+) -> tuple[list[tuple[str, QnnTensor]], str]:
     """(name, tensor) for a node's names, or a name without a tensor; if all names are unknown, they pair in order."""
     by_name = {tensor.name: tensor for tensor in tensors}
     inner = {name: node.overrides.get(name, name) for name in names}
@@ -305,7 +306,7 @@ def _paired(
     return [(name, by_name[inner[name]]) for name in names if inner[name] in by_name], ""
 
 
-def _type_faults(where: str, declared: ValueType, graph: GraphInfo, tensor: TensorInfo) -> Iterator[Fault]:
+def _type_faults(where: str, declared: ValueType, graph: GraphInfo, tensor: QnnTensor) -> Iterator[Fault]:
     same_type = not declared.dtype or declared.dtype == _onnx_name(stored_type(tensor.dtype))
     if not same_type or (declared.shape is not None and declared.shape != tensor.shape):
         shape = list(declared.shape) if declared.shape is not None else "?"

@@ -22,8 +22,8 @@ from udogen.runtime.built import Built
 from udogen.runtime.channel import Failed
 from udogen.runtime.execution_counts import Proof, Rise
 from udogen.runtime.failures import NotExpressible, Situation
-from udogen.runtime.library import check_loadable, check_provider
-from udogen.runtime.op.calls import Chain, OpCall, OpResult, ParamArg, RuntimeInfo, Times, digest
+from udogen.runtime.library import RuntimeInfo, check_loadable, check_provider
+from udogen.runtime.op.calls import CallParam, Chain, OpCall, OpResult, Times, digest
 from udogen.runtime.worker_process import WorkerSession
 from udogen.verify.places import ProgramSession
 
@@ -313,11 +313,11 @@ class _Builder:
         number = self._helper.np_dtype_to_tensor_dtype(np.dtype(row.numpy))
         return self._helper.make_tensor_value_info(name, number, list(arg.shape))
 
-    def _attribute(self, call: OpCall, param: ParamArg) -> Any:
+    def _attribute(self, call: OpCall, param: CallParam) -> Any:
         tensor = next((each for each in self._ops[call.op_type].params if each.name == param.name), None)
         if tensor is not None and (why := attribute_fault(tensor)):
             raise _inexpressible(call, f"parameter `{param.name}` {why}")
-        array = np.asarray(param.value)
+        array = np.asarray(param.data if isinstance(param, QnnTensor) else param.value)
         if array.dtype.kind not in "biuf" or array.ndim > 1 or not array.size:
             raise _inexpressible(
                 call, f"parameter `{param.name}` has the shape {list(array.shape)}; attributes are numbers and lists"

@@ -70,6 +70,8 @@ def session(
     if reserved := sorted(_RESERVED & set(more)):
         raise UsageError(f"the provider option {reserved[0]} is set by the other arguments", hint="leave it out")
     given = [packages] if isinstance(packages, str | Path) else packages
+    if prove and not given:
+        raise UsageError("prove=True is about op packages, and none was given", hint="name their folders")
     found = find_packages([Path(path) for path in given], PackageOptions(backend, ops=tuple(ops)))
     prepared = _prepare(Path(model), found, backend, rules, narrow=not ops)
     made, _ = _open(prepared, backend_library(backend, qnn_lib), options, more)

@@ -192,7 +192,7 @@ def check_placement(placement: NodePlacement, model: OnnxModel, packages: Sequen
                 raise NotPlaced(
                     f"a node of op {op} is not in package {package.name}: it went to QNN's own op of that name, for "
                     "ONNX Runtime keeps built-in ops between DequantizeLinear and QuantizeLinear from op packages",
-                    hint=f"give the node a domain of its own, like udogen::{op}: the package gets quantized tensors",
+                    hint=f"give the node its own domain, like udogen::{op}: the package gets quantized tensors",
                 )
             raise _not_placed(package, op, placement, model)
 

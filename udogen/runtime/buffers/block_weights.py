@@ -116,7 +116,7 @@ def check_columns(form: BlockFormat, columns: int) -> None:
     """Refuse rows that are not whole blocks."""
     if columns < 1 or columns % BLOCK:
         raise UsageError(
-            f"a row of {columns} numbers is not whole blocks of {form.name}",
+            f"a row of {columns} numbers is not a multiple of a block of {form.name}",
             hint=f"its length must be a multiple of {BLOCK}: pad the row, or keep this tensor unquantized",
         )
 
@@ -124,7 +124,7 @@ def check_columns(form: BlockFormat, columns: int) -> None:
 def partial_block(form: BlockFormat, size: int) -> UsageError:
     """The error for bytes that end inside a block."""
     return UsageError(
-        f"{size} bytes are not whole blocks of {form.name}: {size % form.block_bytes} are over",
+        f"{size} bytes are not a multiple of a block of {form.name}: {size % form.block_bytes} are over",
         hint=f"a block of {BLOCK} numbers takes {form.block_bytes} bytes",
     )
 
@@ -247,7 +247,7 @@ def unrepack_rows(rows: NDArray[Any], kind: str, columns: int) -> Bytes:
     check_columns(form, columns)
     if given.shape[1] != stride(columns, kind):
         raise UsageError(
-            f"rows of {given.shape[1]} bytes are no repacked rows of {columns} numbers in {form.name}",
+            f"rows of {given.shape[1]} bytes are not repacked rows of {columns} numbers in {form.name}",
             hint=f"those have {stride(columns, kind)} bytes",
         )
     unpacked = np.empty((len(given), columns // BLOCK), form.layout)

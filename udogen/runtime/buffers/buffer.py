@@ -18,8 +18,7 @@ from udogen.errors import RunFailed, UsageError
 from udogen.qnn import abi
 from udogen.qnn.handles import DMA_BUF, ION, MemoryHandle, SharedRange, run_all
 from udogen.qnn.interface import QnnError
-from udogen.qnn.system import TensorInfo
-from udogen.qnn.tensors import APP_READ, byte_size
+from udogen.qnn.tensors import APP_READ, QnnTensor, byte_size
 from udogen.runtime import arguments
 from udogen.runtime.buffers import memory
 from udogen.runtime.buffers.memory import ANY, Image, Wanted, align_up, check_alignment
@@ -48,7 +47,7 @@ class Attachment:
     unbind: Callable[[], None] | None = None  # set while a tensor is bound to it; waits for a running execution
     ended: str = ""  # why it can no longer be used
 
-    def attach(self, _graph: Any, _info: TensorInfo, _role: str) -> Attachment:
+    def attach(self, _graph: Any, _info: QnnTensor, _role: str) -> Attachment:
         """Return itself: it is attached already (the protocol of `Graph.bind`)."""
         return self
 
@@ -62,7 +61,7 @@ class Attachment:
 class Bindable(Protocol):
     """What `Graph.bind` accepts in addition to arrays."""
 
-    def attach(self, graph: Any, info: TensorInfo, role: str) -> Attachment:
+    def attach(self, graph: Any, info: QnnTensor, role: str) -> Attachment:
         """The memory for this tensor of this graph; `role` is APP_WRITE (an input) or APP_READ (an output)."""
         ...
 
@@ -102,11 +101,7 @@ class Buffer:
         """
         ffi = abi.ffi()
         abi.text_bytes(name, "the name of a buffer")
-        arguments.expect(kind, str, "the kind of memory", f"one of: shared, {', '.join(memory.KINDS)}")
         kind, row = memory.kind_named(kind)
-        numbers = {"size": size, "offset": offset, "descriptor": fd or 0, "alignment": alignment or 0}
-        for what, number in numbers.items():
-            arguments.whole(number, f"the {what} of buffer `{name}`", least=-ANY, most=ANY)
         alignment = row.alignment if alignment is None else alignment
         check_alignment(alignment)
         backing = memory.take_memory(kind, Wanted(name, size, fd, offset, image))
@@ -251,7 +246,7 @@ class Buffer:
 
         return end
 
-    def attach(self, graph: Any, info: TensorInfo, role: str) -> Attachment:
+    def attach(self, graph: Any, info: QnnTensor, role: str) -> Attachment:
         """Bind one tensor of a graph to the whole buffer (`Graph.bind`)."""
         alone = ION if self.fd_offset == 0 else SHARED_BUFFER
         whole = BufferPart(self, 0, self.size, RAW if self.fd is None else alone)
@@ -270,7 +265,6 @@ class Buffer:
         `how` is RAW (client memory), ION, DMA_BUF or SHARED_BUFFER (registered memory).  By default memory that has a
         descriptor is registered as part of a shared buffer.
         """
-        arguments.expect(nbytes, (int, type(None)), "the number of bytes", "an integer, or None")
         arguments.expect(how, str, "how memory is bound", "RAW, ION, DMA_BUF or SHARED_BUFFER")
         begin = arguments.whole(offset, f"the offset in buffer `{self.name}`", least=-ANY, most=ANY)
         length = self.size - begin if nbytes is None else nbytes
@@ -284,7 +278,7 @@ class Buffer:
     def take(self, nbytes: int, *, alignment: int = 64) -> int:
         """The offset of `nbytes` that follow what was taken before: `buffer.part(buffer.take(256), 256)`."""
         nbytes = arguments.whole(nbytes, f"the number of bytes to take from buffer `{self.name}`", least=1)
-        check_alignment(arguments.whole(alignment, "the alignment"))
+        check_alignment(alignment)
         self.check_open()
         offset = align_up(self._taken, alignment)
         if offset + nbytes > self.size:
@@ -424,7 +418,7 @@ class BufferPart:
         """Its bytes, writable if the memory is."""
         return self.buffer.view[self.offset : self.offset + self.nbytes]
 
-    def attach(self, graph: Any, info: TensorInfo, role: str) -> Attachment:
+    def attach(self, graph: Any, info: QnnTensor, role: str) -> Attachment:
         """Bind a tensor of a graph to this range."""
         needs = byte_size(info.dtype, info.shape)
         if needs > self.nbytes:

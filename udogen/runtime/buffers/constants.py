@@ -13,7 +13,7 @@ from udogen.qnn.quantization import Quantization
 from udogen.qnn.tensors import STATIC, QnnTensor, byte_size
 from udogen.runtime import arguments
 from udogen.runtime.buffers.buffer import Buffer
-from udogen.runtime.buffers.memory import ANY, KINDS
+from udogen.runtime.buffers.memory import KINDS
 
 COPY, REFERENCE = "CONSTANT_COPY", "CONSTANT_REFERENCE"
 # ANEURALNETWORKS_MAX_SIZE_OF_IMMEDIATELY_COPIED_VALUES
@@ -40,7 +40,7 @@ class Constants(Closing):
         if buffer is not None and not KINDS[buffer.kind].holds_constants:
             fitting = ", ".join(name for name, row in KINDS.items() if row.holds_constants)
             raise UsageError(
-                f"constants cannot lie in memory of kind `{buffer.kind}`: it is for inputs and outputs of executions",
+                f"constants cannot be in memory of kind `{buffer.kind}`: it is for inputs and outputs of executions",
                 hint=f"one of: {fitting}",
             )
         self.rows: list[ConstantPlacement] = []
@@ -72,10 +72,7 @@ class Constants(Closing):
         self, name: str, *, dtype: Named, shape: Sequence[int], offset: int, quant: Quantization = None
     ) -> QnnTensor:  # fmt: skip
         """A static tensor whose values are at this offset of the buffer; nothing is copied."""
-        nbytes, offset = (
-            byte_size(dtype, shape),
-            arguments.whole(offset, f"the offset of constant `{name}`", least=-ANY),
-        )
+        nbytes = byte_size(dtype, shape)
         if self._buffer is None:
             raise UsageError(
                 f"constant `{name}` refers to a buffer, but none was given", hint="give one for the constants"

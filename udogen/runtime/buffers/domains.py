@@ -24,8 +24,7 @@ from udogen.opdef import datatypes
 from udogen.opdef.datatypes import Named
 from udogen.qnn.handles import ION, Closing, run_all
 from udogen.qnn.interface import QnnError
-from udogen.qnn.system import TensorInfo
-from udogen.qnn.tensors import APP_READ, APP_WRITE, byte_size
+from udogen.qnn.tensors import APP_READ, APP_WRITE, QnnTensor, byte_size
 from udogen.runtime.buffers.buffer import Attachment, Buffer, BufferPart, NoSharedMemory
 
 if TYPE_CHECKING:
@@ -67,7 +66,7 @@ class Role:
         return f"{self.usage} `{self.tensor}` of graph `{self.graph.name}` in {self.graph.context.name}"
 
     @property
-    def side(self) -> dict[str, TensorInfo]:
+    def side(self) -> dict[str, QnnTensor]:
         """The tensors of its graph that have this usage, by name."""
         tensors = self.graph.inputs if self.usage == INPUT else self.graph.outputs
         return {tensor.name: tensor for tensor in tensors}
@@ -78,7 +77,7 @@ class Role:
 _ONE_KIND = "a buffer has one type, one quantization and one shape for all its roles; use two buffers and copy"
 
 
-def resolve_type(name: str, desc: BufferDesc, roles: Sequence[Role]) -> TensorInfo:
+def resolve_type(name: str, desc: BufferDesc, roles: Sequence[Role]) -> QnnTensor:
     """The tensor that fits a description and all roles; raises for the first contradiction.
 
     Without a name it has that of the first role's tensor.  Dimensions that stay open until it is written are dynamic.
@@ -94,7 +93,7 @@ def resolve_type(name: str, desc: BufferDesc, roles: Sequence[Role]) -> TensorIn
     dims = tuple(_size(axis, desc, tensors) for axis in range(len(model.shape)))
     largest = tuple(size or max(info.shape[axis] for _, info in tensors) for axis, size in enumerate(dims))
     dynamic = tuple(size is None for size in dims)
-    return TensorInfo(0, name or roles[0].tensor, model.dtype, largest, model.quant, dynamic=dynamic)
+    return QnnTensor(name or roles[0].tensor, model.dtype, largest, model.quant, dynamic=dynamic)
 
 
 def _contradiction(fault: str, hint: str) -> UsageError:
@@ -117,7 +116,7 @@ def _check_role(role: Role, before: Sequence[Role]) -> None:
         raise _contradiction(fault, suggestion(role.tensor, role.side, hint))
 
 
-def _differences(desc: BufferDesc, tensors: Sequence[tuple[str, TensorInfo]]) -> Iterator[str]:
+def _differences(desc: BufferDesc, tensors: Sequence[tuple[str, QnnTensor]]) -> Iterator[str]:
     """Contradictions in type and number of dimensions between the tensors of the roles and the description."""
     first, model = tensors[0]
     for name, info in tensors[1:]:
@@ -134,7 +133,7 @@ def _differences(desc: BufferDesc, tensors: Sequence[tuple[str, TensorInfo]]) ->
         yield f"the description has {len(desc.dimensions)} dimensions, {first} has {len(model.shape)}"
 
 
-def _size(axis: int, desc: BufferDesc, tensors: Sequence[tuple[str, TensorInfo]]) -> int | None:
+def _size(axis: int, desc: BufferDesc, tensors: Sequence[tuple[str, QnnTensor]]) -> int | None:
     """The size of an axis, None if open."""
     sizes = [(name, info.dims[axis], info.shape[axis]) for name, info in tensors]
     if desc.dimensions and (wanted := desc.dimensions[axis]):
@@ -160,12 +159,11 @@ class ManagedBuffer(Buffer):
     use it as client memory.  Its contents are accessed by `copy_from` and `copy_to` only.
     """
 
-    def __init__(self, domain: MemoryDomain, info: TensorInfo, roles: Sequence[Role]) -> None:
+    def __init__(self, domain: MemoryDomain, info: QnnTensor, roles: Sequence[Role]) -> None:
         super().__init__("shared", max(info.nbytes, 1), alignment=128, name=info.name)
         self.domain, self.info, self.roles = domain, info, tuple(roles)
         self.dtype, self.dims = info.dtype, info.dims
         self.shape: tuple[int, ...] | None = None if None in self.dims else info.shape  # None: still open
-        self.copied = 0  # bytes copied by copy_from and copy_to
         self.written = False  # whether it has contents
         self.access_lock = threading.Lock()  # held while `shape`, `written` and the next two are changed
         self.readers: list[str] = []
@@ -184,11 +182,11 @@ class ManagedBuffer(Buffer):
     @property
     def view(self) -> memoryview:
         """Refused: its contents are accessed by `copy_from` and `copy_to`, which check who uses it."""
-        raise UsageError(f"buffer `{self.name}` is the driver's", hint="use its copy_from and copy_to")
+        raise UsageError(f"buffer `{self.name}` belongs to the driver", hint="use its copy_from and copy_to")
 
     # --- used by graphs ---------------------------------------------------------------------------------------------
 
-    def attach(self, graph: Any, info: TensorInfo, role: str) -> Attachment:
+    def attach(self, graph: Any, info: QnnTensor, role: str) -> Attachment:
         """Its memory for the tensor of one of its roles (the protocol of `Graph.bind`)."""
         self.check_usable()
         wanted = Role(graph, info.name, _USAGES[role])
@@ -230,7 +228,6 @@ class ManagedBuffer(Buffer):
             shape = self._shape_of(source)
             self._check_length(data, byte_size(self.dtype, shape))
             self._bytes()[: len(data)] = data
-            self.copied += len(data)
             self.domain.copied += len(data)
             access.announce(shape)
 
@@ -245,7 +242,6 @@ class ManagedBuffer(Buffer):
             with self._bytes_of(target, write=True) as data:
                 self._check_length(data, self.nbytes)
                 data[:] = self._bytes()[: self.nbytes]
-                self.copied += self.nbytes
                 self.domain.copied += self.nbytes
         return target
 
@@ -307,7 +303,7 @@ class ManagedBuffer(Buffer):
         if not is_array or not self.info.takes(source.shape):
             shape = f"has the shape {list(source.shape)}" if is_array else "is bytes, which have no shape"
             raise UsageError(
-                f"what is copied into it {shape}, buffer `{self.name}` has {self.info.sizes}",
+                f"the source {shape}; buffer `{self.name}` has {self.info.sizes}",
                 hint="give an array with the shape of its roles and its description",
             )
         return tuple(source.shape)
@@ -327,7 +323,7 @@ class ManagedBuffer(Buffer):
 class Access:
     """One use of a managed buffer: as a tensor, around each execution of its graph, or by a copy."""
 
-    def __init__(self, buffer: ManagedBuffer, who: str, *, writes: bool, info: TensorInfo | None = None) -> None:
+    def __init__(self, buffer: ManagedBuffer, who: str, *, writes: bool, info: QnnTensor | None = None) -> None:
         self._buffer, self._who, self._writes = buffer, who, writes
         self._info = info or buffer.info  # of the tensor
         self._before = (buffer.shape, buffer.written)  # before it is written
@@ -355,7 +351,7 @@ class Access:
         """The reason why it cannot be used now, and a hint."""
         buffer = self._buffer
         if buffer.writer:
-            hint = "wait for that execution, or give each a buffer of its own" if self._writes else _PAIR
+            hint = "wait for that execution, or give each its own buffer" if self._writes else _PAIR
             return f"{buffer.writer} is writing it", hint
         if self._writes:
             return (f"{buffer.readers[0]} is reading it", _PAIR) if buffer.readers else None
@@ -440,13 +436,13 @@ class MemoryDomain(Closing):
         self._buffers[buffer] = None
         return buffer
 
-    def pair(self, roles: Sequence[Role], desc: BufferDesc | None = None, *, name: str = "") -> BufferPair:
+    def pair(self, roles: Sequence[Role], *, name: str = "") -> BufferPair:
         """Two buffers for a state: `pair = domain.pair([Role(g, "past", "input"), Role(g, "next", "output")])`.
 
         `pair.bind(g, reads="past", writes="next")` binds them, `pair.swap()` makes what was written the state.
         """
         name = name or "state"
-        return BufferPair(name, *(self.allocate(roles, desc, name=f"{name}.{index}") for index in range(2)))
+        return BufferPair(name, *(self.allocate(roles, name=f"{name}.{index}") for index in range(2)))
 
     def forget(self, buffer: ManagedBuffer) -> None:
         """Remove a closed buffer."""
@@ -489,7 +485,7 @@ class BufferPair:
     def bind(self, graph: Any, *, reads: str = "", writes: str = "") -> None:
         """Bind an input of a graph to the state, and an output to the next one; either may be left out."""
         if not hasattr(graph, "binding") or isinstance(graph, type):
-            raise UsageError(f"state `{self.name}` is to be bound to {kind_of(graph)}", hint="give a Graph")
+            raise UsageError(f"state `{self.name}` cannot be bound to {kind_of(graph)}", hint="give a Graph")
         self._bindings.append(self._place(graph, reads, writes))
         self._bound.append((graph, reads, writes))
 

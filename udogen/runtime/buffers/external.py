@@ -130,13 +130,13 @@ def external_sizes(context: Context, *, features: Iterable[str] = ()) -> Externa
     return ExternalSizes(*(context.handle.property(name) for name in names))
 
 
-def allocate_external(contexts: Sequence[Context], kind: str, *, memory: str = "") -> Buffer | None:
+def allocate_external(contexts: Sequence[Context], kind: str) -> Buffer | None:
     """A buffer for the weights of one context or the spills of several; None if no buffer is needed."""
     wanted = [external_sizes(context) for context in contexts]
     size = max((needs.of(kind) for needs in wanted), default=0)
     # Offsets in the descriptor may have any alignment; the address is page-aligned, as every allocator guarantees.
     name = f"{'weights' if kind == WEIGHTS else 'spill-fill'} of {', '.join(context.name for context in contexts)}"
-    return Buffer(memory or "shared", size, alignment=64, name=name) if size else None
+    return Buffer("shared", size, alignment=64, name=name) if size else None
 
 
 def register(kind: str, context: Context, buffer: Buffer, offset: int, features: Iterable[str]) -> ExternalBuffer:
@@ -238,7 +238,7 @@ def _check_place(kind: str, context: Context, buffer: Buffer, offset: int, needs
         )
     if needs.alignment and place % needs.alignment:
         raise RunFailed(
-            f"the {name} of context {context.name} cannot begin at byte {place} of its descriptor: its start is a "
+            f"the {name} of context {context.name} cannot begin at byte {place} of its descriptor: its start must be a "
             f"multiple of {needs.alignment} (BUFFER_START_ALIGNMENT)",
             hint=f"choose an offset that is a multiple of {needs.alignment}",
         )

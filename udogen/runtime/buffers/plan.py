@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from udogen.errors import RunFailed, UdogenError, UsageError
 from udogen.qnn.handles import ION, Closing, run_all
-from udogen.qnn.system import GraphInfo, TensorInfo
-from udogen.qnn.tensors import APP_READ, APP_WRITE, MOST_BYTES, byte_size
+from udogen.qnn.system import GraphInfo
+from udogen.qnn.tensors import APP_READ, APP_WRITE, MOST_BYTES, QnnTensor, byte_size
 from udogen.runtime.buffers.buffer import RAW, SHARED_BUFFER, Buffer, BufferPart
 from udogen.runtime.buffers.memory import AllocatorChoice, align_up, check_alignment, shared_allocator
 
@@ -131,7 +131,7 @@ def plan_buffers(
     return BufferPlan(tuple(planned), tuple(rows), choice.why)
 
 
-def _check_sizes(shard: int, tensors: Iterable[tuple[str, str, TensorInfo]], largest: int) -> None:
+def _check_sizes(shard: int, tensors: Iterable[tuple[str, str, QnnTensor]], largest: int) -> None:
     """Raise for tensors without a size, or with more bytes than a buffer can have; all are reported."""
     faults = []
     for graph, _, info in tensors:

@@ -4,28 +4,28 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from math import isfinite
+from math import isfinite, prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from zipfile import BadZipFile
 
 import numpy as np
 
-from udogen.errors import RunFailed, UsageError, open_plain, writing
+from udogen.errors import RunFailed, UsageError, WrongType, kind_of, open_plain, writing
 from udogen.opdef import datatypes
 from udogen.opdef.datatypes import Named
 from udogen.qnn.quantization import AxisScaleOffset, Quantization, ScaleOffset, check
 from udogen.runtime.arguments import array_type
 
 if TYPE_CHECKING:
-    from udogen.qnn.system import TensorInfo
+    from udogen.qnn.tensors import QnnTensor
     from udogen.runtime.op.calls import Array
 
 NPY = ".npy"
 _UNFIT = re.compile(r"[^\w.-]+")  # characters to replace in a file name
 
 
-def read(file: Path, info: TensorInfo) -> tuple[Array, str]:
+def read(file: Path, info: QnnTensor) -> tuple[Array, str]:
     """The array of a file as a tensor stores it, and how it was obtained: see `as_stored`."""
     array = load(file, info)
     if file.suffix == NPY:
@@ -39,7 +39,7 @@ def read(file: Path, info: TensorInfo) -> tuple[Array, str]:
     return array.view(dtype).reshape(shape), "raw bytes"
 
 
-def load(file: Path, info: TensorInfo) -> Array:
+def load(file: Path, info: QnnTensor) -> Array:
     """The array of an .npy file, mapped, or the bytes of any other file, for an input."""
     try:
         open_plain(file).close()
@@ -63,7 +63,7 @@ def load_all(file: Path) -> dict[str, Array]:
         raise UsageError(f"{file} cannot be read: {fault}", hint="give a file written by numpy.savez") from fault
 
 
-def as_stored(array: Array, info: TensorInfo, *, what: str) -> tuple[Array, str]:
+def as_stored(array: Array, info: QnnTensor, *, what: str) -> tuple[Array, str]:
     """An array as a tensor stores it, and how it was obtained: unchanged, quantized from real numbers, or converted.
 
     `what` names the array in messages.
@@ -80,7 +80,7 @@ def as_stored(array: Array, info: TensorInfo, *, what: str) -> tuple[Array, str]
     if array.dtype == dtype:
         return array, "as stored"
     if array.dtype.kind == "f" and info.quant is not None and dtype.kind in "iu":
-        return quantized(array, info, dtype), "quantized"
+        return quantize(array, info.quant, dtype, what=f"input `{info.name}`"), "quantized"
     if array.dtype.kind == dtype.kind == "f":
         return array.astype(dtype), f"from {array.dtype}"
     raise UsageError(
@@ -89,7 +89,7 @@ def as_stored(array: Array, info: TensorInfo, *, what: str) -> tuple[Array, str]
     )
 
 
-def given_value(array: Array, info: TensorInfo, *, what: str = "the array") -> Array:
+def given_value(array: Array, info: QnnTensor, *, what: str = "the array") -> Array:
     """An input as its tensor stores it (see `as_stored`); integers that fit are converted, and a scalar is reshaped."""
     shape, dtype = layout(info)
     if array.shape != shape and array.size == 1 and info.nbytes == dtype.itemsize:
@@ -100,11 +100,6 @@ def given_value(array: Array, info: TensorInfo, *, what: str = "the array") -> A
             array = array.astype(dtype)
     value, _ = as_stored(array, info, what=what)
     return value
-
-
-def quantized(real: Array, info: TensorInfo, dtype: Any) -> Array:
-    """Real numbers as the tensor stores them, rounded to the nearest and kept in range."""
-    return quantize(real, info.quant, dtype, what=f"input `{info.name}`")
 
 
 def quantize(real: Array, quant: Quantization, dtype: Any, *, what: str = "the tensor") -> Array:
@@ -170,7 +165,7 @@ def write(place: Path, array: Array) -> None:
         partial.replace(place)
 
 
-def layout(info: TensorInfo) -> tuple[tuple[int, ...], np.dtype[Any]]:
+def layout(info: QnnTensor) -> tuple[tuple[int, ...], np.dtype[Any]]:
     """Shape and type of the arrays of a tensor; elements of less than a byte are packed bytes."""
     row = datatypes.parse(info.dtype)
     if row is not None and row.numpy and row.bits % 8 == 0:
@@ -178,7 +173,26 @@ def layout(info: TensorInfo) -> tuple[tuple[int, ...], np.dtype[Any]]:
     return (info.nbytes,), np.dtype(np.uint8)
 
 
-def fits(shape: Sequence[int], info: TensorInfo) -> bool:
+def check_stored(array: Any, info: QnnTensor, shape: tuple[int, ...] | None = None) -> None:
+    """Raise unless an array is as a tensor stores it: the runtime would read past the end of a smaller one."""
+    largest, dtype = layout(info)
+    shape = largest if shape is None else shape
+    if not isinstance(array, (np.ndarray, np.generic)):
+        raise WrongType(f"`{info.name}` is given {kind_of(array)}", hint="give a numpy array, or bind a buffer")
+    if isinstance(array, np.ma.MaskedArray):
+        raise WrongType(
+            f"`{info.name}` is given a masked array, and runtimes have no masks",
+            hint="replace the masked elements: array.filled(value)",
+        )
+    if array.dtype != dtype or array.shape != shape:
+        raise UsageError(
+            f"tensor `{info.name}` is {info.dtype} {list(info.shape)}, its array is {array.dtype} {list(array.shape)}",
+            hint=f"give an array of {dtype} with the shape {list(shape)}"
+            + (", its packed bytes" if prod(info.shape) != prod(largest) else ""),
+        )
+
+
+def fits(shape: Sequence[int], info: QnnTensor) -> bool:
     """Whether arrays of a tensor may have this shape in an execution."""
     return tuple(shape) == layout(info)[0] or (any(info.dynamic) and info.takes(shape))
 

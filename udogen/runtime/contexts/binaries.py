@@ -13,9 +13,9 @@ from __future__ import annotations
 import mmap
 import os
 import re
-import signal
 import stat
 import warnings
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -31,16 +31,15 @@ from udogen.qnn.heads import NoContextBinary
 from udogen.qnn.system import BinaryInfo
 from udogen.runtime import arguments
 from udogen.runtime.arguments import PathArgument
-from udogen.runtime.channel import Failed, Garbled
 from udogen.runtime.contexts import context_json, manifest
-from udogen.runtime.contexts.context_json import ContextJson, Difference, compare, too_small
+from udogen.runtime.contexts.context_json import ContextJson, compare, too_small
 from udogen.runtime.contexts.manifest import ManifestCheck, mapped_file
-from udogen.runtime.failures import error_of
+from udogen.runtime.failures import OpCrashed, OpTimedOut, Situation, error_of
 from udogen.runtime.library import find_runtime
-from udogen.runtime.worker_process import WorkerProcess, deadline_of
+from udogen.runtime.worker_process import WorkerSession
 
 _SECONDS = 30.0
-_AGAIN = "take it from where it was made again; keep the checksums beside it that udogen writes"
+_AGAIN = "copy it again from where it was made, with the file of checksums beside it"
 
 
 @dataclass(frozen=True)
@@ -54,30 +53,17 @@ class ReadBinary:
 def file_info(library: Path, path: Path, *, timeout: float = _SECONDS) -> BinaryInfo:
     """`system.file_info` in a worker: what would crash or hang this process becomes an error."""
     head_of(path)  # a check that starts no process
-    worker = WorkerProcess(__name__)
-    answer: BinaryInfo | Failed | None = None
+    worker = WorkerSession(__name__, explain=lambda _situation, failed: error_of(failed))
     try:
-        answer = worker.ask(ReadBinary(library, path), BinaryInfo, deadline=deadline_of(timeout))
-    except TimeoutError as fault:
+        return worker.start(ReadBinary(library, path), BinaryInfo, Situation(library.name, what="the library"), timeout)
+    except OpTimedOut as fault:
         raise NoContextBinary(
-            f"{path} is damaged: {library.name} did not come back from reading it in {timeout:g} seconds", hint=_AGAIN
+            f"{path} is damaged: {library.name} did not finish reading it within {timeout:g} seconds", hint=_AGAIN
         ) from fault
-    except (EOFError, Garbled):
-        pass  # its exit code shows more
+    except OpCrashed as fault:
+        raise NoContextBinary(f"{path} is damaged: {fault.message}", hint=_AGAIN) from fault
     finally:
-        returncode = worker.end(0.5 if answer is None else 0.0)
-    if isinstance(answer, BinaryInfo):
-        return answer
-    if isinstance(answer, Failed):
-        raise error_of(answer)
-    if returncode < 0:
-        name = signal.Signals(-returncode).name
-        raise NoContextBinary(f"{path} is damaged: {library.name} crashed on reading it ({name})", hint=_AGAIN)
-    raise RunFailed(
-        f"reading {path} in a child process failed with code {returncode}",
-        details=worker.output()[-5:],
-        hint="see the details: a limit of memory (`ulimit -v`) may be too low; otherwise please report this",
-    )
+        worker.drop()
 
 
 def head_of(path: Path) -> heads.Head:
@@ -102,9 +88,16 @@ def unreadable(path: Path, fault: OSError) -> RunFailed:
 
 def main() -> None:
     """Run the worker."""
-    from udogen.runtime.worker.serving import serve
+    from udogen.runtime.worker.serving import Commands, Parent, serve
 
-    serve(lambda _parent: {ReadBinary: lambda command: system.file_info(command.library, command.path)})
+    def commands(parent: Parent) -> Commands:
+        def read(command: ReadBinary) -> BinaryInfo:
+            parent.phase("read its description")
+            return system.file_info(command.library, command.path)
+
+        return {ReadBinary: read}
+
+    serve(commands)
 
 
 _BINARY = re.compile(r"forward_(\d+)\.bin")
@@ -117,12 +110,11 @@ class Shard:
 
     binary: Path
     json: Path | None = None
-    index: int | None = None  # of forward_<index>.bin
+    number: int = 0  # its place among the shards that run
+    name: str = ""  # by default that of the file: forward_0
 
-    @property
-    def name(self) -> str:
-        """Its short name: forward_0."""
-        return self.binary.stem
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "name", self.name or self.binary.stem)
 
 
 class FoundShards(NamedTuple):
@@ -135,23 +127,24 @@ class FoundShards(NamedTuple):
 def find_shards(paths: Sequence[Path]) -> FoundShards:
     """Find context binaries in folders and files, in the order in which they run.
 
+    Equal names are prefixed with the folder, or else with a number.
+
     `shards = find_shards([Path("llm")])`
     """
     faults: list[str] = []
     notes: list[str] = []
-    shards: list[Shard] = []
+    binaries: list[Path] = []
     for path in paths:
         if path.is_dir():
-            shards += _in_folder(path, faults, notes)
+            binaries += _in_folder(path, faults, notes)
         elif path.exists():
-            shards.append(Shard(path, json_of(path), _index(path)))
+            binaries.append(path)
         else:
             faults.append(f"there is no file or folder {path}")
     seen: set[Path] = set()
-    for shard in shards:
-        real = shard.binary.resolve()
-        if real in seen:
-            faults.append(f"{shard.binary} is given twice")
+    for binary in binaries:
+        if (real := binary.resolve()) in seen:
+            faults.append(f"{binary} is given twice")
         seen.add(real)
     if faults:
         raise arguments.faulty(
@@ -159,7 +152,16 @@ def find_shards(paths: Sequence[Path]) -> FoundShards:
             "things are wrong with the context binaries",
             hint="give a folder of forward_<i>.bin and forward_<i>_json.json, or files *.bin",
         )
+    rows = zip(binaries, _names(binaries), strict=True)
+    shards = (Shard(binary, json_of(binary), number, name) for number, (binary, name) in enumerate(rows))
     return FoundShards(tuple(shards), tuple(notes))
+
+
+def _names(binaries: Sequence[Path]) -> list[str]:
+    times = Counter(binary.stem for binary in binaries)
+    named = [binary.stem if times[binary.stem] == 1 else f"{binary.parent.name}_{binary.stem}" for binary in binaries]
+    again = Counter(named)
+    return [name if again[name] == 1 else f"{number}_{name}" for number, name in enumerate(named)]
 
 
 def json_of(binary: Path) -> Path | None:
@@ -168,7 +170,7 @@ def json_of(binary: Path) -> Path | None:
     return next((place for place in places if place.is_file()), None)
 
 
-def _in_folder(folder: Path, faults: list[str], notes: list[str]) -> list[Shard]:
+def _in_folder(folder: Path, faults: list[str], notes: list[str]) -> list[Path]:
     try:
         entries = sorted(folder.iterdir())
     except OSError as fault:
@@ -185,14 +187,14 @@ def _in_folder(folder: Path, faults: list[str], notes: list[str]) -> list[Shard]
             faults.append(f"{folder} has {_and(orphans)}, but no forward_<i>.bin")
         elif not binaries:
             faults.append(f"{folder} contains no context binary (*.bin)")
-        return [Shard(binary, json_of(binary)) for binary in sorted(binaries, key=_naturally)]
+        return sorted(binaries, key=_naturally)
     by_index: dict[int, Path] = {}
     for index, binary in numbered:
         if index in by_index:
             faults.append(f"{by_index[index].name} and {binary.name} in {folder} have one number")
         by_index[index] = binary
     _odd(folder, entries, by_index, notes)
-    return [Shard(by_index[index], json_of(by_index[index]), index) for index in sorted(by_index)]
+    return [by_index[index] for index in sorted(by_index)]
 
 
 def _odd(folder: Path, entries: Iterable[Path], by_index: dict[int, Path], notes: list[str]) -> None:
@@ -253,23 +255,22 @@ class StoredContext(Closing):
         on_step: Callable[[str], None] = lambda _line: None,
     ) -> None:
         if not isinstance(shard, Shard):
-            shard = arguments.path(shard, "the context binary", hint="give the path of a context binary")
+            shard = Path(shard)
             shard = Shard(shard, json_of(shard) if use_json else None)
-        if system_library is not None:
-            system_library = arguments.path(system_library, "the system library")
+        given = None if system_library is None else Path(system_library)
         self.shard, self.path, self.name = shard, shard.binary, shard.name
         self.verdict = _verdict(self.path, check_manifest)
         if warn and check_manifest and self.verdict.state == manifest.ABSENT:
             warnings.warn(manifest.unverified([self.path]), stacklevel=2)
         self.description: ContextJson | None = None
-        self.differences: tuple[Difference, ...] = ()
+        self.differences: tuple[str, ...] = ()
         with ExitStack() as stack:
             self.data: mmap.mmap = stack.enter_context(mapped_file(self.path))
             head = heads.check(self.data, str(self.path))
             if shard.json is not None and use_json:
                 self.description = context_json.read(shard.json)
             try:
-                library = system_library_of(head, given=system_library, on_step=on_step)
+                library = system_library_of(head, given=given, on_step=on_step)
                 self.info: BinaryInfo = self._described(library, trusted=self.verdict.good or not guarded)
                 self.source = BINARY
             except ToolMissing:

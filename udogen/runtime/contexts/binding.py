@@ -6,13 +6,13 @@ numpy is imported with the first array: the worker of `udogen run op` binds only
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import cached_property, partial
 from math import prod
 from typing import TYPE_CHECKING, Any
 
-from udogen.errors import RunFailed, kind_of
+from udogen.errors import RunFailed, UsageError, WrongType
 from udogen.qnn import abi
-from udogen.qnn.system import TensorInfo
 from udogen.qnn.tensors import APP_READ, APP_WRITE, MOST_BYTES, QnnTensor, byte_size
 from udogen.runtime.buffers.buffer import Attachment
 
@@ -27,19 +27,11 @@ if TYPE_CHECKING:
 class TensorBinding:
     """One tensor of a graph and the memory it is bound to: `graph.binding("x").info.shape`."""
 
-    def __init__(self, info: TensorInfo, role: str, array: Any, index: int) -> None:
+    def __init__(self, info: QnnTensor, role: str, array: Any, index: int) -> None:
         ffi = abi.ffi()
         self.info, self.role = info, role
         self.nbytes = byte_size(info.dtype, info.shape)
-        self._tensor = QnnTensor(
-            info.name,
-            dtype=info.dtype,
-            shape=info.shape,
-            role=role,
-            quant=info.quant,
-            id=info.id,
-            dynamic=info.dynamic,
-        )
+        self._tensor = replace(info, role=role, data=None)  # a graph writes shapes into its struct
         self.is_dynamic = any(info.dynamic)
         self._struct = ffi.addressof(array, index)
         ffi.memmove(self._struct, self._tensor.struct, ffi.sizeof("Qnn_Tensor_t"))
@@ -53,6 +45,9 @@ class TensorBinding:
         self._borrowed: Any = None
         self._spare: tuple[Attachment | None, Any] = (None, None)  # see `flip`
         self._why = ""  # why its memory was freed
+
+    def __repr__(self) -> str:
+        return f"<TensorBinding of {self.info!r}: {'bound' if self.bound else 'not bound'}>"
 
     @cached_property
     def _layout(self) -> tuple[type[Array], np.dtype[Any], tuple[int, ...]]:
@@ -72,7 +67,7 @@ class TensorBinding:
     def resize(self, shape: Sequence[int]) -> None:
         """Set the shape of the next execution; open dimensions may be smaller than their largest size."""
         if not self.info.takes(shape):
-            raise RunFailed(
+            raise UsageError(
                 f"tensor `{self.info.name}` is {self.info.dtype} {self.info.sizes}, the shape is {list(shape)}",
                 hint="dimensions that its graph leaves open may be smaller"
                 if self.is_dynamic
@@ -144,7 +139,7 @@ class TensorBinding:
         view = None if attachment is None else (attachment.view if attachment.view is not None else attachment.data)
         if view is None:
             raise RunFailed(
-                f"tensor `{self.info.name}` has no memory that can be looked into",
+                f"tensor `{self.info.name}` has no memory that can be shown",
                 hint="bind it to an array or a buffer first",
             )
         import numpy as np
@@ -242,12 +237,12 @@ class TensorBinding:
         try:
             held = self._from_buffer(data, require_writable=self.role != APP_WRITE)
         except (BufferError, TypeError, ValueError) as problem:
-            raise RunFailed(
-                f"tensor `{self.info.name}` cannot lie in this {type(data).__name__}: {problem}",
+            raise (WrongType if isinstance(problem, TypeError) else UsageError)(
+                f"tensor `{self.info.name}` cannot be bound to this {type(data).__name__}: {problem}",
                 hint="give a contiguous array, a writable buffer, or memory of udogen (`udogen.runtime.Buffer`)",
             ) from problem
         if len(held) < self.nbytes:
-            raise RunFailed(
+            raise UsageError(
                 f"tensor `{self.info.name}` ({self.info.dtype} {list(self.info.shape)}) needs {self.nbytes} bytes, "
                 f"its memory has {len(held)}",
                 hint="give it at least that many",
@@ -256,29 +251,12 @@ class TensorBinding:
 
     def check(self, array: Any, shape: tuple[int, ...] | None = None) -> None:
         """Raise unless an array is as the tensor stores it."""
-        import numpy as np
+        from udogen.runtime.contexts.arrays import check_stored
 
-        _, dtype, largest = self._layout
-        shape = largest if shape is None else shape
-        if not isinstance(array, np.ndarray):
-            raise RunFailed(
-                f"`{self.info.name}` is given {kind_of(array)}", hint="give a numpy array, or bind a buffer"
-            )
-        if isinstance(array, np.ma.MaskedArray):
-            raise RunFailed(
-                f"`{self.info.name}` is given a masked array, and runtimes have no masks",
-                hint="replace the masked elements: array.filled(value)",
-            )
-        if array.dtype != dtype or array.shape != shape:
-            raise RunFailed(
-                f"tensor `{self.info.name}` is {self.info.dtype} {list(self.info.shape)}, "
-                f"its array is {array.dtype} {list(array.shape)}",
-                hint=f"give an array of {dtype} with the shape {list(shape)}"
-                + (", its packed bytes" if prod(self.info.shape) != prod(shape) else ""),
-            )
+        check_stored(array, self.info, shape)
 
     def _refuse_output(self, array: Array) -> None:
         why = "is read-only" if not array.flags.writeable else "is not contiguous"
-        raise RunFailed(
+        raise UsageError(
             f"the array for output `{self.info.name}` {why}", hint="give one made by numpy.empty, or none at all"
         )

@@ -22,7 +22,6 @@ from udogen.qnn.handles import Closing, ContextOptions
 from udogen.qnn.interface import LogSink, QnnError
 from udogen.qnn.quantization import Quantization
 from udogen.qnn.tensors import APP_READ, APP_WRITE, NATIVE, STATIC, OpConfig, Param, QnnTensor, Scalar
-from udogen.runtime import arguments
 from udogen.runtime.arguments import PathArgument
 from udogen.runtime.built import Built, find_built
 from udogen.runtime.contexts import arrays
@@ -54,6 +53,9 @@ class GraphDraft:
         self._names: dict[str, QnnTensor] = {}
         self._nodes: set[str] = set()
         self._constants: dict[tuple[str, tuple[int, ...], bytes], QnnTensor] = {}
+
+    def __repr__(self) -> str:
+        return f"<GraphDraft {self.name}: {', '.join(self._names) or 'no tensors'}>"
 
     def input(
         self,
@@ -95,7 +97,7 @@ class GraphDraft:
         elif array.dtype != np.dtype(row.numpy):
             if array.dtype.kind != np.dtype(row.numpy).kind:
                 raise UsageError(
-                    f"weight `{name}` holds {array.dtype}, it is to be {row.name}",
+                    f"weight `{name}` holds {array.dtype}, and its type is {row.name}",
                     hint="give real numbers and a quantization (quant=), or an array of its own type",
                 )
             array = array.astype(row.numpy)
@@ -130,7 +132,6 @@ class GraphDraft:
                 )
             quant = quant if quant is not None else like.quant if like is not None else None
             size = tuple(source.shape if shape is None else shape)
-            arguments.expect(source, QnnTensor, f"an input of op `{op}`", "a tensor of this graph")
             dynamic = source.dynamic if size == source.shape else ()
             output = QnnTensor(output, source.dtype, size, quant, dynamic=dynamic)
         return self.ops(op, inputs, [output], params=params, package=package)[0]
@@ -170,7 +171,6 @@ class GraphDraft:
 
     def _check_own(self, op: str, inputs: Sequence[QnnTensor]) -> None:
         for tensor in inputs:
-            arguments.expect(tensor, QnnTensor, f"an input of op `{op}`", "a tensor of this graph")
             if self._names.get(tensor.name) is not tensor:
                 raise UsageError(
                     f"the input `{tensor.name}` of op `{op}` is not a tensor of graph `{self.name}`",
@@ -189,10 +189,7 @@ class GraphDraft:
                 )
         rows: list[Param] = []
         for arg in params_of(op, built, CallOptions({}, params=given)):
-            if arg.shape is None:
-                rows.append(Scalar(arg.name, arg.dtype, arg.value))  # type: ignore[arg-type]
-            else:
-                rows.append(self._constant(arg.name, arg.dtype, np.asarray(arg.value)))
+            rows.append(arg if isinstance(arg, Scalar) else self._constant(arg.name, arg.dtype, np.asarray(arg.data)))
         return rows
 
     def _param(self, name: str, value: Any) -> Param:
@@ -305,9 +302,7 @@ class GraphBuilder(Closing):
                 self.runtime = runtime
             else:
                 self.runtime = stack.enter_context(Runtime(backend, runtime=runtime, soc=soc, log=log))
-            self._built = [
-                find_built(arguments.path(package, "an op package"), backend=backend) for package in packages
-            ]
+            self._built = [find_built(Path(package), backend=backend) for package in packages]
             for package in self._built:
                 self.runtime.register(package.library, package.provider)
             if share_weights and self.runtime.backend != htp.BACKEND.id:
@@ -321,6 +316,10 @@ class GraphBuilder(Closing):
             self.graphs: dict[str, Graph] = {}
             self._drafted: set[str] = set()
             self._stack = stack.pop_all()
+
+    def __repr__(self) -> str:
+        state = "closed" if self.context.closed else ", ".join(self.graphs) or "no graphs"
+        return f"<GraphBuilder of {self.runtime.name}: {state}>"
 
     def constant(self, array: Array, user: str) -> bytearray:
         """The bytes of an array, once for all its users: graphs and tensors of them."""
@@ -347,7 +346,6 @@ class GraphBuilder(Closing):
     @contextmanager
     def graph(self, name: str, outputs: Sequence[str]) -> Iterator[GraphDraft]:
         """Compose a graph inside `with`; at its end it is finalized, and can be executed: `builder.graphs[name]`."""
-        outputs = arguments.names(outputs, f"the outputs of graph `{name}`")
         self.context.check_open()
         if not name or name in self._drafted:
             what = f"has a graph `{name}` already" if name else "cannot have a graph without a name"
@@ -400,7 +398,7 @@ class GraphBuilder(Closing):
 
     def save(self, path: PathArgument) -> Path:
         """Write the binary, a manifest with its checksum (<file>.udogen.json) and its JSON (<name>_json.json)."""
-        place = arguments.path(path, "the file of a context")
+        place = Path(path)
         self.context.check_open()
         if not self.graphs:
             raise UsageError(f"{place} would have no graph", hint="with builder.graph(…) as graph: …")

@@ -12,9 +12,11 @@ from udogen.errors import UsageError
 from udogen.qnn.interface import WARN
 from udogen.runtime.buffers.plan import BufferPlan
 from udogen.runtime.channel import Failed
+from udogen.runtime.contexts.binaries import Shard
 
 if TYPE_CHECKING:
-    from udogen.qnn.system import TensorInfo
+    from udogen.qnn.system import GraphInfo
+    from udogen.qnn.tensors import QnnTensor
     from udogen.runtime.op.calls import Array
 
 _PACKAGE = re.compile(r"(?P<path>.+?)(?::(?P<provider>[A-Za-z_]\w*)(?::(?P<target>\w+))?)?")
@@ -66,9 +68,11 @@ class RunOptions:
     alignment: int = 64  # of tensors, in bytes
     packed: bool = True  # one buffer for all tensors, instead of one for each
     shared: bool = False  # registered memory, bound by handle
-    sessions: int | None = None  # keep all contexts restored, on this many sessions; 0: on one for each device
-    limit: int = 0  # bytes that a session may map
     timeout: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.prove and not self.packages:
+            raise UsageError("--prove is about op packages, and none was given", hint="--op-package LIB registers one")
 
 
 @dataclass(frozen=True)
@@ -79,30 +83,10 @@ class OpenContexts:
 
 
 @dataclass(frozen=True)
-class ContextsOpened:
-    """The runtime that was loaded."""
-
-    name: str
-    build_id: str
-    path: str
-    emulator: bool
-
-
-@dataclass(frozen=True)
-class Job:
-    """One context."""
-
-    index: int
-    name: str
-    binary: Path
-    metadata: Path | None = None
-
-
-@dataclass(frozen=True)
 class DescribeContext:
     """Describe a context, without restoring it."""
 
-    job: Job
+    shard: Shard
 
 
 @dataclass(frozen=True)
@@ -115,7 +99,7 @@ class TensorRow:
     nbytes: int
 
 
-def row_of(info: TensorInfo, array: Array | None = None) -> TensorRow:
+def row_of(info: QnnTensor, array: Array | None = None) -> TensorRow:
     """A tensor in a report, with the shape of its array where the graph leaves dimensions open."""
     if array is None or not any(info.dynamic):
         return TensorRow(info.name, info.dtype, tuple(info.shape), info.nbytes)
@@ -123,46 +107,18 @@ def row_of(info: TensorInfo, array: Array | None = None) -> TensorRow:
 
 
 @dataclass(frozen=True)
-class DescribedGraph:
-    """A graph of a context, and its inputs."""
-
-    name: str
-    inputs: tuple[TensorRow, ...]
-
-
-@dataclass(frozen=True)
 class ContextDescribed:
     """The contents of a context."""
 
-    graphs: tuple[DescribedGraph, ...]
-
-
-@dataclass(frozen=True)
-class PlaceContexts:
-    """Distribute contexts on sessions, none of which maps more than a limit."""
-
-    jobs: tuple[Job, ...]
-    sessions: int
-    limit: int
-
-
-@dataclass(frozen=True)
-class ContextsPlaced:
-    """A readable table, the plan as `--json` prints it, and the device of each context by its name."""
-
-    table: tuple[str, ...]
-    plan: Any
-    devices: Mapping[str, int | None]
+    graphs: tuple[GraphInfo, ...]
 
 
 @dataclass(frozen=True)
 class RunContext:
     """Restore a context and execute its graphs."""
 
-    job: Job
+    shard: Shard
     options: RunOptions
-    device: int | None
-    keep: bool  # the context stays restored
 
 
 @dataclass(frozen=True)
@@ -182,7 +138,7 @@ class OutputRow(TensorRow):
     largest: int | float | bool | None = None
 
 
-def output_row(info: TensorInfo, array: Array, file: Path | None) -> OutputRow:
+def output_row(info: QnnTensor, array: Array, file: Path | None) -> OutputRow:
     """An output in a report."""
     numbers = array.size and array.dtype.kind in "fiub"
     least, largest = (array.min().item(), array.max().item()) if numbers else (None, None)
@@ -222,6 +178,7 @@ class ContextRan:
     plan: BufferPlan
     manifest: str
     differences: tuple[str, ...]
+    shared: str = ""  # what it stores once for several graphs
     proof: tuple[Any, ...] | None = None
 
 

@@ -15,12 +15,10 @@ from typing import TYPE_CHECKING
 from udogen.errors import RunFailed, UnknownName, UsageError, kind_of
 from udogen.findings import suggestion
 from udogen.qnn.handles import PRECISIONS, Closing, ContextHandle, ContextOptions, GraphHandle, ProfileHandle, run_all
-from udogen.qnn.system import BinaryInfo, GraphInfo, TensorInfo
-from udogen.qnn.tensors import APP_READ, APP_WRITE, QnnTensor
-from udogen.runtime import arguments
+from udogen.qnn.system import BinaryInfo, GraphInfo
+from udogen.qnn.tensors import APP_READ, APP_WRITE
 from udogen.runtime.arguments import PathArgument
 from udogen.runtime.buffers.buffer import SPILL_FILL, WEIGHTS, Registrations
-from udogen.runtime.buffers.memory import ANY
 from udogen.runtime.contexts import manifest
 from udogen.runtime.contexts.graph import Graph
 
@@ -53,12 +51,6 @@ class ContextCleanup:
             self.before.clear()
             self.after.clear()
             run_all([*reversed(before), self.handle.close, *reversed(after)])
-
-
-def _tensor_info(tensor: QnnTensor) -> TensorInfo:
-    return TensorInfo(
-        tensor.id, tensor.name, tensor.dtype, tensor.shape, tensor.quant, tensor.role, dynamic=tensor.dynamic
-    )
 
 
 class Context(Closing):
@@ -130,19 +122,18 @@ class Context(Closing):
         from udogen.runtime.buffers.plan import plan_buffers  # few programs need it
 
         self.check_open()
-        infos = [self.graph(name).info for name in arguments.names(graphs, "the graphs to plan") or self.names]
+        infos = [self.graph(name).info for name in graphs or self.names]
         return plan_buffers(0, infos, alignment=alignment, packed=packed, shared=shared)
 
     def graph(self, name: str) -> Graph:
         """One graph by name."""
-        has = f"it has: {', '.join(self.names) or 'none'}"
-        arguments.expect(name, str, f"the name of a graph of context {self.name}", "its name", hint=has)
         with self._lock:
             self.check_open()
             if name in self._graphs:
                 return self._graphs[name]
             info = next((row for row in self.info.graphs if row.name == name), None)
             if info is None:
+                has = f"it has: {', '.join(self.names) or 'none'}"
                 raise UnknownName(f"context {self.name} has no graph `{name}`", hint=suggestion(name, self.names, has))
             if self.deferred:
                 raise RunFailed(
@@ -152,7 +143,6 @@ class Context(Closing):
 
     def new_graph(self, name: str, *, precision: str = "") -> GraphHandle:
         """An empty graph to add tensors and nodes to; `precision` (FP32, FP16, HYBRID) is for GPU."""
-        arguments.expect(name, str, "the name of a graph", "a str")
         if precision not in ("", *PRECISIONS):
             raise UsageError(f"there is no precision `{precision}`", hint=f"one of: {', '.join(PRECISIONS)}")
         with self._lock:
@@ -165,11 +155,11 @@ class Context(Closing):
         """Prepare a graph made by `new_graph`, so that it can be executed and stored."""
         if not isinstance(built, GraphHandle) or built.owner is not self:
             what = kind_of(built)
-            raise UsageError(f"context {self.name} is to finalize {what}", hint="give a graph of its `new_graph`")
+            raise UsageError(f"context {self.name} cannot finalize {what}", hint="give a graph of its `new_graph`")
         with self._lock:
             self.check_open()
             built.finalize(self.profile)
-            inputs, outputs = (tuple(map(_tensor_info, built.of_role(role))) for role in (APP_WRITE, APP_READ))
+            inputs, outputs = (tuple(map(replace, built.of_role(role))) for role in (APP_WRITE, APP_READ))
             info = GraphInfo(built.name, inputs, outputs)
             self.info = replace(self.info, graphs=(*self.info.graphs, info))
             return self._add(built, info)
@@ -200,17 +190,17 @@ class Context(Closing):
 
         return external.external_sizes(self)
 
-    def allocate_weights(self, *, memory: str = "") -> Buffer | None:
-        """A buffer for `give_weights`; None if it needs none.  `memory` is a kind of `allocate`."""
+    def allocate_weights(self) -> Buffer | None:
+        """A buffer for `give_weights`; None if it needs none."""
         from udogen.runtime.buffers import external
 
-        return external.allocate_external([self], WEIGHTS, memory=memory)
+        return external.allocate_external([self], WEIGHTS)
 
-    def allocate_spill_fill(self, *others: Context, memory: str = "") -> Buffer | None:
+    def allocate_spill_fill(self, *others: Context) -> Buffer | None:
         """A buffer for `give_spill_fill`, which other contexts may share; None if none is needed."""
         from udogen.runtime.buffers import external
 
-        return external.allocate_external([self, *others], SPILL_FILL, memory=memory)
+        return external.allocate_external([self, *others], SPILL_FILL)
 
     def give_weights(self, buffer: Buffer, *, offset: int = 0, features: Iterable[str] = ()) -> ExternalBuffer:
         """Place its weights in a buffer, in which QNN writes them in `finalize`: `context.give_weights(buffer)`.
@@ -229,9 +219,7 @@ class Context(Closing):
     def _give(self, kind: str, buffer: Buffer, offset: int, features: Iterable[str]) -> ExternalBuffer:
         from udogen.runtime.buffers import external
 
-        named = arguments.names(features, "the features of the context")
-        offset = arguments.whole(offset, "the offset in a buffer", least=-ANY, most=ANY)
-        return external.register(kind, self, buffer, offset, named)
+        return external.register(kind, self, buffer, offset, features)
 
     def on_close(self, undo: Callable[[], None]) -> Callable[[], None]:
         """Call a function before the context is freed, last to first; returns the function that cancels this.
@@ -263,7 +251,7 @@ class Context(Closing):
 
     def save(self, path: PathArgument) -> None:
         """Write the binary and, next to it, a manifest with its checksum."""
-        manifest.save(arguments.path(path, "the file of a context"), self.binary(), build_id=self.runtime.build_id)
+        manifest.save(Path(path), self.binary(), build_id=self.runtime.build_id)
 
     def check_open(self) -> None:
         """Raise after it was closed."""

@@ -20,8 +20,8 @@ from udogen.findings import Finding, Findings
 from udogen.opdef import datatypes
 from udogen.qnn import quantization
 from udogen.qnn.quantization import OtherEncoding, Quantization
-from udogen.qnn.system import HTP_KEYS, BinaryInfo, GraphInfo, HardwareDevice, HtpGraph, TensorInfo
-from udogen.qnn.tensors import MOST_BYTES
+from udogen.qnn.system import HTP_KEYS, BinaryInfo, GraphInfo, HardwareDevice, HtpGraph
+from udogen.qnn.tensors import MOST_BYTES, QnnTensor, described_tensor
 from udogen.runtime.contexts.json_values import (
     FORMATS,
     MISSING,
@@ -188,7 +188,7 @@ def _unique(rows: Sequence[tuple[JsonNode, str]], what: str, which: str) -> None
     seen: set[str] = set()
     for row, key in rows:
         if key and key != "-1" and key in seen:
-            row.error(f"two of the {what} have {which} `{key}`", "each has one of its own")
+            row.error(f"two of the {what} have {which} `{key}`", "it must be unique")
         seen.add(key)
 
 
@@ -198,7 +198,7 @@ def _counted(row: JsonNode, key: str, rows: Sequence[JsonNode], what: str) -> No
         given.error(f"`{key}` is {given.shown}, but {what} are {len(rows)}", "was the file cut or edited?")
 
 
-def _read_tensor(row: JsonNode, role: str, graph: str = "") -> TensorInfo:
+def _read_tensor(row: JsonNode, role: str, graph: str = "") -> QnnTensor:
     if not row.is_object:
         row.error(f"a tensor is an object, not {row.shown}", _MAKE)
         return _NONE
@@ -207,7 +207,7 @@ def _read_tensor(row: JsonNode, role: str, graph: str = "") -> TensorInfo:
     if not name:
         row.error("a tensor has no name" + (f" (in graph `{graph}`)" if graph else ""), _MAKE)
     shape = _read_shape(row, what)
-    info = TensorInfo(
+    info = described_tensor(
         id=_read_id(row, what),
         name=name,
         dtype=_read_dtype(row, what),
@@ -325,7 +325,7 @@ def _read_dynamic(row: JsonNode, shape: tuple[int, ...], what: str) -> tuple[boo
     return tuple(map(bool, flags)) if any(flags) else ()
 
 
-def _check_size(row: JsonNode, info: TensorInfo, what: str) -> None:
+def _check_size(row: JsonNode, info: QnnTensor, what: str) -> None:
     size = info.nbytes
     shape = " x ".join(map(str, info.shape))
     if size > MOST_BYTES:
@@ -342,7 +342,7 @@ def _check_size(row: JsonNode, info: TensorInfo, what: str) -> None:
 
 
 _MAKE = "write it with `qnn-context-binary-utility --context_binary FILE.bin --json_file FILE.json`"
-_NONE = TensorInfo(-1, "", "UINT_8", ())
+_NONE = described_tensor("", "UINT_8", (), id=-1)
 
 _DEVICE = ("deviceId", "deviceType", "numCores")
 
@@ -407,11 +407,11 @@ def _htp(graph: HtpGraph) -> dict[str, Any]:
     }
 
 
-def _tensors(tensors: Sequence[TensorInfo]) -> list[dict[str, Any]]:
+def _tensors(tensors: Sequence[QnnTensor]) -> list[dict[str, Any]]:
     return [_tensor(tensor) for tensor in tensors]
 
 
-def _tensor(tensor: TensorInfo) -> dict[str, Any]:
+def _tensor(tensor: QnnTensor) -> dict[str, Any]:
     row = datatypes.parse(tensor.dtype)
     members: dict[str, Any] = {
         "id": tensor.id,
@@ -433,26 +433,10 @@ def _format(number: int) -> str | int:
     return f"QNN_TENSOR_DATA_FORMAT_{FORMATS[number]}" if number < len(FORMATS) else number
 
 
-class Difference(NamedTuple):
-    """One difference between JSON and binary; `tensor` and `graph` are empty if it concerns the whole file."""
-
-    graph: str
-    tensor: str
-    field: str
-    in_json: str
-    in_binary: str
-
-    @property
-    def message(self) -> str:
-        """The difference as a sentence."""
-        what = f"tensor `{self.tensor}` of graph `{self.graph}`" if self.tensor else ""
-        what = what or (f"graph `{self.graph}`" if self.graph else "the context")
-        return f"{what}: {self.field} is {self.in_json} in the JSON, {self.in_binary} in the binary"
-
-
-def compare(described: ContextJson, binary: BinaryInfo) -> tuple[Difference, ...]:
-    """All differences, in the order of the binary."""
-    return tuple(_compare(described.info, binary))
+def compare(described: ContextJson, binary: BinaryInfo) -> tuple[str, ...]:
+    """All differences, as sentences in the order of the binary."""
+    rows = _differences(described.info, binary)
+    return tuple(f"{what}: {field} is {json} in the JSON, {other} in the binary" for what, field, json, other in rows)
 
 
 def too_small(described: ContextJson, binary: BinaryInfo, path: Path) -> None:
@@ -478,16 +462,24 @@ def too_small(described: ContextJson, binary: BinaryInfo, path: Path) -> None:
         )
 
 
-def _compare(json: BinaryInfo, binary: BinaryInfo) -> Iterator[Difference]:
-    for what, attribute in _WHOLE:
+_Row = tuple[str, str, str, str]  # of what, which property, in the JSON, in the binary
+
+
+def _differences(json: BinaryInfo, binary: BinaryInfo) -> Iterator[_Row]:
+    for field, attribute in _WHOLE:
         in_json, in_binary = getattr(json, attribute), getattr(binary, attribute)
         if in_json and in_binary and in_json != in_binary:
-            yield Difference("", "", what, str(in_json), str(in_binary))
-    yield from _names("", "graphs", [g.name for g in json.graphs], [g.name for g in binary.graphs])
+            yield "the context", field, str(in_json), str(in_binary)
+    yield from _lists("the context", "graphs", json.graphs, binary.graphs)
     by_name = {graph.name: graph for graph in json.graphs}
     for graph in binary.graphs:
-        if graph.name in by_name:
-            yield from _graphs(by_name[graph.name], graph)
+        if other := by_name.get(graph.name):
+            yield from _lists(f"graph `{graph.name}`", "inputs", other.inputs, graph.inputs)
+            yield from _lists(f"graph `{graph.name}`", "outputs", other.outputs, graph.outputs)
+    edges = _edges(json)
+    for (name, side, tensor), in_file in _edges(binary).items():
+        if described := edges.get((name, side, tensor)):
+            yield from ((f"tensor `{tensor}` of graph `{name}`", *row) for row in _of_tensors(described, in_file))
 
 
 _WHOLE = (
@@ -500,33 +492,21 @@ _WHOLE = (
 )
 
 
-def _names(graph: str, what: str, in_json: Sequence[str], in_binary: Sequence[str]) -> Iterator[Difference]:
-    if sorted(in_json) != sorted(in_binary):
-        yield Difference(graph, "", f"the list of {what}", _list(in_json), _list(in_binary))
+def _lists(
+    of: str, what: str, in_json: Sequence[GraphInfo | QnnTensor], in_binary: Sequence[GraphInfo | QnnTensor]
+) -> Iterator[_Row]:
+    names, others = ([row.name for row in rows] for rows in (in_json, in_binary))
+    if sorted(names) != sorted(others):
+        yield of, f"the list of {what}", ", ".join(names) or "empty", ", ".join(others) or "empty"
 
 
-def _graphs(json: GraphInfo, binary: GraphInfo) -> Iterator[Difference]:
-    for what, in_json, in_binary in (
-        ("inputs", json.inputs, binary.inputs),
-        ("outputs", json.outputs, binary.outputs),
-    ):
-        yield from _names(binary.name, what, [tensor.name for tensor in in_json], [tensor.name for tensor in in_binary])
-        by_name = {tensor.name: tensor for tensor in in_json}
-        for tensor in in_binary:
-            other = by_name.get(tensor.name)
-            if other is not None:
-                yield from _compare_edges(binary.name, other, tensor)
-
-
-def _compare_edges(graph: str, json: TensorInfo, binary: TensorInfo) -> Iterator[Difference]:
+def _of_tensors(json: QnnTensor, binary: QnnTensor) -> Iterator[tuple[str, str, str]]:
     for what, field, show in _FIELDS:
         in_json, in_binary = getattr(json, field), getattr(binary, field)
         if in_json != in_binary:
-            yield Difference(graph, binary.name, what, show(in_json), show(in_binary))
+            yield what, show(in_json), show(in_binary)
     if not same_quantization(json.quant, binary.quant):
-        yield Difference(
-            graph, binary.name, "quantization", describe_quantization(json.quant), describe_quantization(binary.quant)
-        )
+        yield "quantization", describe_quantization(json.quant), describe_quantization(binary.quant)
 
 
 def same_quantization(one: Quantization, other: Quantization) -> bool:
@@ -555,10 +535,6 @@ def _close(one: Sequence[float], other: Sequence[float]) -> bool:
     return len(one) == len(other) and all(math.isclose(a, b, rel_tol=1e-5) for a, b in zip(one, other, strict=True))
 
 
-def _shape(shape: tuple[int, ...]) -> str:
-    return str(list(shape))
-
-
 def _dynamic(flags: tuple[bool, ...]) -> str:
     return str([axis for axis, flag in enumerate(flags) if flag])
 
@@ -566,22 +542,18 @@ def _dynamic(flags: tuple[bool, ...]) -> str:
 _FIELDS: tuple[tuple[str, str, Callable[[Any], str]], ...] = (
     ("id", "id", str),
     ("dataType", "dtype", str),
-    ("dimensions", "shape", _shape),
+    ("dimensions", "shape", lambda shape: str(list(shape))),
     ("type", "role", str),
     ("dataFormat", "data_format", str),
     ("the list of axes that may change", "dynamic", _dynamic),
 )
 
 
-def _list(names: Sequence[str]) -> str:
-    return ", ".join(names) or "empty"
-
-
-def _shown(tensor: TensorInfo) -> str:
+def _shown(tensor: QnnTensor) -> str:
     return f"{tensor.dtype} {list(tensor.shape)}"
 
 
-def _edges(info: BinaryInfo) -> dict[tuple[str, str, str], TensorInfo]:
+def _edges(info: BinaryInfo) -> dict[tuple[str, str, str], QnnTensor]:
     """The inputs and outputs of all graphs, by graph, side and name."""
     return {
         (graph.name, side, tensor.name): tensor

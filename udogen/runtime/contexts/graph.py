@@ -8,12 +8,12 @@ from collections.abc import Callable, Mapping, Sequence
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
-from udogen.errors import RunFailed, UnknownName
+from udogen.errors import RunFailed, UnknownName, UsageError
 from udogen.findings import suggestion
 from udogen.qnn import abi
 from udogen.qnn.handles import GraphHandle, ProfileHandle
-from udogen.qnn.system import GraphInfo, TensorInfo
-from udogen.qnn.tensors import APP_READ, APP_WRITE
+from udogen.qnn.system import GraphInfo
+from udogen.qnn.tensors import APP_READ, APP_WRITE, QnnTensor
 from udogen.runtime import arguments
 from udogen.runtime.buffers.buffer import Bindable
 from udogen.runtime.contexts.binding import TensorBinding
@@ -34,7 +34,7 @@ class Outputs(dict[str, Any]):
 
     __slots__ = ("_infos",)
 
-    def __init__(self, stored: Mapping[str, Array], infos: Mapping[str, TensorInfo]) -> None:
+    def __init__(self, stored: Mapping[str, Array], infos: Mapping[str, QnnTensor]) -> None:
         super().__init__(stored)
         self._infos = infos
 
@@ -59,8 +59,8 @@ class Graph:
     ) -> None:
         ffi = abi.ffi()
         self.context, self.info, self.name = context, info, info.name
-        self.inputs: tuple[TensorInfo, ...] = info.inputs
-        self.outputs: tuple[TensorInfo, ...] = info.outputs
+        self.inputs: tuple[QnnTensor, ...] = info.inputs
+        self.outputs: tuple[QnnTensor, ...] = info.outputs
         self.copied = 0  # bytes that calls have copied, because an array did not fit unchanged
         self._handle = handle
         arrays = [ffi.new("Qnn_Tensor_t[]", max(len(side), 1)) for side in (self.inputs, self.outputs)]
@@ -90,7 +90,7 @@ class Graph:
     def bind(self, places: Mapping[str, Array | Bindable | bytearray | memoryview]) -> None:
         """Bind tensors to arrays (of their type and shape) or to anything with `attach`, until bound again."""
         hint = 'give a dict: {"tensor": an array or a buffer}'
-        arguments.mapping(places, f"what graph `{self.name}` is to be bound to", hint=hint)
+        arguments.mapping(places, f"the argument of `bind` of graph `{self.name}`", hint=hint)
         with self._lock:
             self._check_open()
             try:
@@ -124,8 +124,6 @@ class Graph:
 
         Shared memory that no tensor uses any more is deregistered.
         """
-        if names is not None:
-            arguments.names(names, f"what is to be unbound of graph `{self.name}`")
         with self._lock:
             graph = [self.binding(name) for name in (self._bindings if names is None else names)]
             unused = [end_hold for binding in graph if (end_hold := binding.clear()) is not None]
@@ -262,7 +260,7 @@ class Graph:
                 self._borrow(given, results, borrowed)
                 if not self._missing.issubset(borrowed):
                     self._refuse(borrowed)
-                if len(results) > len(self._outs):
+                if len(results) + len(given) > len(borrowed):
                     self._refuse_results(results)
                 began = monotonic()
                 code = self._call(*self._args) if not self._guarded else self._call_guarded(borrowed)
@@ -276,19 +274,15 @@ class Graph:
             results = {name: self._bindings[name].written(array) for name, array in results.items()}
         return Outputs(results, self._infos)
 
-    def lend(self, inputs: Lent, outputs: Lent) -> int:
-        """Execute it on arrays for some tensors, which are as these store them; the others are bound.
-
-        Returns the bytes that were copied.
-        """
-        copied = 0
+    def lend(self, inputs: Lent, outputs: Lent) -> None:
+        """Execute it on arrays for some tensors, which are as these store them; the others are bound."""
         borrowed = [binding for binding, _ in (*inputs, *outputs)]
         with self._lock:
             if not self._open or not self._missing.issubset(borrowed):
                 self._refuse(borrowed)
             try:
                 for binding, array in inputs:
-                    copied += binding.lend(array)
+                    self.copied += binding.lend(array)
                 for binding, array in outputs:
                     binding.lend(array, into=True)
                 began = monotonic()
@@ -298,13 +292,11 @@ class Graph:
                     binding.end_borrowing()
         if code:
             raise self._handle.interface.error("graphExecute", code, began)
-        self.copied += copied
-        return copied
 
     def _refuse_results(self, results: Mapping[str, Array]) -> None:
         for name in results.keys() - {binding.info.name for binding in self._outs}:
             self.binding(name)
-            raise RunFailed(f"`{name}` is an input of graph `{self.name}`", hint="give its array without out={…}")
+            raise UsageError(f"`{name}` is an input of graph `{self.name}`", hint="give its array without out={…}")
 
     def _check_names(self, arrays: Mapping[str, Array] | None) -> None:
         """Raise if this is not a mapping with names as keys; unknown names are reported when they are bound."""
@@ -316,7 +308,7 @@ class Graph:
         for name, array in given.items():
             binding = self._bindings.get(name) or self.binding(name)
             if binding.role != APP_WRITE:
-                raise RunFailed(f"`{name}` is an output of graph `{self.name}`", hint="give its array with out={…}")
+                raise UsageError(f"`{name}` is an output of graph `{self.name}`", hint="give its array with out={…}")
             borrowed.append(binding)
             self.copied += binding.borrow(array)
         for binding in self._outs:
@@ -367,7 +359,7 @@ class Graph:
         """Set the shapes of one execution; the default is the largest, until bound memory sets its own."""
         for name, shape in shapes.items():
             if self.binding(name).role != APP_WRITE:
-                raise RunFailed(f"`{name}` is an output of graph `{self.name}`", hint="the runtime sizes outputs")
+                raise UsageError(f"`{name}` is an output of graph `{self.name}`", hint="the runtime sizes outputs")
             self.binding(name).resize(arguments.wholes(shape, f"the shape of `{name}`"))
         for binding in self._dynamic:
             if binding.info.name not in shapes:

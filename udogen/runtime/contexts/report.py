@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 from udogen.errors import UdogenError, write_file
 from udogen.runtime import execution_counts
-from udogen.runtime.contexts.commands import ContextRan, ContextsOpened, GraphRan, Job, OutputRow, ProfileRow, TensorRow
+from udogen.runtime.contexts.binaries import Shard
+from udogen.runtime.contexts.commands import ContextRan, GraphRan, OutputRow, ProfileRow, TensorRow
 from udogen.runtime.failures import error_of
+from udogen.runtime.library import RuntimeInfo
 from udogen.tables import columns
 
 if TYPE_CHECKING:
@@ -19,7 +21,7 @@ if TYPE_CHECKING:
 
 
 Result = ContextRan | UdogenError
-Row = tuple[Job, Result]
+Row = tuple[Shard, Result]
 
 
 def went_wrong(result: Result) -> bool:
@@ -27,13 +29,13 @@ def went_wrong(result: Result) -> bool:
     return isinstance(result, UdogenError) or any(graph.error is not None for graph in result.graphs)
 
 
-def as_json(rows: Sequence[Row], runtime: ContextsOpened) -> dict[str, Any]:
+def as_json(rows: Sequence[Row], runtime: RuntimeInfo) -> dict[str, Any]:
     """The object that `udogen run context --json` prints."""
-    return {"runtime": asdict(runtime), "contexts": [_as_json(job, result) for job, result in rows]}
+    return {"runtime": asdict(runtime), "contexts": [_as_json(shard, result) for shard, result in rows]}
 
 
-def _as_json(job: Job, result: Result) -> dict[str, Any]:
-    head = {"name": job.name, "binary": str(job.binary), "ok": not went_wrong(result)}
+def _as_json(shard: Shard, result: Result) -> dict[str, Any]:
+    head = {"name": shard.name, "binary": str(shard.binary), "ok": not went_wrong(result)}
     if isinstance(result, UdogenError):
         return {**head, "error": dict(result.as_json())}
     return {
@@ -42,6 +44,7 @@ def _as_json(job: Job, result: Result) -> dict[str, Any]:
         "graphs": [_graph_as_json(graph) for graph in result.graphs],
         "manifest": result.manifest,
         "differences": list(result.differences),
+        "shared": result.shared,
         **({} if result.proof is None else {"proof": list(result.proof)}),
     }
 
@@ -66,22 +69,24 @@ def counts_of(results: Iterable[Result]) -> dict[tuple[str, str, str], int]:
 def profiles_of(rows: Sequence[Row]) -> list[GraphProfile]:
     """The measurements of each graph that succeeded."""
     return [
-        GraphProfile(job.name, graph.name, graph.seconds or 0.0, graph.profile or ())
-        for job, result in rows
+        GraphProfile(shard.name, graph.name, graph.seconds or 0.0, graph.profile or ())
+        for shard, result in rows
         if not isinstance(result, UdogenError)
         for graph in result.graphs
         if graph.error is None
     ]
 
 
-def lines(rows: Sequence[Row], runtime: ContextsOpened) -> Iterator[str]:
+def lines(rows: Sequence[Row], runtime: RuntimeInfo) -> Iterator[str]:
     """The lines of a report: a paragraph for each context, and a summary."""
-    for job, result in rows:
+    for shard, result in rows:
         if isinstance(result, UdogenError):
-            yield f"{job.name}: failed"
+            yield f"{shard.name}: failed"
             yield from _error(result.message, result.hint, result.details, "  ")
             continue
-        yield f"{job.name}: restored in {time_text(result.seconds)}"
+        yield f"{shard.name}: restored in {time_text(result.seconds)}"
+        if result.shared:
+            yield f"  stored once: {result.shared}"
         for note in result.differences:
             yield f"  ! {note}"
         for graph in result.graphs:

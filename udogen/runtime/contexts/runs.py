@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeVar
@@ -17,19 +16,15 @@ from udogen.runtime.contexts.binaries import Shard
 from udogen.runtime.contexts.commands import (
     ContextDescribed,
     ContextRan,
-    ContextsOpened,
-    ContextsPlaced,
     DescribeContext,
     GraphRan,
-    Job,
     OpenContexts,
-    PlaceContexts,
     RunContext,
     RunOptions,
     keys_of,
 )
 from udogen.runtime.failures import Situation
-from udogen.runtime.library import RuntimeLibrary, find_runtime
+from udogen.runtime.library import RuntimeInfo, RuntimeLibrary, find_runtime
 from udogen.runtime.worker_process import WorkerProcess, WorkerSession
 
 _Reply = TypeVar("_Reply")
@@ -37,17 +32,6 @@ _Reply = TypeVar("_Reply")
 _MODULE = "udogen.runtime.contexts.worker"
 _START_SECONDS = 60.0
 _SHOWN_LINES = 60
-
-
-def jobs_of(shards: Sequence[Shard]) -> list[Job]:
-    """A job for each context; equal names are prefixed with the folder, or else with a number."""
-    times = Counter(shard.name for shard in shards)
-    named = [shard.name if times[shard.name] == 1 else f"{shard.binary.parent.name}_{shard.name}" for shard in shards]
-    again = Counter(named)
-    return [
-        Job(number, name if again[name] == 1 else f"{number}_{name}", shard.binary, shard.json)
-        for number, (shard, name) in enumerate(zip(shards, named, strict=True))
-    ]
 
 
 class ContextSession(Closing):
@@ -77,7 +61,7 @@ class ContextSession(Closing):
         self._worker.close(5.0)
 
     @property
-    def runtime(self) -> ContextsOpened:
+    def runtime(self) -> RuntimeInfo:
         """The runtime in the worker."""
         return self._opened
 
@@ -89,7 +73,7 @@ class ContextSession(Closing):
 
     def run(self, command: RunContext) -> ContextRan:
         """Execute a context; what was printed in that time is added to the details of a graph that failed."""
-        ran = self.ask(command, ContextRan, _situation(command.job))
+        ran = self.ask(command, ContextRan, _situation(command.shard))
         if all(graph.error is None for graph in ran.graphs):
             return ran
         printed = error_tables.without_noise(self._worker.output())[-_SHOWN_LINES:]
@@ -102,11 +86,11 @@ class ContextSession(Closing):
         command = OpenContexts(replace(options, runtime=runtime, qnn_lib=library))
         situation = Situation(f"runtime {chosen.path}", what="the")
         timeout = max(options.timeout or 0.0, _START_SECONDS)
-        self._opened = self._worker.start(command, ContextsOpened, situation, timeout)
+        self._opened = self._worker.start(command, RuntimeInfo, situation, timeout)
 
 
-def _situation(job: Job) -> Situation:
-    return Situation(str(job.binary), what="context")
+def _situation(shard: Shard) -> Situation:
+    return Situation(str(shard.binary), what="context")
 
 
 def _with_lines(graph: GraphRan, printed: Sequence[str]) -> GraphRan:
@@ -137,18 +121,18 @@ def _explain(situation: Situation, failed: Failed) -> UdogenError:
 
 
 def describe_contexts(
-    session: ContextSession, jobs: Sequence[Job]
-) -> Iterator[tuple[Job, ContextDescribed | UdogenError]]:
+    session: ContextSession, shards: Sequence[Shard]
+) -> Iterator[tuple[Shard, ContextDescribed | UdogenError]]:
     """The description of each context, or an error; contexts are not restored for it."""
-    for job in jobs:
+    for shard in shards:
         try:
-            yield job, session.ask(DescribeContext(job), ContextDescribed, _situation(job))
+            yield shard, session.ask(DescribeContext(shard), ContextDescribed, _situation(shard))
         except UdogenError as finding:
-            yield job, finding
+            yield shard, finding
 
 
 def check_names(
-    described: Sequence[tuple[Job, ContextDescribed]], files: Mapping[str, str], graphs: Sequence[str]
+    described: Sequence[tuple[Shard, ContextDescribed]], files: Mapping[str, str], graphs: Sequence[str]
 ) -> None:
     """Raise for graphs that no context has, or inputs that no graph has; all are reported at once."""
     if not described:
@@ -170,13 +154,13 @@ def check_names(
         )
 
 
-def _input_names(described: Sequence[tuple[Job, ContextDescribed]], graphs: Sequence[str]) -> Iterator[str]:
+def _input_names(described: Sequence[tuple[Shard, ContextDescribed]], graphs: Sequence[str]) -> Iterator[str]:
     """All names by which inputs of these graphs, or by default of all graphs, can be given."""
-    for job, about in described:
+    for shard, about in described:
         for graph in about.graphs:
             if not graphs or graph.name in graphs:
                 for tensor in graph.inputs:
-                    yield from keys_of(job.name, graph.name, tensor.name)
+                    yield from keys_of(shard.name, graph.name, tensor.name)
 
 
 def _nearest(words: Sequence[str], choices: Iterable[str]) -> list[str]:
@@ -184,30 +168,17 @@ def _nearest(words: Sequence[str], choices: Iterable[str]) -> list[str]:
     return [f"`{word}`: did you mean `{choice}`?" for word, choice in near if choice]
 
 
-def place_contexts(session: ContextSession, jobs: Sequence[Job], options: RunOptions) -> ContextsPlaced:
-    """The session of each context; raises if a session would have to map more than its limit."""
-    command = PlaceContexts(tuple(jobs), options.sessions or 0, options.limit)
-    return session.ask(command, ContextsPlaced, Situation("of the contexts", what="sessions"))
-
-
 def run_contexts(
     session: ContextSession,
-    jobs: Sequence[Job],
+    shards: Sequence[Shard],
     options: RunOptions,
     *,
-    devices: Mapping[str, int | None] | None = None,
     on_context: Callable[[str], None] = lambda _name: None,
-) -> Iterator[tuple[Job, ContextRan | UdogenError]]:
+) -> Iterator[tuple[Shard, ContextRan | UdogenError]]:
     """Execute the contexts in turn; yields each with its result or error."""
-    for job in jobs:
-        on_context(job.name)
-        command = RunContext(
-            job=job,
-            options=options,
-            device=options.device if devices is None else devices[job.name],
-            keep=devices is not None,
-        )
+    for shard in shards:
+        on_context(shard.name)
         try:
-            yield job, session.run(command)
+            yield shard, session.run(RunContext(shard, options))
         except UdogenError as finding:
-            yield job, finding
+            yield shard, finding

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from udogen import backends, error_tables
-from udogen.errors import RunFailed, UsageError, kind_of
+from udogen.errors import RunFailed, UsageError
 from udogen.qnn import heads, interface, socs, system
 from udogen.qnn.handles import (
     BackendHandle,
@@ -40,7 +40,7 @@ from udogen.runtime.contexts import manifest
 from udogen.runtime.contexts.context import Context, ContextCleanup, close_at_exit, lost_libraries, open_runtimes
 from udogen.runtime.contexts.manifest import flat_view, mapped_file
 from udogen.runtime.library import (
-    KINDS,
+    RuntimeInfo,
     RuntimeLibrary,
     check_loadable,
     check_provider,
@@ -87,10 +87,7 @@ class Runtime(Closing):
         if isinstance(qnn_lib, RuntimeLibrary):
             chosen = qnn_lib
         else:
-            arguments.expect(backend, str, "the backend", f"one of: {', '.join(backends.RUNTIMES)}")
-            arguments.expect(runtime, str, "the kind of runtime", "one of: " + ", ".join(KINDS))
-            given = None if qnn_lib is None else arguments.path(qnn_lib, "the runtime library")
-            chosen = find_runtime(backend, qnn_lib=given, runtime=runtime, on_step=on_step)
+            chosen = find_runtime(backend, qnn_lib=qnn_lib, runtime=runtime, on_step=on_step)
         check_loadable(chosen.path, "runtime library")
         if chosen.path in lost_libraries:
             raise RunFailed(
@@ -100,15 +97,13 @@ class Runtime(Closing):
             )
         self._soc = socs.number_of(soc)
         arguments.whole(log_level, "the log level", least=ERROR, most=DEBUG)
-        _check_callable(on_step, "on_step", "a line")
-        _check_callable(print if log is None else log, "log", "a level and a line: log=print")
         self.backend, self.path, self.emulator = chosen.backend, chosen.path, chosen.emulator
         self._behaviour = chosen.behaviour
         self.turn = ALONE if chosen.serial else None  # held by executions that must not run in parallel
         self._forks = chosen.emulator or chosen.behaviour.forks
         self.system = chosen.system
         if system is not None:
-            self.system = arguments.path(system, "the system library")
+            self.system = Path(system)
             check_loadable(self.system, "system library")
         sink = log or _to_logging
         printed = None
@@ -151,6 +146,12 @@ class Runtime(Closing):
         return self._interface
 
     @property
+    def about(self) -> RuntimeInfo:
+        """Its names and versions."""
+        api, backend = self._interface.api_version, self._interface.backend_version
+        return RuntimeInfo(self.name, self.build_id, api, backend, str(self.path), self.emulator)
+
+    @property
     def contexts(self) -> tuple[Context, ...]:
         """The open contexts."""
         return tuple(context for row in list(self._contexts.values()) if (context := row()) is not None)
@@ -175,9 +176,7 @@ class Runtime(Closing):
 
         With the target HTP it is the name of a library for Hexagon, which is searched for there, in ADSP_LIBRARY_PATH.
         """
-        library = arguments.path(library, "the op package")
-        arguments.expect(provider, str, "the interface provider", "its name: `<Package>InterfaceProvider`")
-        arguments.expect(target, (str, type(None)), "the target", "CPU, HTP, GPU or None")
+        library = Path(library)
         self.check_open()
         if target == "HTP":
             with self._lock:
@@ -281,19 +280,16 @@ class Runtime(Closing):
         `deferred` the graphs are initialized by `Context.finalize`.  With `profile` executions are measured.
         """
         chosen = _options(options, deferred)
-        arguments.expect(name, str, "the name of a context", "a str")
-        arguments.expect(info, (BinaryInfo, type(None)), "info", "a BinaryInfo (`StoredContext.info`), or None")
         self.check_open()
         self._check_device(device)
         with ExitStack() as stack:
             if isinstance(binary, Closing):
                 from udogen.runtime.contexts.binaries import StoredContext  # 15 ms that restoring a file does not need
 
-                arguments.expect(binary, StoredContext, "the context binary", "a path, bytes or a StoredContext")
                 assert isinstance(binary, StoredContext)
                 name, info, binary = name or str(binary.path), info or binary.info, binary.data
             if isinstance(binary, (str, os.PathLike)):
-                place = arguments.path(binary, "the context binary")
+                place = Path(binary)
                 name, binary = name or str(place), stack.enter_context(mapped_file(place))
                 if check_manifest:
                     _check_manifest(place)
@@ -302,7 +298,7 @@ class Runtime(Closing):
             info = self._info_of(content, name, info)
             with self._lock, ExitStack() as failing:
                 self.check_open()
-                measures = self._profile(failing, profile)
+                measures = failing.enter_context(ProfileHandle(self._backend, detailed=True)) if profile else None
                 with self.turn or nullcontext(), self._importing_arrays():
                     handle = self._restored(content, device, chosen, name)
                 failing.pop_all()
@@ -370,20 +366,13 @@ class Runtime(Closing):
         self,
         name: str = "new",
         *,
-        device: int | None = None,
         options: ContextOptions | None = None,
-        profile: bool = False,
     ) -> Context:
         """An empty context to build graphs in: `Context.new_graph`, then `Context.finalize_graph`."""
         chosen = _options(options, deferred=False)
-        arguments.expect(name, str, "the name of a context", "a str")
         with self._lock:
             self.check_open()
-            self._check_device(device)
-            with ExitStack() as stack:
-                measures = self._profile(stack, profile)
-                handle = self._backend.context(self.device(device), chosen)
-                stack.pop_all()
+            handle = self._backend.context(self.device(), chosen)
             interface = self._interface
             info = BinaryInfo(
                 backend_id=interface.backend_id,
@@ -393,13 +382,7 @@ class Runtime(Closing):
                 soc="",
                 graphs=(),
             )
-            return self._opened(
-                Context(self, handle, info, name=name, options=chosen, profile=measures, restored=False)
-            )
-
-    def _profile(self, stack: ExitStack, wanted: bool) -> ProfileHandle | None:
-        """The profile of the executions of a context, if wanted; the stack closes it if the context cannot be made."""
-        return stack.enter_context(ProfileHandle(self._backend, detailed=True)) if wanted else None
+            return self._opened(Context(self, handle, info, name=name, options=chosen, restored=False))
 
     @contextmanager
     def _importing_arrays(self) -> Iterator[None]:
@@ -484,11 +467,6 @@ class Runtime(Closing):
             lost_libraries[self.path] = self.process
 
 
-def _check_callable(value: object, name: str, takes: str) -> None:
-    if not callable(value):
-        raise UsageError(f"{name} is {kind_of(value)}", hint=f"give a function of {takes}")
-
-
 def _to_logging(level: int, line: str) -> None:
     import logging  # 5 ms; a worker sends its lines to its parent and does not need it
 
@@ -509,7 +487,6 @@ def _check_manifest(binary: Path) -> None:
 def _options(options: ContextOptions | None, deferred: bool) -> ContextOptions:
     if options is None:
         return ContextOptions(deferred=bool(deferred))
-    arguments.expect(options, ContextOptions, "options", "a ContextOptions (udogen.qnn.handles)")
     if deferred and not options.deferred:
         raise UsageError(
             "deferred=True contradicts the options", hint="set it in the options: ContextOptions(deferred=True)"

@@ -10,7 +10,6 @@ import sys
 import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -25,17 +24,12 @@ from udogen.runtime.contexts.binaries import Shard, StoredContext
 from udogen.runtime.contexts.commands import (
     ContextDescribed,
     ContextRan,
-    ContextsOpened,
-    ContextsPlaced,
     DescribeContext,
-    DescribedGraph,
     GraphRan,
     InputRow,
-    Job,
     OpenContexts,
     OpLibrary,
     OutputRow,
-    PlaceContexts,
     RunContext,
     keys_of,
     output_row,
@@ -44,6 +38,7 @@ from udogen.runtime.contexts.commands import (
 from udogen.runtime.contexts.report import profile_row
 from udogen.runtime.contexts.runtime import Runtime
 from udogen.runtime.execution_counts import CountedPackage, NoCounter, counted_package
+from udogen.runtime.library import RuntimeInfo
 from udogen.runtime.worker.serving import Commands, Parent, failed, keeping_float_state, serve
 
 if TYPE_CHECKING:
@@ -58,19 +53,17 @@ class ContextWorker:
         self._parent, self.phase = parent, parent.phase
         self._runtime: Runtime | None = None
         self.counted: list[CountedPackage] = []
-        self._kept: list[Context] = []  # restored until the end
 
     def commands(self) -> Commands:
         """Command -> function."""
         return {
             OpenContexts: self.open,
             DescribeContext: self.describe,
-            PlaceContexts: self.place,
             RunContext: self.run,
             Quit: self.quit,
         }
 
-    def open(self, command: OpenContexts) -> ContextsOpened:
+    def open(self, command: OpenContexts) -> RuntimeInfo:
         """Load the runtime and register op packages."""
         self.phase("load the runtime")
         options = command.options
@@ -89,29 +82,12 @@ class ContextWorker:
             run.register(package.path, package.provider, package.target or None)
             if options.prove:
                 self.counted.append(_counted(package))
-        return ContextsOpened(run.name, run.build_id, str(run.path), run.emulator)
+        return run.about
 
     def describe(self, command: DescribeContext) -> ContextDescribed:
         """Describe a context."""
-        with self._stored(command.job, check=False) as stored:
-            graphs = stored.info.graphs
-            return ContextDescribed(
-                tuple(DescribedGraph(graph.name, tuple(map(row_of, graph.inputs))) for graph in graphs)
-            )
-
-    def place(self, command: PlaceContexts) -> ContextsPlaced:
-        """Place the contexts on sessions."""
-        from udogen.runtime.sessions import layer_of, place_layers, sessions_of
-
-        layers = []
-        for job in command.jobs:
-            with self._stored(job, check=False) as stored:
-                layers.append(layer_of(job.name, stored.info, len(stored.data)))
-        self.phase("place the contexts on sessions")
-        sessions = sessions_of(self.runtime, command.sessions, limit=command.limit)
-        plan = place_layers(layers, sessions, exactly=command.sessions)
-        devices = {job.name: plan.session_of(job.name).device for job in command.jobs}
-        return ContextsPlaced(tuple(str(plan).splitlines()), plan.as_json(), devices)
+        with self._stored(command.shard, check=False) as stored:
+            return ContextDescribed(stored.info.graphs)
 
     @property
     def runtime(self) -> Runtime:
@@ -119,9 +95,8 @@ class ContextWorker:
         assert self._runtime is not None
         return self._runtime
 
-    def _stored(self, job: Job, *, check: bool = True) -> StoredContext:
+    def _stored(self, shard: Shard, *, check: bool = True) -> StoredContext:
         self.phase("read the description of the context")
-        shard = Shard(job.binary, job.metadata)
         # Not guarded: this is a worker already.
         return StoredContext(shard, system_library=self._system, check_manifest=check, guarded=False, warn=False)
 
@@ -129,28 +104,26 @@ class ContextWorker:
         """Restore one context and execute its graphs in the requested order."""
         options, began = command.options, time.perf_counter()
         before = [counter.counts() for counter in self.counted]
-        with self._stored(command.job) as stored:
+        with self._stored(command.shard) as stored:
             self.phase("restore the context")
             context = self.runtime.restore(
                 stored.data,
                 name=str(stored.path),
                 info=stored.info,
-                device=command.device,
+                device=options.device,
                 profile=options.profile,
             )
             seconds = time.perf_counter() - began
-            if command.keep:  # it shares its session with later contexts
-                self._kept.append(context)
-            with nullcontext() if command.keep else context:
+            with context:
                 names = [name for name in options.graphs or context.names if name in context.names]
                 if not names:
                     raise RunFailed(
-                        f"{command.job.binary} has none of the requested graphs: {', '.join(options.graphs)}",
+                        f"{command.shard.binary} has none of the requested graphs: {', '.join(options.graphs)}",
                         hint=f"it has: {', '.join(context.names) or 'none'}",
                     )
                 self.phase("bind its tensors")
                 placement = plan_buffers(
-                    command.job.index,
+                    command.shard.number,
                     [context.info.graph(name) for name in dict.fromkeys(names)],
                     alignment=options.alignment,
                     packed=options.packed,
@@ -159,8 +132,16 @@ class ContextWorker:
                 with warnings.catch_warnings(record=True) as notes, placement.allocate() as buffers:
                     graphs = tuple(self._graph(context, name, buffers, command) for name in names)
                 self.phase("free the context")
-        differences = (*(note.message for note in stored.differences), *(str(note.message) for note in notes))
-        return ContextRan(seconds, graphs, placement, stored.verdict.message, differences, self.rises(before))
+        differences = (*stored.differences, *(str(note.message) for note in notes))
+        return ContextRan(
+            seconds,
+            graphs,
+            placement,
+            stored.verdict.message,
+            differences,
+            shared=stored.info.sharing,
+            proof=self.rises(before),
+        )
 
     def rises(self, before: list[dict[str, int]]) -> tuple[Any, ...] | None:
         """The increases of the counts of op packages since `before`, if requested."""
@@ -172,8 +153,8 @@ class ContextWorker:
         try:
             self.phase(f"graph `{name}`: retrieve")
             graph = context.graph(name)
-            buffers.bind(graph, shard=command.job.index)
-            given = _fill(graph, command.job.name, command.options.inputs)
+            buffers.bind(graph, shard=command.shard.number)
+            given = _fill(graph, command.shard.name, command.options.inputs)
             ran = replace(ran, inputs=given)
             sized = [tensor.name for tensor in graph.inputs if any(tensor.dynamic)]
             shapes = {tensor.name: tensor.shape for tensor in given if tensor.name in sized}
@@ -182,7 +163,7 @@ class ContextWorker:
             with keeping_float_state(f"an op of graph `{name}`"):
                 seconds = [_timed(partial(graph.execute, shapes)) for _ in range(command.options.loops)]
             ran = replace(ran, proof=self.rises(before), seconds=_median(seconds), fastest=min(seconds))
-            ran = replace(ran, outputs=_outputs(graph, folder / command.job.name if folder else None))
+            ran = replace(ran, outputs=_outputs(graph, folder / command.shard.name if folder else None))
             if context.profile:
                 ran = replace(ran, profile=tuple(map(profile_row, context.profile.events())))
         except UdogenError as problem:  # the other graphs may succeed

@@ -26,7 +26,8 @@ from udogen.qnn.interface import INFO
 from udogen.runtime import failures
 from udogen.runtime.channel import LogLine
 from udogen.runtime.hexagon import wire
-from udogen.runtime.op.calls import OpCall, OpPackageInfo, OpResult, Packets, RuntimeInfo, Times
+from udogen.runtime.library import RuntimeInfo
+from udogen.runtime.op.calls import OpCall, OpPackageInfo, OpResult, Packets, Times
 from udogen.runtime.op.watch import NOTHING, Watch
 from udogen.tables import many
 

@@ -15,9 +15,9 @@ from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from udogen.errors import RunFailed
-from udogen.qnn.tensors import QnnTensor
+from udogen.qnn.tensors import QnnTensor, Scalar
 from udogen.runtime.failures import PLACES, Stray
-from udogen.runtime.op.calls import OpCall, ParamArg, arrays_of, checked_call, tensor_of
+from udogen.runtime.op.calls import CallParam, OpCall, arrays_of, checked_call
 
 if TYPE_CHECKING:
     from udogen.runtime.op.calls import Array
@@ -171,7 +171,7 @@ def _left_out() -> bytes:
     return _head(ELEMENTS["INT_32"], 0, 1.0, True, (1, 1, 1, len(_LEFT_OUT)), len(data)) + data
 
 
-def _scalar_bytes(param: ParamArg, form: str) -> bytes:
+def _scalar_bytes(param: Scalar, form: str) -> bytes:
     """A scalar, packed with a format of `struct`; an empty format is for a type that cannot be passed."""
     try:
         data = struct.pack(form, param.value) if form else b""
@@ -182,9 +182,9 @@ def _scalar_bytes(param: ParamArg, form: str) -> bytes:
     return data
 
 
-def _param(call: OpCall, param: ParamArg) -> bytes:
-    if param.shape is not None:
-        return _tensor(call, tensor_of(param))
+def _param(call: OpCall, param: CallParam) -> bytes:
+    if isinstance(param, QnnTensor):
+        return _tensor(call, param)
     form, dtype = _SCALARS.get(param.dtype, ("", ""))
     data = _scalar_bytes(param, form)
     element = _element(call, param.name, dtype)
@@ -303,9 +303,9 @@ def _udo_tensor(call: OpCall, arg: QnnTensor) -> bytes:
     return head + (b"" if arg.data is None else _pad(arg.data.tobytes()))
 
 
-def _udo_param(call: OpCall, param: ParamArg) -> bytes:
-    if param.shape is not None:
-        return struct.pack("<I", _TENSOR) + _text(param.name) + _udo_tensor(call, tensor_of(param))
+def _udo_param(call: OpCall, param: CallParam) -> bytes:
+    if isinstance(param, QnnTensor):
+        return struct.pack("<I", _TENSOR) + _text(param.name) + _udo_tensor(call, param)
     if isinstance(param.value, str):
         return struct.pack("<I", _TEXT) + _text(param.name) + _text(param.value)
     code, _, form = _udo_type(call, param.name, param.dtype)

@@ -27,27 +27,6 @@ if TYPE_CHECKING:
     from udogen.runtime.op.calls import Array
 
 
-class Copies(NamedTuple):
-    """Bytes that udogen copied, by kind; copies inside a runtime cannot be seen.
-
-    `print(model.copied.state)`
-    """
-
-    input: int = 0  # arrays that are not contiguous
-    output: int = 0  # always 0 without shared memory: graphs write into the returned arrays
-    state: int = 0  # into and out of the state buffers
-    activation: int = 0  # between graphs
-
-    def __add__(self, other: Copies) -> Copies:  # type: ignore[override]
-        return Copies(*(one + more for one, more in zip(self, other, strict=True)))
-
-    def __sub__(self, other: Copies) -> Copies:
-        return Copies(*(one - less for one, less in zip(self, other, strict=True)))
-
-
-NOTHING = Copies()
-
-
 class ChainState(NamedTuple):
     """A state of one graph of a chain: the input that reads it and the output that writes it; "": none."""
 
@@ -110,32 +89,28 @@ class Chain:
         is_stored = array.shape == shape and array.dtype == dtype
         return array if is_stored else given_value(array, self.inputs[name])
 
-    def run(self, arrays: Mapping[str, Array], out: Mapping[str, Array]) -> tuple[Outputs, Copies]:
-        """Execute all graphs; returns the outputs by name, and what was copied for it."""
+    def run(self, arrays: Mapping[str, Array], out: Mapping[str, Array]) -> Outputs:
+        """Execute all graphs; returns the outputs by name."""
         if out:
             self._check_out(out)
-        before, seconds = self._domain.copied, list[float]()
+        seconds = list[float]()
         for name, buffer in self._given.items():
             buffer.copy_from(arrays[name])
-        given, copied = self._domain.copied - before, 0
         results = {name: array for name, array in out.items() if name not in self._returned} if out else {}
         for call in self._calls:
             began = perf_counter()
             try:
-                copied += self._execute(call, arrays, results)
+                self._execute(call, arrays, results)
             except RunFailed as finding:
                 raise self._located(finding, call) from finding
             seconds.append(perf_counter() - began)
         self.seconds = tuple(seconds)
         for swap in self._swaps:
             swap()
-        between = self._domain.copied - before - given
         for name, buffer in self._returned.items():
             results[name] = buffer.copy_to(out.get(name))
         self.last = {name: results[name] for name in self.outputs}
-        moved = self._domain.copied - before
-        copies = Copies(given + copied, moved - given - between, 0, between) if moved or copied else NOTHING
-        return Outputs(self.last, self.outputs), copies
+        return Outputs(self.last, self.outputs)
 
     def _check_out(self, out: Mapping[str, Array]) -> None:
         for name, array in out.items():
@@ -147,21 +122,19 @@ class Chain:
                     if output == name:
                         binding.check(array)
 
-    def _lend(self, call: StageCall, arrays: Mapping[str, Array], results: dict[str, Array]) -> int:
-        """Execute a graph on arrays that are as its tensors store them; returns the bytes that were copied."""
+    def _lend(self, call: StageCall, arrays: Mapping[str, Array], results: dict[str, Array]) -> None:
+        """Execute a graph on arrays that are as its tensors store them."""
         for binding, name in call.outputs:
             if name not in results:
                 results[name] = binding.empty()
         inputs = [(binding, arrays[name]) for binding, name in call.inputs]
-        return call.graph.lend(inputs, [(binding, results[name]) for binding, name in call.outputs])
+        call.graph.lend(inputs, [(binding, results[name]) for binding, name in call.outputs])
 
-    def _call(self, call: StageCall, arrays: Mapping[str, Array], results: dict[str, Array]) -> int:
-        """Execute a graph whose tensors may have other shapes in each step; returns the bytes that were copied."""
-        graph, before = call.graph, call.graph.copied
+    def _call(self, call: StageCall, arrays: Mapping[str, Array], results: dict[str, Array]) -> None:
+        """Execute a graph whose tensors may have other shapes in each step."""
         into = {binding.info.name: results[name] for binding, name in call.outputs if name in results}
-        written = graph({binding.info.name: arrays[name] for binding, name in call.inputs}, out=into or None)
+        written = call.graph({binding.info.name: arrays[name] for binding, name in call.inputs}, out=into or None)
         results.update({name: written[binding.info.name] for binding, name in call.outputs})
-        return graph.copied - before
 
     def _located(self, finding: RunFailed, call: StageCall) -> RunFailed:
         graph = call.graph
@@ -276,8 +249,8 @@ class MemoryRow:
 
     name: str
     model: int  # weights
-    context: int  # state
-    compute: int  # activations between contexts, inputs and outputs, spill-fill
+    context: int  # state, once
+    compute: int  # its next values, activations between contexts, inputs and outputs, spill-fill
     total: int | None = None
     unaccounted: int | None = None  # of the host: by how much this process grew, less all that the rows count
 

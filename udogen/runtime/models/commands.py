@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from udogen.qnn.system import TensorInfo
+from udogen.qnn.tensors import QnnTensor
 from udogen.runtime.buffers.plan import BufferPlan
 from udogen.runtime.contexts.commands import OutputRow
 from udogen.runtime.contexts.report import GraphProfile, output_line, profile_lines, time_text
-from udogen.runtime.models.chain import Copies, MemoryBreakdown, Timing
+from udogen.runtime.models.chain import MemoryBreakdown, Timing
 from udogen.runtime.models.description import ModelDescription
 from udogen.runtime.models.wiring import GraphChain, OuterTensor, Wiring
 from udogen.runtime.sessions import SessionPlan
@@ -73,7 +73,7 @@ class StepsRan:
     shared: Mapping[str, str] = field(default_factory=dict)  # what contexts store once for several graphs
     memory: MemoryBreakdown | None = None
     plan: BufferPlan | None = None
-    copied: Copies | None = None
+    copied: int = 0  # bytes
     zeros: tuple[str, ...] = ()  # inputs that were given no data
     profiles: tuple[GraphProfile, ...] = ()  # of the last step of each graph
     compared: tuple[ComparedTensor, ...] = ()  # in the order in which the tensors were written
@@ -106,7 +106,7 @@ def model_lines(ran: StepsRan, runtime: str) -> Iterator[str]:
         yield f"zeros: {', '.join(ran.zeros)}"
     if not ran.steps:
         return
-    assert ran.memory and ran.copied
+    assert ran.memory
     yield str(ran.memory)
     yield ""
     last = {step.graph: step for step in ran.steps}
@@ -119,7 +119,7 @@ def model_lines(ran: StepsRan, runtime: str) -> Iterator[str]:
         yield from profile_lines(profile.events, "  ")
     yield from _comparison_lines(ran)
     yield from (f"! {note}" for note in ran.notes)
-    yield f"copied: {ran.copied.state} bytes of state, {ran.copied.activation} between contexts"
+    yield f"copied: {ran.copied:,} bytes"
     yield f"{many(sum(row.steps for row in ran.timings), 'step')} executed on {runtime}"
 
 
@@ -178,5 +178,5 @@ def _outer_lines(side: str, tensors: Iterable[OuterTensor], stage: int) -> Itera
     return (f"{side:<7} {_shown(outer.name, outer.info)}" for outer in tensors if stage in dict(outer.ends))
 
 
-def _shown(name: str, info: TensorInfo) -> str:
+def _shown(name: str, info: QnnTensor) -> str:
     return f"{name} {info.dtype} {info.sizes if any(info.dynamic) else 'x'.join(map(str, info.shape)) or 'scalar'}"

@@ -16,7 +16,6 @@ from udogen.documents.typed import INVALID, Hint, between, one_of, read_keys, va
 from udogen.errors import UdogenError, UsageError, read_plain, reading
 from udogen.findings import ConfigError, Findings, Location
 from udogen.qnn import socs
-from udogen.runtime import arguments
 from udogen.runtime.arguments import PathArgument
 from udogen.runtime.contexts.binaries import Shard, StoredContext, find_shards, head_of
 from udogen.runtime.contexts.commands import OpLibrary, is_description, parse_package
@@ -182,7 +181,7 @@ _KEYS: Mapping[str, Hint] = {
 
 def describe(source: PathArgument) -> ModelDescription:
     """The description behind a path: `model.toml`, a folder with one or with context binaries, or one binary."""
-    path = arguments.path(source, "the model", hint="give model.toml, or a folder of context binaries")
+    path = Path(source)
     if path.is_dir() and (path / FILE).is_file():
         path = path / FILE
     return read_description(path) if is_description(path) else ModelDescription(contexts=(path,))
@@ -244,10 +243,8 @@ def sharing_in(binaries: Mapping[str, StoredContext]) -> dict[str, str]:
 
 def _wired(description: ModelDescription, stored: Sequence[StoredContext]) -> Wiring:
     """The wiring of the contexts of a model."""
-    names = [context.name for context in stored]
-    unique = [name if names.count(name) == 1 else f"{number}_{name}" for number, name in enumerate(names)]
     return wire(
-        [(name, context.info) for name, context in zip(unique, stored, strict=True)],
+        [(context.name, context.info) for context in stored],
         graphs=description.graphs,
         links=description.links,
         state=description.state,
@@ -260,10 +257,7 @@ def _sessions(
 ) -> SessionPlan:
     """The session of each context of a model; raises if the sessions cannot map them."""
     states = {*wiring.state, *wiring.state.values()}
-    layers = [
-        layer_of(name, context.info, len(context.data), is_state=states.__contains__)
-        for name, context in binaries.items()
-    ]
+    layers = [layer_of(name, context.info, len(context.data), states) for name, context in binaries.items()]
     count = description.sessions
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     limit = description.session_limit if runtime.backend == htp.BACKEND.id else memory

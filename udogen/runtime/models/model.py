@@ -23,7 +23,7 @@ from udogen.runtime.contexts.arrays import fits, given_value
 from udogen.runtime.contexts.commands import parse_package
 from udogen.runtime.contexts.report import GraphProfile, profile_row
 from udogen.runtime.contexts.runtime import Runtime
-from udogen.runtime.models.chain import NOTHING, Chain, ChainState, Copies, MemoryBreakdown, MemoryRow, Timing, resident
+from udogen.runtime.models.chain import Chain, ChainState, MemoryBreakdown, MemoryRow, Timing, resident
 from udogen.runtime.models.description import ModelDescription, bytes_of, describe, open_runtime, planned, sharing_in
 from udogen.runtime.models.wiring import GraphChain, StateTensor
 from udogen.runtime.sessions import Sessions
@@ -31,7 +31,7 @@ from udogen.runtime.sessions import Sessions
 if TYPE_CHECKING:
     from concurrent.futures import Future, ThreadPoolExecutor
 
-    from udogen.qnn.system import TensorInfo
+    from udogen.qnn.tensors import QnnTensor
     from udogen.runtime.contexts.graph import Graph, Outputs
     from udogen.runtime.op.calls import Array
 
@@ -77,8 +77,7 @@ class Model(Closing):
                 name: Timing(name, names=tuple(self.names[number] for number in chain.wired.contexts))
                 for name, chain in self._chains.items()
             }
-            self._copied = Copies()
-            self.closed, self.steps = False, 0
+            self.closed, self.steps, self._copied_by_reset = False, 0, 0
             self.reset()
             self._stack = stack.pop_all()
 
@@ -143,13 +142,11 @@ class Model(Closing):
             arrays = {name: chain.stored(name, array) for name, array in given.items()}
             began = perf_counter()
             try:
-                outputs, copied = chain.run(arrays, out or {})
+                outputs = chain.run(arrays, out or {})
             except RunFailed as fault:
                 fault.details = (f"in step {self.steps} of the model, graph `{chain.name}`", *fault.details)
                 raise
             self.steps += 1
-            if copied is not NOTHING:
-                self._copied += copied
             self.timings[chain.name].add(perf_counter() - began, chain.seconds)
             return outputs
 
@@ -196,11 +193,11 @@ class Model(Closing):
             details=[f"{chain.name} takes {_signature(chain.inputs)}" for chain in self._chains.values()],
         )
 
-    def inputs(self, graph: str = "") -> dict[str, TensorInfo]:
+    def inputs(self, graph: str = "") -> dict[str, QnnTensor]:
         """The inputs of a step, by name: `model.inputs("kv_forward")["hidden"].shape`."""
         return dict(self._one(graph).inputs)
 
-    def outputs(self, graph: str = "") -> dict[str, TensorInfo]:
+    def outputs(self, graph: str = "") -> dict[str, QnnTensor]:
         """The outputs of a step, by name."""
         return dict(self._one(graph).outputs)
 
@@ -234,7 +231,9 @@ class Model(Closing):
         """The name of an output with its context: forward_7.logits."""
         chain = self._one(graph).wired
         if output not in self.outputs(graph):
-            raise UsageError(f"the model has no output `{output}`", hint=f"it has: {', '.join(self.outputs(graph))}")
+            known = self.outputs(graph)
+            hint = suggestion(output, known, f"it has: {', '.join(known)}")
+            raise UnknownName(f"the model has no output `{output}`", hint=hint)
         [(stage, tensor)] = next(outer.ends for outer in chain.outputs if outer.name == output)
         return f"{self.names[chain.contexts[stage]]}.{tensor}"
 
@@ -256,7 +255,7 @@ class Model(Closing):
 
     @property
     def state(self) -> dict[str, BufferPair]:
-        """The state, by context and input: `model.state["forward_0.past_key"].copy_to()`; copies are counted."""
+        """The state, by context and input: `model.state["forward_0.past_key"].copy_to()`."""
         rows = zip(self.wiring.states, self._pairs, strict=True)
         return {f"{self.names[state.context]}.{state.key}": pair for state, pair in rows}
 
@@ -264,11 +263,13 @@ class Model(Closing):
         """Set all state to zero, for a new sequence: `model.reset()`."""
         with self._lock:
             self.check_open()
+            before = self.domain.copied
             for state, pair in zip(self.wiring.states, self._pairs, strict=True):
                 zero = self.sessions.context(self.names[state.context])
                 graph, (reads, writes) = next(iter(state.uses.items()))
                 empty = self._graph(zero, graph).binding(reads or writes).zeros()
                 pair.copy_from(given_value(np.zeros(empty.shape), state.info) if state.info.quant else empty)
+            self._copied_by_reset += self.domain.copied - before
 
     def _bind_state(self, state: StateTensor) -> BufferPair:
         """A pair of buffers for a state of one context, read and written by all its graphs."""
@@ -308,19 +309,23 @@ class Model(Closing):
         sessions = [
             MemoryRow(session.name, *session.sizes, session.limit) for session in self.sessions.sessions.values()
         ]
-        kept = sum(pair.reading.size + pair.writing.size for pair in self._pairs)
         # Memory that the runtime does not register is in this process, as are the arrays of the caller.
         arrays = sum(chain.array_bytes for chain in self._chains.values())
-        here = 0 if self.domain.registers else kept
-        rest = 0 if self.domain.registers else self.domain.size - kept
-        host = MemoryRow("host", 0, here, rest + arrays)
+        state, here = sum(pair.reading.size for pair in self._pairs), self.domain.size
+        if self.domain.registers:
+            state = here = 0
+        host = MemoryRow("host", 0, state, here - state + arrays)
         grown = resident() - self._resident - sum(row.used for row in (*sessions, host))
         return MemoryBreakdown((*sessions, replace(host, unaccounted=grown)))
 
     @property
-    def copied(self) -> Copies:
-        """Bytes that udogen copied in steps, by kind; those of state and between contexts are always 0."""
-        return self._copied
+    def copied(self) -> int:
+        """Bytes that udogen copied: inputs that are not contiguous, inputs and outputs in shared memory, state by hand.
+
+        What contexts pass on and what steps do with state is never copied.
+        """
+        graphs = {graph for chain in self._chains.values() for graph in chain.graphs}
+        return sum(graph.copied for graph in graphs) + self.domain.copied - self._copied_by_reset
 
     @property
     def plan(self) -> BufferPlan:
@@ -377,5 +382,5 @@ def _check_inputs(chain: Chain, given: Mapping[str, Array]) -> None:
         raise UnknownName(fault.message, hint=hint, details=fault.details)
 
 
-def _signature(tensors: Mapping[str, TensorInfo]) -> str:
+def _signature(tensors: Mapping[str, QnnTensor]) -> str:
     return ", ".join(f"{name} {info.dtype} {list(info.shape)}" for name, info in tensors.items()) or "nothing"

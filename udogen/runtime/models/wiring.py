@@ -10,10 +10,11 @@ from dataclasses import dataclass, replace
 
 from udogen.errors import UsageError, nearest
 from udogen.findings import Location, suggestion
-from udogen.qnn.system import BinaryInfo, GraphInfo, TensorInfo
+from udogen.qnn.system import BinaryInfo, GraphInfo
+from udogen.qnn.tensors import QnnTensor
 from udogen.runtime import arguments
 
-_HINT = 'links and state are {"input": "output"}, as {"hidden": "hidden_out"}, {"past_key": "key"}'
+_HINT = 'links and state are {"input": "output"}, for example {"hidden": "hidden_out"} or {"past_key": "key"}'
 _TWICE = "leave out one of the two"
 _ORDER = "contexts run in the order in which they are given, and read outputs of earlier ones"
 
@@ -26,8 +27,8 @@ class Connection:
     """An output of one graph, and the inputs of later graphs that read it: (stage, tensor)."""
 
     source: int
-    output: TensorInfo
-    targets: tuple[tuple[int, TensorInfo], ...]
+    output: QnnTensor
+    targets: tuple[tuple[int, QnnTensor], ...]
 
     @property
     def name(self) -> str:
@@ -40,7 +41,7 @@ class OuterTensor:
     """An input or output of a chain that its caller passes or receives; inputs of the same name and kind are one."""
 
     name: str
-    info: TensorInfo
+    info: QnnTensor
     ends: tuple[End, ...]
 
 
@@ -66,7 +67,7 @@ class StateTensor:
     context: int
     key: str  # the input that reads it
     uses: Mapping[str, tuple[str, str]]  # chain -> (input, output)
-    info: TensorInfo
+    info: QnnTensor
 
 
 @dataclass(frozen=True)
@@ -229,7 +230,7 @@ class _Wirer:
         Links map inputs to outputs of other names: {"hidden": "hidden_out"} for every stage that has that input, or
         {"3.hidden": "1.hidden_out"} for one of them.
         """
-        readers: dict[End, list[tuple[int, TensorInfo]]] = {}
+        readers: dict[End, list[tuple[int, QnnTensor]]] = {}
         for number, stage in enumerate(chain.stages):
             for tensor in stage.inputs:
                 if (number, tensor.name) in stateful:
@@ -265,7 +266,7 @@ def _plain(name: str) -> str:
     return rest if number.isdigit() and rest else name
 
 
-def _named(side: Sequence[TensorInfo], name: str) -> TensorInfo | None:
+def _named(side: Sequence[QnnTensor], name: str) -> QnnTensor | None:
     return next((tensor for tensor in side if tensor.name == name), None)
 
 
@@ -278,9 +279,9 @@ def _source(before: Sequence[GraphInfo], wanted: str, stateful: Collection[End])
     return next((end for end in ends if end not in stateful), None)
 
 
-def _outer(sides: Sequence[Sequence[TensorInfo]], inside: Collection[End], *, shared: bool) -> Iterator[OuterTensor]:
+def _outer(sides: Sequence[Sequence[QnnTensor]], inside: Collection[End], *, shared: bool) -> Iterator[OuterTensor]:
     """The tensors of stages that are not in `inside`; equal inputs of one name are one, others are `stage.name`."""
-    outside: dict[str, list[tuple[int, TensorInfo]]] = {}
+    outside: dict[str, list[tuple[int, QnnTensor]]] = {}
     for stage, side in enumerate(sides):
         for tensor in side:
             if (stage, tensor.name) not in inside:

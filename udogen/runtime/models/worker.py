@@ -24,7 +24,7 @@ from udogen.runtime.models.model import Model
 from udogen.runtime.worker.serving import Commands, keeping_float_state
 
 if TYPE_CHECKING:
-    from udogen.qnn.system import TensorInfo
+    from udogen.qnn.tensors import QnnTensor
     from udogen.runtime.contexts.runtime import Runtime
     from udogen.runtime.op.calls import Array
 
@@ -110,7 +110,7 @@ def _planned(command: RunSteps, runtime: Runtime, phase: Callable[[str], None]) 
         return StepsRan(wiring, sessions, shared=sharing_in(binaries), zeros=tuple(feeds.zeros))
 
 
-def _row(info: TensorInfo, array: Array, folder: Path | None) -> OutputRow:
+def _row(info: QnnTensor, array: Array, folder: Path | None) -> OutputRow:
     file = None
     if folder is not None:
         file = folder / f"{arrays.file_name(info.name)}.npy"
@@ -121,7 +121,7 @@ def _row(info: TensorInfo, array: Array, folder: Path | None) -> OutputRow:
 class Feeds:
     """The inputs of each step, from files: one array for all steps, or one for each (an extra first axis)."""
 
-    def __init__(self, files: Mapping[str, str], inputs: Mapping[str, Mapping[str, TensorInfo]]) -> None:
+    def __init__(self, files: Mapping[str, str], inputs: Mapping[str, Mapping[str, QnnTensor]]) -> None:
         self._inputs, self._files = inputs, files
         self._read: dict[tuple[str, str], Array] = {}
         self.zeros: dict[str, None] = {}
@@ -157,7 +157,7 @@ def _keys(graph: str, name: str) -> tuple[str, ...]:
     return keys_of("", graph, name)[1:]
 
 
-def _load(file: Path, info: TensorInfo) -> Array:
+def _load(file: Path, info: QnnTensor) -> Array:
     """The array of a file, which may have a first axis for the steps."""
     array, (shape, dtype) = arrays.load(file, info), arrays.layout(info)
     if file.suffix != arrays.NPY:
@@ -259,12 +259,10 @@ class Expected:
             hint="give that shape, or one array for each step (a first axis more)",
         )
 
-    def _difference(
-        self, written: Array, expected: Array, info: TensorInfo, where: Mapping[str, Any]
-    ) -> ComparedTensor:
+    def _difference(self, written: Array, expected: Array, info: QnnTensor, where: Mapping[str, Any]) -> ComparedTensor:
         """What differs; expected real numbers are quantized for a fixed-point tensor."""
         if info.quant is not None and expected.dtype.kind == "f":
-            expected = arrays.quantized(expected, info, written.dtype)
+            expected = arrays.quantize(expected, info.quant, written.dtype, what=f"`{where['tensor']}`")
         apart, unit, misplaced = _distance(written, expected)
         off = np.nan_to_num(np.abs(written.astype(np.float64) - expected.astype(np.float64)), nan=np.inf)
         worst = tuple(map(int, np.unravel_index(int(off.argmax()), off.shape))) if off.any() else None

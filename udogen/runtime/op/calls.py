@@ -7,11 +7,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from udogen.errors import RunFailed, UsageError, kind_of
+from udogen.errors import RunFailed
 from udogen.opdef import datatypes
 from udogen.opdef.datatypes import Named
-from udogen.qnn.tensors import STATIC, QnnTensor
-from udogen.runtime.arguments import MOST, expect, whole
+from udogen.qnn.tensors import STATIC, QnnTensor, Scalar
 from udogen.runtime.channel import LogLine
 
 if TYPE_CHECKING:
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
 
     from udogen.qnn.system import GraphInfo
     from udogen.runtime.execution_counts import Proof
-    from udogen.runtime.library import RuntimeLibrary
+    from udogen.runtime.library import RuntimeInfo, RuntimeLibrary
     from udogen.runtime.op.watch import HeapUse, Watch
 
     Array = np.ndarray[Any, np.dtype[Any]]
@@ -29,21 +28,14 @@ else:
     Array = Any  # in a worker, which has no numpy, an array is its `Block` of shared memory
 
 
-@dataclass(frozen=True)
-class ParamArg:
-    """A param of a call: a number, a bool, a string, or an array (a tensor param).
+CallParam = Scalar | QnnTensor  # a number, a bool or a string; an array
 
-    `ParamArg("alpha", 0.1, "FLOAT_32")`
-    """
 
-    name: str
-    value: int | float | bool | str | Array
-    dtype: Named
-    quant: tuple[float, int] | None = None
-    shape: tuple[int, ...] | None = None  # of an array, in a checked call
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "dtype", datatypes.name_of(self.dtype, quantized=self.quant is not None))
+def param_of(name: str, value: Any, dtype: Named, quant: tuple[float, int] | None = None) -> CallParam:
+    """A param of a call: an array is a static tensor."""
+    if getattr(value, "shape", ()) == ():
+        return Scalar(name, dtype, value)
+    return QnnTensor(name, dtype, value.shape, quant, value, STATIC)
 
 
 POISON = 0x5A  # four of these bytes are a float of about 1e16, never correct by chance
@@ -63,7 +55,7 @@ class OpCall:
     package: str
     inputs: tuple[QnnTensor, ...]
     outputs: tuple[QnnTensor, ...]
-    params: tuple[ParamArg, ...] = ()
+    params: tuple[CallParam, ...] = ()
     left_out: int = 0  # number of optional inputs after these that the call omits
     loops: int = 1
     poison: int = 0  # the byte that fills the memory of outputs before the first execution
@@ -82,18 +74,6 @@ class Times:
     finalize: float
     execute: float
     samples: tuple[float, ...] = ()  # each execution, in order
-
-
-@dataclass(frozen=True)
-class RuntimeInfo:
-    """The runtime: `print(session.runtime.name, session.runtime.build_id)`."""
-
-    name: str
-    build_id: str
-    api_version: str
-    backend_version: str
-    path: str
-    emulator: bool = False  # udogen's own, not Qualcomm's
 
 
 @dataclass(frozen=True)
@@ -149,7 +129,7 @@ def refuse_unwritten(run: Callable[[OpCall], OpResult], call: OpCall, result: Op
 def checked_call(call: OpCall) -> OpCall:
     """Check that arrays match their tensors, and return the call with plain Python numbers."""
     op = call.op_type
-    loops = whole(call.loops, f"the number of loops of op `{op}`", least=-MOST)
+    loops = int(call.loops)
     if loops < 1:
         raise RunFailed(f"op `{op}` cannot be run {loops} times", hint="give 1 or more loops")
     if not 0 <= call.poison <= 255:
@@ -160,7 +140,7 @@ def checked_call(call: OpCall) -> OpCall:
         if not arg.omitted and arg.data is None:
             raise RunFailed(f"input `{arg.name}` of op `{op}` has no data", hint="give it an array")
         if not arg.omitted:
-            _check(call, arg.name, arg.dtype, arg.shape, arg.data)
+            _check(call, arg)
     outputs = tuple(replace(output, data=None) for output in call.outputs)
     params = tuple(_checked_param(call, param) for param in call.params)
     return replace(call, outputs=outputs, params=params, loops=loops)
@@ -176,52 +156,20 @@ def arrays_of(call: OpCall, outputs: Sequence[Any]) -> dict[str, Array]:
     }
 
 
-def tensor_of(param: ParamArg) -> QnnTensor:
-    """A tensor param of a checked call as a static tensor of the graph."""
-    array: Any = param.value
-    return QnnTensor(param.name, param.dtype, param.shape or (), param.quant, array, STATIC)
-
-
-def _checked_quant(name: str, quant: Any) -> tuple[float, int] | None:
-    if quant is None:
-        return None
-    try:
-        scale, offset = quant
-        return float(scale), whole(offset, f"the offset of `{name}`", least=-MOST)
-    except (TypeError, ValueError) as fault:
-        raise UsageError(f"the quantization of `{name}` is {quant!r}", hint="give (scale, offset)") from fault
-
-
-def _checked_param(call: OpCall, param: ParamArg) -> ParamArg:
+def _checked_param(call: OpCall, param: CallParam) -> CallParam:
+    if isinstance(param, QnnTensor):
+        _check(call, param)
+        return param if param.static else replace(param, role=STATIC)
     value: Any = param.value
-    quant = _checked_quant(param.name, param.quant)
-    if hasattr(value, "__array__") and getattr(value, "shape", None) != ():
-        shape = tuple(value.shape)
-        _check(call, param.name, param.dtype, shape, value)
-        return replace(param, shape=shape, quant=quant)
-    value = value.item() if hasattr(value, "item") else value  # a scalar of numpy
-    expect(value, (bool, int, float, str), f"parameter `{param.name}`", "a number, a text or a numpy array")
-    return replace(param, value=value, quant=quant)
+    return replace(param, value=value.item()) if hasattr(value, "item") else param  # a scalar of numpy
 
 
-def _check(call: OpCall, name: str, dtype: str, shape: tuple[int, ...], array: Any) -> None:
-    """Raise if an array does not match its tensor: the runtime would read past the end of a smaller one."""
-    import numpy as np
+def _check(call: OpCall, arg: QnnTensor) -> None:
+    """Raise if an array does not match its tensor."""
+    from udogen.runtime.contexts.arrays import check_stored  # with numpy
 
-    expected = _numpy_type(call, name, dtype)
-    if not isinstance(array, (np.ndarray, np.generic)):
-        raise RunFailed(f"`{name}` of op `{call.op_type}` is {kind_of(array)}", hint="pass a numpy array")
-    if isinstance(array, np.ma.MaskedArray):
-        raise RunFailed(
-            f"`{name}` of op `{call.op_type}` is a masked array, which runtimes do not support",
-            hint="replace the masked elements: array.filled(value)",
-        )
-    if array.dtype != expected or tuple(array.shape) != tuple(shape):
-        raise RunFailed(
-            f"`{name}` of op `{call.op_type}` is declared {dtype} {list(shape)}, "
-            f"its array is {array.dtype} {list(array.shape)}",
-            hint=f"pass a numpy array of {expected} with that shape",
-        )
+    _numpy_type(call, arg.name, arg.dtype)
+    check_stored(arg.data, arg)
 
 
 def _numpy_type(call: OpCall, name: str, dtype: str) -> np.dtype[Any]:
@@ -251,7 +199,8 @@ def digest(calls: Chain) -> bytes:
             if arg.data is not None:
                 hashed.update(np.ascontiguousarray(arg.data).tobytes())
         for param in call.params:
-            hashed.update(repr((param.name, np.asarray(param.value).tolist(), param.dtype)).encode())
+            value = param.data if isinstance(param, QnnTensor) else param.value
+            hashed.update(repr((param.name, np.asarray(value).tolist(), param.dtype)).encode())
     return hashed.digest()
 
 

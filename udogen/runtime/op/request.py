@@ -14,10 +14,10 @@ from udogen.opdef import datatypes, values
 from udogen.opdef.datatypes import DataType
 from udogen.opdef.model import Op, Rank, Tensor, Value
 from udogen.opdef.shape_rules import Given, Inferred, ShapeRules, load_shape_rules
-from udogen.qnn.tensors import NATIVE, NULL, STATIC, QnnTensor
+from udogen.qnn.tensors import NATIVE, NULL, STATIC, QnnTensor, Scalar
 from udogen.runtime.built import Built
 from udogen.runtime.failures import NotExpressible
-from udogen.runtime.op.calls import OpCall, ParamArg
+from udogen.runtime.op.calls import CallParam, OpCall, param_of
 
 if TYPE_CHECKING:
     from udogen.runtime.op.calls import Array
@@ -61,7 +61,7 @@ def make_call(op: Op | None, built: Built, op_type: str, options: CallOptions) -
     return OpCall(op_type, built.package, inputs, outputs, params, left_out, options.loops)
 
 
-def params_of(op: Op, built: Built, options: CallOptions) -> tuple[ParamArg, ...]:
+def params_of(op: Op, built: Built, options: CallOptions) -> tuple[CallParam, ...]:
     """The parameters of a node, with types from the config; complete up to the last one if positions matter."""
     given = options.params
     if built.folder is not None and not options.by_name and not backends.ALL[built.folder.backend].names_params:
@@ -248,7 +248,7 @@ def _output(name: str, tensor: Tensor, inputs: tuple[QnnTensor, ...], options: C
     return QnnTensor(name, dtype.name, shape, quant=quant if dtype.quantized else None)
 
 
-def _param(op: Op, name: str, value: object, options: CallOptions) -> ParamArg:
+def _param(op: Op, name: str, value: object, options: CallOptions) -> CallParam:
     tensor = next(param for param in op.params if param.name == name)
     dtype = _known(options.dtypes[name], tensor.datatypes) if name in options.dtypes else _dtype_of_param(tensor, value)
     if isinstance(value, str):
@@ -268,7 +268,7 @@ def _param(op: Op, name: str, value: object, options: CallOptions) -> ParamArg:
         value = parsed
     _only_default(op, tensor, value)
     quant = options.quants.get(name) if dtype.quantized else None
-    return ParamArg(name, _as_param_value(value, tensor, dtype), dtype.name, quant)
+    return param_of(name, _as_param_value(value, tensor, dtype), dtype.name, quant)
 
 
 def _dtype_of_param(tensor: Tensor, value: object) -> DataType:
@@ -346,9 +346,9 @@ def _blind_call(built: Built, op_type: str, options: CallOptions) -> OpCall:
         parsed = values.parse_default(value, [dtype]) if isinstance(value, str) else value
         if not isinstance(parsed, bool | int | float | str):
             raise RunFailed(
-                f"parameter `{name}`: `{value}` is no {dtype.name}", hint=f"name its type: --dtype {name}=TYPE"
+                f"parameter `{name}`: `{value}` is not of type {dtype.name}", hint=f"name its type: --dtype {name}=TYPE"
             )
-        params.append(ParamArg(name, parsed, dtype.name))
+        params.append(Scalar(name, dtype.name, parsed))
     return OpCall(op_type, built.package, inputs, outputs, tuple(params), loops=options.loops)
 
 
@@ -383,7 +383,7 @@ def _with_rules(
     built: Built,
     op: Op,
     inputs: Sequence[QnnTensor],
-    params: Sequence[ParamArg],
+    params: Sequence[CallParam],
     known: Mapping[str, tuple[int, ...]],
 ) -> tuple[QnnTensor, ...]:
     """The outputs with the shapes of the rules; shapes in `known` are kept."""
@@ -405,7 +405,7 @@ def _with_rules(
 
 
 def infer_outputs(
-    rules: ShapeRules, op: Op, inputs: Sequence[QnnTensor], params: Sequence[ParamArg], outputs: Sequence[QnnTensor]
+    rules: ShapeRules, op: Op, inputs: Sequence[QnnTensor], params: Sequence[CallParam], outputs: Sequence[QnnTensor]
 ) -> dict[str, Inferred]:
     """The results of shape rules for the outputs of a call."""
     given: dict[str, Given | list[Given]] = {}
@@ -416,17 +416,14 @@ def infer_outputs(
     return rules.infer(
         op.name,
         given,
-        {arg.name: arg.value if isinstance(arg.value, (bool, int, float, str)) else given_of(arg) for arg in params},
+        {arg.name: arg.value if isinstance(arg, Scalar) else given_of(arg) for arg in params},
         outputs={output.name: sum(_belongs(arg.name, output) for arg in outputs) for output in op.outputs},
     )
 
 
-def given_of(arg: QnnTensor | ParamArg, *, data: bool = True) -> Given:
-    """An argument for shape rules, with its numbers if there are few."""
-    if isinstance(arg, QnnTensor):
-        return Given(arg.shape, arg.dtype, _numbers(arg.data, arg.quant) if data else None)
-    assert not isinstance(arg.value, (bool, int, float, str))
-    return Given(tuple(arg.value.shape), arg.dtype, _numbers(arg.value, arg.quant))
+def given_of(arg: QnnTensor, *, data: bool = True) -> Given:
+    """A tensor for shape rules, with its numbers if there are few."""
+    return Given(arg.shape, arg.dtype, _numbers(arg.data, arg.quant) if data else None)
 
 
 def _numbers(array: Array | None, quant: object) -> list[float] | None:

@@ -16,7 +16,7 @@ from udogen.qnn.handles import Closing
 from udogen.runtime import failures
 from udogen.runtime.execution_counts import Proof, Rise
 from udogen.runtime.failures import Situation
-from udogen.runtime.library import check_loadable, check_provider, find_runtime, sdk_build_id
+from udogen.runtime.library import RuntimeInfo, check_loadable, check_provider, find_runtime, sdk_build_id
 from udogen.runtime.op.calls import (
     OpCall,
     OpenPackage,
@@ -29,7 +29,6 @@ from udogen.runtime.op.calls import (
     PrepareOp,
     RunOp,
     RunOpTwice,
-    RuntimeInfo,
     Times,
     arrays_of,
     checked_call,
@@ -192,5 +191,4 @@ class OpSession(Closing):
         self._poison = poison
         command = replace(self._open, poison=poison if self._found.behaviour.keeps_memory else 0)
         timeout = None if self._timeout is None else max(self._timeout, _START_SECONDS)
-        opened = self._worker.start(command, PackageOpened, self._situation, timeout)
-        self._reply = replace(opened, runtime=replace(opened.runtime, emulator=self._found.emulator))
+        self._reply = self._worker.start(command, PackageOpened, self._situation, timeout)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import platform
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,11 +18,10 @@ from udogen.backends.backend import PROVIDER
 from udogen.build import elf, tools
 from udogen.errors import RunFailed, ToolMissing, UsageError
 from udogen.qnn.udo import RegisteredOp, RegisteredTensor, Registration
-from udogen.runtime import arguments
 from udogen.runtime.arguments import PathArgument
 from udogen.runtime.failures import Situation
-from udogen.runtime.library import find_runtime
-from udogen.runtime.op.calls import OpPackageInfo, RuntimeInfo
+from udogen.runtime.library import RuntimeInfo, find_runtime
+from udogen.runtime.op.calls import OpPackageInfo
 from udogen.runtime.op.session import OpSession
 from udogen.runtime.package_queries import (
     JudgeOps,
@@ -116,9 +115,7 @@ class UdoPackage:
         return OpSession(state.path, provider_of(self.registration), backend=_backend(core), **options)
 
 
-def add_op_package(
-    path: PathArgument, *, cores: Sequence[str] = (), runtimes: Mapping[str, Path] | None = None
-) -> UdoPackage:
+def add_op_package(path: PathArgument, *, cores: Sequence[str] = ()) -> UdoPackage:
     """Register the package of a registration library: all of its cores, or the named ones.
 
     Without `cores`, a core whose library is not found is `missing` if another core's is found: `make cpu_x86` is
@@ -128,9 +125,6 @@ def add_op_package(
 
     `package = add_op_package("libUdoMyPackageReg.so", cores=["CPU"])`
     """
-    arguments.names(cores, "the cores", hint='give cores in a list: ["CPU"]')
-    if runtimes is not None:
-        arguments.mapping(runtimes, "the runtimes", hint="give a dict: {core: path}")
     registration = read_registration(path)
     _agrees_with_itself(registration)
     unknown = [core for core in cores if not registration.libraries_of(core)]
@@ -145,7 +139,7 @@ def add_op_package(
         if cores and core not in cores:
             continue
         try:
-            states.append(_add(registration, core, name, (runtimes or {}).get(core)))
+            states.append(_add(registration, core, name))
         except LibraryMissing as absent:
             lost.setdefault(core, absent)
             states.append(CoreState(core, name, MISSING, absent.message))
@@ -224,7 +218,7 @@ def _agrees_with_itself(registration: Registration) -> None:
             )
 
 
-def _add(registration: Registration, core: str, name: str, qnn_lib: Path | None) -> CoreState:
+def _add(registration: Registration, core: str, name: str) -> CoreState:
     row = _CORES[core]
     if not row.native:
         try:  # optional, but if present it must be the right one
@@ -239,12 +233,10 @@ def _add(registration: Registration, core: str, name: str, qnn_lib: Path | None)
     if library.machine != platform.machine():
         return CoreState(core, name, NOT_TRIED, f"it is built for {library.processor}, which loads it itself", path)
     try:
-        find_runtime(_backend(core), qnn_lib=qnn_lib)
+        find_runtime(_backend(core))
     except ToolMissing as absent:
         return CoreState(core, name, NOT_TRIED, f"{absent.message}: {absent.hint}", path)
-    with OpSession(
-        path, provider_of(registration), backend=_backend(core), qnn_lib=qnn_lib, timeout=_SECONDS
-    ) as session:
+    with OpSession(path, provider_of(registration), backend=_backend(core), timeout=_SECONDS) as session:
         package, ran = session.package, session.runtime
     compared = compare_names(registration, core, path, package)
     if row.compared == "records" and compare_records(registration, path, library):
@@ -320,20 +312,21 @@ def compare_names(registration: Registration, core: str, path: Path, package: Op
 
 
 def compare_records(registration: Registration, path: Path, library: elf.Elf) -> bool:
-    """Compare the kernels of HTP with the registration; False if there are none."""
+    """Compare the kernels of HTP with the registration; whether there were some for one of its ops."""
     if "qhpi_init" not in library.exports:
         return False
     undefined = [symbol.name for symbol in library.imports if symbol.name.startswith("qhpi_")]
     records = read_records(path, undefined, timeout=_SECONDS).ops
+    compared = False
     for op in registration.ops_of("DSP"):
-        kernels = records.get(f"{registration.package}::{op.type}", ())
-        faults = [_fault(op, kernel) for kernel in kernels]
-        if kernels and all(faults):
+        faults = [_fault(op, kernel) for kernel in records.get(f"{registration.package}::{op.type}", ())]
+        compared = compared or bool(faults)
+        if faults and all(faults):
             raise OtherOps(
                 f"op {op.type} of {path} is not as its registration describes it: {faults[0]}",
                 hint="generate and build both from the same config",
             )
-    return bool(records)
+    return compared
 
 
 def compare_validation(registration: Registration, path: Path) -> bool:

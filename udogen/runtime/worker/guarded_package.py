@@ -16,6 +16,7 @@ from math import prod
 from typing import Any
 
 from udogen.qnn import abi
+from udogen.qnn.tensors import QnnTensor
 from udogen.runtime.contexts.runtime import Runtime
 from udogen.runtime.failures import Stray
 from udogen.runtime.op.calls import OpCall
@@ -96,7 +97,7 @@ class GuardedPackage:
         """
         self._byte, self._buffers, self._own = call.poison, [], set()
         self._blocks = [] if call.context is not None else [arg.data for arg in call.inputs]
-        arrays = [param.name for param in call.params if param.shape is not None]
+        arrays = [param.name for param in call.params if isinstance(param, QnnTensor)]
         self._names = {
             "input": [] if call.context is not None else [arg.name for arg in call.inputs],
             "output": [arg.name for arg in call.outputs],

@@ -12,8 +12,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from pathlib import Path
 
 from udogen.qnn import abi
 from udogen.qnn.interface import INFO, WARN, QnnError
@@ -34,7 +32,6 @@ from udogen.runtime.op.calls import (
     PrepareOp,
     RunOp,
     RunOpTwice,
-    RuntimeInfo,
 )
 from udogen.runtime.op.watch import Fence, Heap, Watch
 from udogen.runtime.worker.guarded_package import GuardedPackage, poison_heap
@@ -102,9 +99,7 @@ class OpWorker:
         self._guards = behaviour.clears_outputs
         self._rules = Rules(command.delivers, behaviour.validates, phase)
         name, operations = package.info()
-        interface, path = runtime.interface, str(runtime.path)
-        about = RuntimeInfo(runtime.name, runtime.build_id, interface.api_version, interface.backend_version, path)
-        return PackageOpened(OpPackageInfo(name, tuple(operations)), about)
+        return PackageOpened(OpPackageInfo(name, tuple(operations)), runtime.about)
 
     def _new_runtime(self) -> Runtime:
         command, log = self._command, self._parent.log("runtime")
@@ -210,11 +205,25 @@ class OpWorker:
 
     def run_twice(self, command: RunOpTwice) -> OpRanTwice:
         """Run two graphs of one op, each alone and both at once."""
-        op = self._repeats(command.call, exact=True)
-        return op.parallel(command.loop, command.executions, command.seconds)
+        phase, call = self._parent.phase, command.call
+        with self._bound(call) as (one, first), self._bound(call) as (other, second):
+            phase("execute")
+            outputs = []
+            for graph, results in ((one, first), (other, second)):
+                graph.execute()
+                outputs.append(_copies(results))
+            _execute_at_once(command, (one, other))
+            outputs += [_copies(first), _copies(second)]
+            phase("free the graph")
+        return OpRanTwice(tuple(outputs))
 
-    def _repeats(self, call: OpCall, *, exact: bool = False) -> _RepeatedRuns:
-        return _RepeatedRuns(self._runtime, call, self._rules, exact=exact)
+    @contextmanager
+    def _bound(self, call: OpCall) -> Iterator[tuple[Graph, Sequence[GuardedBuffer]]]:
+        """A graph whose tensors have memory of their own, and that of its outputs."""
+        with self._runtime.new_context() as context:
+            graph, _ = self._graph(context, call)
+            memory = GuardedBuffers(exact=True)
+            yield graph, memory.bind(graph, call)
 
     def _guarded_package(self, call: OpCall, watch: Watch) -> GuardedPackage | None:
         """The package with guards around tensors and poison in outputs while an op executes, or None.
@@ -270,81 +279,34 @@ def _timed(function: Callable[[], None]) -> float:
     return time.perf_counter() - started
 
 
-# --- many executions: leaks and races ----------------------------------------------------------------------------
+# --- executions at once -------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class _BoundGraph:
-    """A graph whose tensors have their own memory."""
-
-    graph: Graph
-    memory: GuardedBuffers
-    results: Sequence[GuardedBuffer]
-
-    def outputs(self) -> tuple[memoryview, ...]:
-        """Copies of its outputs."""
-        return tuple(memoryview(bytes(buffer.data)) for buffer in self.results)
+def _copies(buffers: Sequence[GuardedBuffer]) -> tuple[memoryview, ...]:
+    return tuple(memoryview(bytes(buffer.data)) for buffer in buffers)
 
 
-class _RepeatedRuns:
-    """One op, made and executed repeatedly."""
+def _execute_at_once(command: RunOpTwice, graphs: Sequence[Graph]) -> None:
+    """Execute graphs in threads that start together; the loop is in C, without Python's lock."""
+    ffi, loaded = abi.ffi(), ctypes.CDLL(str(command.loop))
+    loop = ffi.cast(
+        "uint64_t (*)(void *, void *, void const *, uint32_t, void *, uint32_t, uint64_t, double, int *, int)",
+        ctypes.cast(loaded.udogen_loop, ctypes.c_void_p).value,
+    )
+    started, codes = ffi.new("int *"), []
 
-    def __init__(self, runtime: Runtime, call: OpCall, rules: Rules, *, exact: bool = False) -> None:
-        self._runtime, self._call, self._rules, self._exact = runtime, call, rules, exact
+    def work(graph: Graph) -> None:
+        execute, args = graph.prepared()
+        limits = (command.executions, command.seconds, started, len(graphs))
+        codes.append(loop(ffi.cast("void *", execute), *args[:5], *limits))
 
-    def parallel(self, loop: Path, executions: int, seconds: float) -> OpRanTwice:
-        """The outputs of two graphs of the op, executed first one after the other, then at the same time."""
-        with self._graph() as one, self._graph() as other:
-            self._rules.phase("execute")
-            outputs = []
-            for running in (one, other):
-                running.graph.execute()
-                outputs.append(running.outputs())
-            self._at_once(loop, executions, seconds, one.graph, other.graph)
-            outputs += [one.outputs(), other.outputs()]
-            self._rules.phase("free the graph")
-        return OpRanTwice(tuple(outputs))
-
-    def _at_once(self, library: Path, executions: int, seconds: float, *graphs: Graph) -> None:
-        """Execute graphs in threads that start together; the loop is in C, without Python's lock."""
-        ffi, loaded = abi.ffi(), ctypes.CDLL(str(library))
-        address = ctypes.cast(loaded.udogen_loop, ctypes.c_void_p).value
-        loop = ffi.cast(
-            "uint64_t (*)(void *, void *, void const *, uint32_t, void *, uint32_t, uint64_t, double, int *, int)",
-            address,
-        )
-        started, codes = ffi.new("int *"), []
-
-        def work(graph: Graph) -> None:
-            execute, args = graph.prepared()
-            given = (
-                ffi.cast("void *", execute),
-                *args[:5],
-                executions,
-                seconds,
-                started,
-                len(graphs),
-            )
-            codes.append(loop(*given))
-
-        threads = [threading.Thread(target=work, args=(graph,)) for graph in graphs]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        failed = [code for code in codes if code]
-        if failed:
-            raise QnnError("graphExecute", failed[0])
-
-    @contextmanager
-    def _graph(self) -> Iterator[_BoundGraph]:
-        """A finalized graph with its tensors bound."""
-        with self._runtime.new_context() as context:
-            built = new_graph(context, self._call, self._rules)
-            self._rules.phase("finalize")
-            graph = context.finalize_graph(built)
-            memory = GuardedBuffers(exact=self._exact)
-            yield _BoundGraph(graph, memory, memory.bind(graph, self._call))
+    threads = [threading.Thread(target=work, args=(graph,)) for graph in graphs]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if failed := [code for code in codes if code]:
+        raise QnnError("graphExecute", failed[0])
 
 
 def main() -> None:

@@ -16,13 +16,12 @@ from typing import Any, NamedTuple
 from udogen.errors import RunFailed
 from udogen.qnn import abi
 from udogen.qnn.handles import GraphHandle
-from udogen.qnn.system import TensorInfo
-from udogen.qnn.tensors import APP_READ, APP_WRITE, NULL, STATIC, OpConfig, Param, QnnTensor, Scalar
+from udogen.qnn.tensors import APP_READ, APP_WRITE, NULL, STATIC, OpConfig, QnnTensor
 from udogen.runtime.channel import GUARD, Block, Region, SharedMemory
 from udogen.runtime.contexts.context import Context
 from udogen.runtime.contexts.graph import Graph
 from udogen.runtime.failures import BEFORE, INTO, PAST, OutOfBounds, Stray
-from udogen.runtime.op.calls import OpCall, ParamArg, tensor_of
+from udogen.runtime.op.calls import OpCall
 
 
 class Rules(NamedTuple):
@@ -41,7 +40,10 @@ def new_graph(context: Context, call: OpCall, rules: Rules) -> GraphHandle:
     roles = [arg.role if arg.omitted or arg.static else APP_WRITE for arg in call.inputs]
     inputs = [graph.add_tensor(tensors.make(arg, role)) for arg, role in zip(call.inputs, roles, strict=True)]
     outputs = [graph.add_tensor(tensors.make(arg, APP_READ)) for arg in call.outputs]
-    params = [_param(graph, tensors, param) for param in call.params]
+    params = [
+        graph.add_tensor(tensors.make(param, STATIC)) if isinstance(param, QnnTensor) else param
+        for param in call.params
+    ]
     node = OpConfig(
         call.op_type, package=call.package, op_type=call.op_type, inputs=inputs, outputs=outputs, params=params
     )
@@ -66,7 +68,7 @@ def bound_inputs(graph: Graph, call: OpCall) -> dict[str, QnnTensor]:
 
 def tensors_of(call: OpCall) -> list[QnnTensor]:
     """The inputs of a call, and the arrays among its parameters."""
-    return [*call.inputs, *(tensor_of(param) for param in call.params if param.shape is not None)]
+    return [*call.inputs, *(param for param in call.params if isinstance(param, QnnTensor))]
 
 
 def block_of(arg: QnnTensor) -> Block:
@@ -74,13 +76,6 @@ def block_of(arg: QnnTensor) -> Block:
     block: Any = arg.data
     assert isinstance(block, Block)
     return block
-
-
-def _param(graph: GraphHandle, tensors: _Tensors, param: ParamArg) -> Param:
-    if param.shape is not None:
-        return graph.add_tensor(tensors.make(tensor_of(param), STATIC))
-    value: Any = param.value
-    return Scalar(param.name, param.dtype, value)
 
 
 def _refuse_undelivered(tensors: Sequence[QnnTensor], delivers: Sequence[str] | None) -> None:
@@ -123,7 +118,7 @@ def stored_graph(context: Context, call: OpCall) -> Graph:
     return context.graph(info.name)
 
 
-def _check_stored(what: str, stored: Sequence[TensorInfo], args: Sequence[QnnTensor]) -> None:
+def _check_stored(what: str, stored: Sequence[QnnTensor], args: Sequence[QnnTensor]) -> None:
     by_name = {arg.name: arg for arg in args}
     if sorted(by_name) != sorted(info.name for info in stored):
         has = ", ".join(info.name for info in stored) or "none"

@@ -1,6 +1,7 @@
 """The worker that serves queries about a package without running its ops.
 
 * The kernels that a package of HTP registers: a stub library has the runtime's symbols, and calls back here.
+* Shapes and data types of outputs, from a converter op package that is called as a converter does.
 * The contents of a registration library of SNPE, and the paths at which the loader finds libraries.
 * Whether a package accepts an op as described by another file, which may lack ranks, or have other names for types.
   A generated package that refuses an op reports what it accepts; this is tried next, if the description allows it.
@@ -17,11 +18,16 @@ from typing import Any
 
 from udogen.errors import RunFailed
 from udogen.opdef import datatypes
+from udogen.opdef.shape_rules import Given
 from udogen.qnn import abi, udo
 from udogen.qnn.interface import ERROR
-from udogen.qnn.tensors import APP_READ, APP_WRITE, STATIC, OpConfig, Param, QnnTensor, Scalar
+from udogen.qnn.tensors import APP_READ, APP_WRITE, NULL, STATIC, OpConfig, Param, QnnTensor, Scalar
 from udogen.qnn.udo import RegisteredOp, RegisteredParam, RegisteredTensor
 from udogen.runtime.package_queries import (
+    AskConverter,
+    ConverterAsked,
+    ConverterCall,
+    ConverterReply,
     Judgement,
     JudgeOps,
     KernelTypes,
@@ -271,6 +277,54 @@ def _config(op: RegisteredOp, package: str, rank: int, types: dict[str, str], ra
     )
 
 
+# --- converter op packages --------------------------------------------------------------------------------------------
+
+_UNKNOWN = 0x7FFFFFFF
+_MOST_AXES = 8
+_PACKED = {"INT_32": "int32_t", "UINT_32": "uint32_t", "INT_64": "int64_t", "UINT_8": "uint8_t", "FLOAT_32": "float"}
+
+
+def ask_converter(command: AskConverter, on_phase: Callable[[str], None]) -> ConverterAsked:
+    """Call both functions of each op, for the shapes and data types of its outputs."""
+    on_phase("load the library")
+    library = ctypes.CDLL(str(command.library))
+    return ConverterAsked(tuple(_reply(library, call, on_phase) for call in command.calls))
+
+
+def _reply(library: ctypes.CDLL, call: ConverterCall, on_phase: Callable[[str], None]) -> ConverterReply:
+    outputs = [
+        QnnTensor(f"output{number}", dtype="INT_8", shape=[0] * _MOST_AXES, role=APP_READ)
+        for number in range(call.outputs)
+    ]
+    for output in outputs:
+        output.struct.v1.rank, output.struct.v1.dataType = 0, _UNKNOWN
+    params = {name: _given(name, value) if isinstance(value, Given) else value for name, value in call.params.items()}
+    inputs = [_given(f"input{number}", given) for number, given in enumerate(call.inputs)]
+    config = OpConfig(call.op, package="", op_type=call.op, inputs=inputs, outputs=outputs, params=[*params.values()])
+    faults = []
+    for function in (f"{call.op}ShapeInference", f"{call.op}DataTypeInference"):
+        on_phase(function)
+        address = ctypes.cast(getattr(library, function), ctypes.c_void_p).value
+        status = int(abi.ffi().cast("Qnn_ErrorHandle_t(*)(Qnn_OpConfig_t*)", address)(config.struct))
+        faults.append(f"{function} returned {status}" if status else "")
+    structs = [config.struct.v1.outputTensors[number].v1 for number in range(call.outputs)]
+    shapes = tuple(tuple(struct.dimensions[0 : struct.rank]) for struct in structs)
+    dtypes = tuple(row.name if (row := datatypes.by_code(int(struct.dataType))) else "" for struct in structs)
+    return ConverterReply(() if faults[0] else shapes, () if faults[1] else dtypes, faults[0] or faults[1])
+
+
+def _given(name: str, given: Given | None) -> QnnTensor:
+    """A tensor as converters describe it; None is an input that the model omits."""
+    if given is None:
+        return QnnTensor(name, dtype="INT_8", shape=(), role=NULL)
+    data = None
+    if given.data is not None and given.dtype in _PACKED:
+        kind = _PACKED[given.dtype]
+        numbers = [number if kind == "float" else int(number) for number in given.data]
+        data = abi.ffi().new(f"{kind}[]", numbers or [0])
+    return QnnTensor(name, dtype=given.dtype, shape=given.shape, role=APP_WRITE, data=data)
+
+
 def main() -> None:
     """Serve queries about packages."""
     serve(commands_of)
@@ -283,4 +337,5 @@ def commands_of(parent: Parent) -> Commands:
         ReadRegistration: partial(read_registration, on_phase=parent.phase),
         LocateLibrary: partial(locate_library, on_phase=parent.phase),
         JudgeOps: partial(judge_ops, on_phase=parent.phase),
+        AskConverter: partial(ask_converter, on_phase=parent.phase),
     }

@@ -90,7 +90,7 @@ def _tail_of(mask: Array) -> str:
         done = int(np.argmax(rows[0])) if rows[0].any() else length
         if 0 < done < length and not rows[:, :done].any() and rows[:, done:].all():
             vectors = " or ".join(str(vector) for vector in _VECTORS if done % vector == 0 and length - done < vector)
-            whole = f", what whole vectors of {vectors} leave over" if vectors else ""
+            whole = f", which whole vectors of {vectors} leave over" if vectors else ""
             return f"the last {length - done} of {length} elements{of_what}{whole}"
     return ""
 

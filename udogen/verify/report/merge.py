@@ -13,7 +13,7 @@ from udogen.documents.typed import INVALID, Hint, between, read_keys, require, v
 from udogen.errors import UsageError, read_plain, reading
 from udogen.findings import Findings
 from udogen.resources import content_key
-from udogen.runtime.op.calls import RuntimeInfo
+from udogen.runtime.library import RuntimeInfo
 from udogen.tables import table
 from udogen.verdict import LABELS, Status, Verdict
 from udogen.verify.report.machine import state_json

@@ -288,7 +288,7 @@ def _case_facts(outcome: Outcome) -> Iterator[Fact]:
 
 
 def _again(outcome: Outcome, run: TestRun) -> str:
-    arguments = [str(run.folder), "--backend", outcome.backend, "--case", outcome.case.name]
+    arguments = [str(run.folder), "--backend", outcome.backend, "--case", f"{outcome.case.op}/{outcome.case.name}"]
     return "udogen test " + " ".join(shlex.quote(text.cut(argument, 300)) for argument in arguments)
 
 

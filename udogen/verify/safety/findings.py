@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from udogen.build.dwarf import Lines, SourceLine, readable
+from udogen.build.dwarf import LineTable, SourceLine, readable
 from udogen.build.emulator import build_watch
 from udogen.findings import Finding
 from udogen.runtime.built import Built
@@ -54,7 +54,7 @@ class StackReader:
     """Reads stacks of one op package; use it as a context manager."""
 
     def __init__(self, library: Path, root: Path | None = None, *, package: str = "", op: str = "") -> None:
-        self._lines = Lines(library)
+        self._lines = LineTable(library)
         self._library = os.path.realpath(library)
         self._root = str(root.resolve()) if root else ""
         self._prefix = re.compile(
@@ -117,7 +117,7 @@ def _is_standard(place: SourceLine) -> bool:
 _HEAP = "heap-in-execute"
 # The rule of Qualcomm's UDO pages, for every backend.
 _RULE = (
-    "a kernel must not use the heap while it executes: how long that takes has no bound, on DSP and HTP it may "
+    "a kernel must not use the heap while it executes: an allocation takes an unbounded time, on DSP and HTP it may "
     "wait for the CPU, and when it fails the kernel cannot go on. Allocate in prepare; in execute use a "
     "std::array, or the memory of an output before it is filled"
 )
@@ -200,7 +200,7 @@ _CAUSES = {
     "runtime error": (
         "undefined-behaviour",
         "does what C++ does not define",
-        "a compiler may make anything of such code: another release, or the DSP's, may return something else",
+        "the result of such code is undefined: another compiler, such as the DSP's, may return something else",
     ),
     "WARNING: ThreadSanitizer": ("data-race", "collides with itself in another graph at the same time", RACE_HINT),
 }

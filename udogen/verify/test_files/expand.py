@@ -410,7 +410,9 @@ def _real_outputs(
 ) -> dict[str, Any]:
     """The outputs of the reference, as real numbers."""
     given = [_real_input(plan, tensor, inputs, quants) for tensor in plan.op.inputs]
-    return reference(given, _all_params(plan, params), [output.name for output in plan.op.outputs])
+    outputs = {output.name: output.mandatory for output in plan.op.outputs}
+    optional = {name for name, mandatory in outputs.items() if not mandatory}
+    return reference(given, _all_params(plan, params), list(outputs), optional)
 
 
 def _real_input(plan: CasePlan, tensor: Tensor, inputs: Arrays, quants: Quants) -> Any:

@@ -6,7 +6,7 @@ All are called with the inputs as real numbers, in the op's order, and the param
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -41,8 +41,14 @@ class ReferenceFunction:
     text: str
     function: Function
 
-    def __call__(self, inputs: Sequence[Any], params: Mapping[str, object], outputs: Sequence[str]) -> dict[str, Any]:
-        """Call the function; return the outputs by name, as real numbers."""
+    def __call__(
+        self,
+        inputs: Sequence[Any],
+        params: Mapping[str, object],
+        outputs: Sequence[str],
+        optional: Collection[str] = (),
+    ) -> dict[str, Any]:
+        """Call the function; return the outputs by name, as real numbers: all but optional ones."""
         try:
             with np.errstate(all="ignore"), user_code(self.text):
                 outcome = self.function(*inputs, **params)
@@ -54,7 +60,15 @@ class ReferenceFunction:
                 f"the reference {self.text} raised {words_of(error)}",
                 hint=last_line(error) or "it is called with the inputs in the op's order, and the parameters by name",
             ) from error
-        return _by_name(outcome, outputs, self.text)
+        found = _by_name(outcome, outputs, self.text)
+        if missing := [name for name in outputs if name not in found and name not in optional]:
+            raise ReferenceFailed(
+                f"the reference {self.text} returns no `{missing[0]}`, which would not be compared", hint=_EACH
+            )
+        return found
+
+
+_EACH = "return one array for each output, or a dict by name"
 
 
 def _by_name(returned: Any, outputs: Sequence[str], text: str) -> dict[str, Any]:
@@ -71,7 +85,7 @@ def _by_name(returned: Any, outputs: Sequence[str], text: str) -> dict[str, Any]
         if len(several) > len(outputs):
             raise ReferenceFailed(
                 f"the reference {text} returns {len(several)} arrays, the op has {len(outputs)} outputs",
-                hint="return one array for each output, or a dict by name",
+                hint=_EACH,
             )
         by_name = dict(zip(outputs, several, strict=False))
     arrays = {name: np.asarray(value) for name, value in by_name.items()}

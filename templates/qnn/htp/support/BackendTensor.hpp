@@ -49,6 +49,10 @@ class BackendTensor {
   /// The shape of the blocks of a tensor that is not flat; the extents are 0 if it has none.
   Shape blockShape() const { return tensor_ != nullptr ? shapeOf(qhpi_tensor_block_shape(tensor_)) : Shape(); }
   std::size_t blockCount() const { return tensor_ != nullptr ? qhpi_tensor_block_table_length(tensor_) : 0; }
+  template <class T>
+  T* blockAt(std::size_t index) const {
+    return static_cast<T*>(qhpi_tensor_block_table(tensor_)[index]);
+  }
 
   /// The shape with the padding of the layout, and the padding at its beginning.
   Shape paddedShape() const { return tensor_ != nullptr ? shapeOf(qhpi_tensor_padded_shape(tensor_)) : shape_; }
@@ -57,10 +61,6 @@ class BackendTensor {
  protected:
   const std::uint32_t* dims() const { return shape_.begin(); }
   void* address() const { return data_; }
-  template <class T>
-  T* blockAt(std::size_t index) const {
-    return static_cast<T*>(qhpi_tensor_block_table(tensor_)[index]);
-  }
 
  private:
   const QHPI_Tensor* tensor_ = nullptr;

@@ -132,6 +132,19 @@ inline Quantization Value::quantization() const {
 /// Several values, concatenated along an axis.
 Value concatenate(std::uint32_t axis, const Value* values, std::uint32_t count);
 
+/// The steps of tiles of an elementwise op whose tensors are too large for TCM: pieces without gaps, each of which needs a
+/// quarter of the memory that HTP has for tiles.
+Shape elementwise(const Node& op);
+
+// The same for an op that computes rows along an axis, each from the same row of `cut`, a bit for each such input.
+constexpr std::int32_t noAxis = INT32_MIN;  // elements instead of rows
+bool haveRows(const Node& op, std::uint32_t cut, std::int32_t axis);
+Shape stepsOfRows(const Node& op, std::uint32_t cut, std::int32_t axis);
+Node tileOfRows(const Node& op, const Shape& start, const Shape& extent, std::uint32_t cut, std::int32_t axis);
+
+// The axis in a parameter, which the client may have left out.
+std::int32_t axisOf(const Node& op, std::uint32_t input, std::int32_t usual);
+
 /// The tile of an elementwise op: the same region of every input that has the shape of the output.  Along axes where an
 /// input has one element, that element is kept; an input of another shape (a parameter) is passed whole.
 Node sameTileOfInputs(const Node& op, const Shape& start, const Shape& extent);

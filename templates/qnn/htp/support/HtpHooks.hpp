@@ -132,7 +132,14 @@ class Kernel {
     return *this;
   }
 
-  /// It fits only if this is true: `bool fits(const udo::Inputs& inputs)`.
+  /// It fits only if this is true: `bool fits(const udo::Inputs& inputs)`, or `bool fits(const udo::Node& op)`.
+  template <bool (*Fits)(const Node&)>
+  Kernel when() const {
+    facts_.condition = [](const QHPI_Op* op, std::uint32_t, const QHPI_Tensor* const*) {
+      return static_cast<std::uint32_t>(Fits(Node(op)));
+    };
+    return *this;
+  }
   template <bool (*Fits)(const Inputs&)>
   Kernel when() const {
     facts_.condition = [](const QHPI_Op*, const std::uint32_t count, const QHPI_Tensor* const* inputs) {

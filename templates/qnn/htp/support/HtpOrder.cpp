@@ -307,8 +307,8 @@ const QHPI_Op* orderParameters(const OpEntry& op, const QHPI_Op* node, bool all)
                         namesOf(spec) + "): validate each node with the parameters that it is added with");
     case ValidatedNodes::Result::ambiguous:
       return refuse(spec, node,
-                    "two nodes have the same values for parameters in two orders, so which is which is not known; give "
-                    "the parameters in the order of the config: " +
+                    "two nodes have the same values for parameters in two orders, or for different parameters, so which "
+                    "is which is not known; give all parameters in the order of the config: " +
                         namesOf(spec));
   }
   const auto valueOf = [&](std::size_t param) {

@@ -310,7 +310,7 @@ QHPI_StatusCode registerOps() {
     info.build_tile = facts->buildTile;
   }
   ::operator delete(facts);
-  // A backend does not forget how ops are cut into tiles: libQnnHtp 2.47 crashes if that is registered twice.
+  // A backend does not forget how ops are cut into tiles, and reports each that is registered twice.
   again = forever<QHPI_OpInfo_v1>(ops.count);
   if (again == nullptr) return QHPI_ErrorFatal;
   for (std::size_t i = 0; i < ops.count; ++i) {
@@ -320,7 +320,8 @@ QHPI_StatusCode registerOps() {
     again[i].build_tile = nullptr;
   }
   ownRewrites = rewrites;
-  return qhpi_register_ops_v1(static_cast<std::uint32_t>(ops.count), infos, tables.name);
+  const QHPI_StatusCode status = qhpi_register_ops_v1(static_cast<std::uint32_t>(ops.count), infos, tables.name);
+  return status == QHPI_RegistrationWarning ? QHPI_Success : status;  // another copy of the package has the same tiles
 }
 
 // --- the op package interface ----------------------------------------------------------------------------------------

@@ -1,8 +1,10 @@
 // Called by functions that Halide has compiled: one that cannot use its tensors reports that here and returns.
 
+#include <atomic>
 #include <cstdarg>
 #include <cstdio>
 #include <cstring>
+#include <new>
 
 #if defined(__x86_64__)
 #include <cpuid.h>
@@ -46,6 +48,95 @@ const char* Call::linesOf(const char* buffer) const {
     if (std::strncmp(each->tensor, name, length) == 0 && each->tensor[length] == '\0') return each->lines;
   }
   return "";
+}
+
+// --- memory --------------------------------------------------------------------------------------------------------
+
+namespace {
+constexpr std::size_t line = 128;  // bytes of the longest vector, by which memory is aligned
+
+unsigned char* newMemory(std::size_t bytes) {
+#if defined(__hexagon__)
+  return static_cast<unsigned char*>(::operator new(bytes));
+#else
+  return static_cast<unsigned char*>(::operator new(bytes, std::nothrow));
+#endif
+}
+
+unsigned char* alignedIn(unsigned char* memory) {
+  return memory + (line - reinterpret_cast<std::uintptr_t>(memory) % line) % line;
+}
+
+// Before memory that is none of a block.
+struct Alone {
+  unsigned char* whole;
+  std::size_t bytes;
+};
+}  // namespace
+
+// Where the last allocation of a measured function would be, nothing is: the function returns an error.
+void* Call::allocate(std::size_t bytes) {
+  const std::size_t rounded = (bytes + 2 * line - 1) / line * line;  // vectors of HVX may end after the last element
+  const std::size_t at = used_;
+  used_ += rounded;
+  if (used_ > most_) most_ = used_;
+  if (measures_) return --left_ == 0 ? nullptr : this;
+  if (used_ <= size_) return memory_ + at;
+  unsigned char* const whole = newMemory(rounded + 2 * line);
+  if (whole == nullptr) return nullptr;
+  unsigned char* const found = alignedIn(whole) + line;
+  *reinterpret_cast<Alone*>(found - line) = {whole, rounded};
+  return found;
+}
+
+// Memory is released in the reverse order of its allocation.
+void Call::release(void* memory) {
+  if (measures_ || memory == nullptr) return;
+  auto* const found = static_cast<unsigned char*>(memory);
+  if (found >= memory_ && found < memory_ + size_) {
+    used_ = static_cast<std::size_t>(found - memory_);
+    return;
+  }
+  const Alone alone = *reinterpret_cast<Alone*>(found - line);
+  used_ -= alone.bytes;
+  ::operator delete(alone.whole);
+}
+
+// Blocks are for as many threads as execute ops at the same time; others use the heap.
+struct Memory::Block {
+  std::atomic<bool> isTaken;
+  unsigned char* memory;
+  std::size_t size;
+
+  void grow(std::size_t bytes) {
+    if (bytes <= size) return;
+    ::operator delete(memory);
+    memory = newMemory(bytes + line);
+    size = memory == nullptr ? 0 : bytes;
+  }
+#if !defined(__hexagon__)  // which has no end of a library
+  ~Block() { ::operator delete(memory); }
+#endif
+};
+
+Memory::Block Memory::blocks_[16] = {};
+
+Memory::Memory(Call& call, std::size_t bytes) : call_(call), block_(nullptr) {
+  for (Block& each : blocks_) {
+    if (each.isTaken.exchange(true, std::memory_order_acquire)) continue;
+    block_ = &each;
+    break;
+  }
+  if (block_ == nullptr) return;
+  block_->grow(bytes);
+  call_.memory_ = block_->memory == nullptr ? nullptr : alignedIn(block_->memory);
+  call_.size_ = block_->size;
+}
+
+Memory::~Memory() {
+  if (block_ == nullptr) return;
+  block_->grow(call_.most_);  // for the next call
+  block_->isTaken.store(false, std::memory_order_release);
 }
 
 namespace {
@@ -108,6 +199,11 @@ int halide_error_split_factor_not_positive(void* call, const char* name) {
 }
 int halide_error_specialize_fail(void* call, const char* message) { return failed(call, "specialize", message); }
 int halide_error_out_of_memory(void* call) { return failed(call, "the kernel", "has no memory"); }
+
+#if !defined(UDO_GPU)
+void* halide_malloc(void* call, std::size_t bytes) { return static_cast<Call*>(call)->allocate(bytes); }
+void halide_free(void* call, void* memory) { static_cast<Call*>(call)->release(memory); }
+#endif
 
 #if defined(__hexagon__)
 // The runtime gives a kernel its vector unit and its memory before it calls it.

@@ -128,6 +128,21 @@ class Call {
 #endif
   }
 
+  /// Finds out how much memory a function needs: it ends after its last allocation, before it reads a tensor.
+  void measure() { measures_ = true; }
+  bool measures() const { return measures_; }
+  std::size_t measured() const { return most_; }
+  /// Before a function that allocates memory so many times before anything else; false if it must not be called.
+  bool begins(std::uint32_t allocations) {
+    again();
+    left_ = allocations;
+    used_ = 0;
+    return !measures_ || (allocations != 0 && !isEmpty_);
+  }
+  void* allocate(std::size_t bytes);
+  void release(void* memory);
+
+  void foundEmpty() { isEmpty_ = true; }
   void found(const void* data) { aligned_ = aligned_ && reinterpret_cast<std::uintptr_t>(data) % 128 == 0; }
   void foundRows(bool last) { last_ = last_ && last; }
 #if defined(__GNUC__)
@@ -137,19 +152,41 @@ class Call {
 
   /// The status of an execution, from the result of the function.
   Status run(int returned) const {
-    if (returned == 0) return udo::ok;
+    if (returned == 0 || measures_) return udo::ok;
     return error("%s", ok() ? "the kernel failed" : message_);
   }
 
  private:
+  friend class Memory;
+
   const Lines* lines_ = nullptr;
-  bool last_ = true, aligned_ = true;
+  bool last_ = true, aligned_ = true, measures_ = false, isEmpty_ = false;
+  std::uint32_t left_ = 0;
+  unsigned char* memory_ = nullptr;
+  std::size_t size_ = 0, used_ = 0, most_ = 0;  // of memory
   char message_[160];  // only the first character is set: a kernel may be faster than clearing 160 bytes
 };
 
-/// The part of an execution that one of several threads calculates.
+/// Memory for the functions of one call.  The package keeps it for later calls, of all its ops.
+class Memory {
+ public:
+  Memory(Call& call, std::size_t bytes);
+  ~Memory();
+  Memory(const Memory&) = delete;
+  Memory& operator=(const Memory&) = delete;
+
+ private:
+  struct Block;
+  static Block blocks_[];
+
+  Call& call_;
+  Block* block_;
+};
+
+/// The part of an execution that one of several threads calculates at once: of `count` parts, or a block of HTP.
 struct Part {
   std::uint32_t number, count;
+  bool isBlock = false;
 
   bool isFirst() const { return number == 0; }
   /// Where the part of a thread begins among `total` elements, at a multiple of `step`.
@@ -241,8 +278,18 @@ class View {
   }
 
   /// Of a flat tensor: only the elements of one part.
-  void cutElements(const Part& part) {
+  template <class Tensor>
+  void cutElements([[maybe_unused]] Call& call, [[maybe_unused]] const Tensor& tensor, const Part& part) {
     if (raw.dimensions == 0) return;
+#if defined(UDO_HTP)
+    if (part.isBlock) {
+      raw.host = tensor.template blockAt<std::uint8_t>(part.number);
+      call.found(raw.host);
+      constexpr std::int32_t bitsOfBlock = 8 * 2048;  // `blockShape` is that of half a block for 16 bits
+      dims_[0].extent = bitsOfBlock / raw.type.bits;
+      return;
+    }
+#endif
     const auto size = static_cast<std::size_t>(dims_[0].extent);
     const std::size_t begin = part.begin(size, 128);
     raw.host += begin * (raw.type.bits / 8u);
@@ -267,6 +314,20 @@ class View {
     return true;
   }
 
+  /// Begins to fetch an input into the L2 cache, unless it is in TCM: kernels read most inputs once or more, in order.
+  template <class Tensor>
+  void prefetch([[maybe_unused]] const Tensor& tensor) const {
+#if defined(UDO_HTP) && defined(__hexagon__)
+    constexpr std::uint64_t line = 128, most = 2048;  // lines: a quarter of the cache
+    if (raw.host == nullptr || tensor.inTcm()) return;
+    const Dimension& last = dims_[raw.dimensions - 1];
+    const std::uint64_t bytes = static_cast<std::uint64_t>(last.extent) * last.stride * (raw.type.bits / 8u);
+    const std::uint64_t lines = (bytes + line - 1) / line;
+    const std::uint64_t area = line << 32 | line << 16 | (lines < most ? lines : most);  // stride, width, height
+    asm volatile("l2fetch(%0,%1)" : : "r"(raw.host), "r"(area));
+#endif
+  }
+
   std::int32_t size() const { return dims_[0].extent; }
 
   Buffer raw = {};
@@ -283,10 +344,12 @@ class View {
     // Bounds may depend on integers that came with the graph.
     if (type_.code != f32.code) raw.host = const_cast<std::uint8_t*>(tensor.template data<std::uint8_t>());
 #else
-    const void* data = tensor.template data<std::uint8_t>();
+    const void* data = this;  // not to be read
+    if (!call.measures()) data = tensor.template data<std::uint8_t>();
     raw.host = static_cast<std::uint8_t*>(const_cast<void*>(data));
     call.found(data);
     call.quantized(type_, tensor.quantization().offset);
+    if (tensor.size() == 0) call.foundEmpty();
 #endif
     if (tensor.size() > INT32_MAX) call.fail("a tensor has more than 2^31 elements");
   }

@@ -54,7 +54,6 @@ struct ParamSpec {
   Rows<const std::uint32_t> ranks;
   bool required;  // it has no default, and may not be left out
   Default otherwise;
-  SnpeUdo_Bitmask_t onlyDefault;  // the cores that support no other value
 };
 
 struct OpSpec {

@@ -3,12 +3,17 @@
 import halide as hl
 
 from udogen.kernels import Whole
-from udogen.kernels.math import exp, maximum, total
+from udogen.kernels.math import exp, larger, scan
 
 
 def Wkv(w, u, k: Whole(3), v: Whole(3), y: Whole(3)):
-    c, t, b, r = hl.Var("c"), hl.Var("t"), hl.Var("b"), hl.RDom([(0, k.extent(1))])
-    bonus = hl.select(r.x < t, w[c] * hl.f32(t - 1 - r.x), u[c])
-    weight = hl.select(r.x <= t, k[c, r.x, b] + bonus, -1e30)
-    share = exp(weight - maximum(r, weight))
-    y[c, t, b] = total(r, share * v[c, r.x, b]) / total(r, share)
+    def joined(before, t, decay, bonus):  # what there is before a time, and the value of this time
+        sum, weight, top = before
+        new = larger(top + decay, k[c, t, b] + bonus)
+        old, now = exp(top + decay - new), exp(k[c, t, b] + bonus - new)
+        return old * sum + now * v[c, t, b], old * weight + now, new
+
+    (c, t, b), r = (hl.Var(name) for name in "ctb"), hl.RDom([(0, k.extent(1))])
+    state = scan(r, (0.0, 0.0, -1e38), lambda before: joined(before, r.x, w[c], 0.0))
+    sum, weight, _ = joined(state[t], t, 0.0, u[c])
+    y[c, t, b] = sum / weight

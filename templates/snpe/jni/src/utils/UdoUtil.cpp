@@ -62,57 +62,6 @@ const char* word(SnpeUdo_ParamType_t kind) {
   return kind == SNPE_UDO_PARAMTYPE_SCALAR ? "a scalar" : kind == SNPE_UDO_PARAMTYPE_STRING ? "a text" : "a tensor";
 }
 
-/// Reads one number as a double, to compare numbers of different types; false for types that are not plain numbers.
-bool read(SnpeUdo_DataType_t type, const void* data, std::size_t index, double& number) {
-  const auto at = [&](auto zero) {
-    std::memcpy(&zero, static_cast<const unsigned char*>(data) + index * sizeof zero, sizeof zero);
-    number = static_cast<double>(zero);
-    return true;
-  };
-  switch (type) {
-    case SNPE_UDO_DATATYPE_FLOAT_32: return at(float{});
-    case SNPE_UDO_DATATYPE_INT_8: return at(std::int8_t{});
-    case SNPE_UDO_DATATYPE_INT_16: return at(std::int16_t{});
-    case SNPE_UDO_DATATYPE_INT_32: return at(std::int32_t{});
-    case SNPE_UDO_DATATYPE_FIXED_8:
-    case SNPE_UDO_DATATYPE_UINT_8: return at(std::uint8_t{});
-    case SNPE_UDO_DATATYPE_FIXED_16:
-    case SNPE_UDO_DATATYPE_UINT_16: return at(std::uint16_t{});
-    case SNPE_UDO_DATATYPE_FIXED_32:
-    case SNPE_UDO_DATATYPE_UINT_32: return at(std::uint32_t{});
-    default: return false;
-  }
-}
-
-bool isNumber(SnpeUdo_DataType_t type, const void* data, std::size_t index, SnpeUdo_DataType_t reported, const void* wanted,
-              std::size_t at) {
-  double given = 0.0, other = 0.0;
-  if (!read(type, data, index, given) || !read(reported, wanted, at, other)) return true;  // the implementation compares it
-  return !(given < other) && !(other < given) && (given == given) == (other == other);
-}
-
-/// Whether a parameter has the default of the config.
-bool isDefault(const ParamSpec& spec, const SnpeUdo_Param_t& given) {
-  const SnpeUdo_DataType_t reported = spec.types.count != 0 ? spec.types.items[0].reported : SNPE_UDO_DATATYPE_LAST;
-  if (spec.kind == SNPE_UDO_PARAMTYPE_STRING) {
-    return given.stringParam != nullptr && std::strcmp(spec.otherwise.text, given.stringParam) == 0;
-  }
-  if (spec.kind == SNPE_UDO_PARAMTYPE_SCALAR) {
-    const SnpeUdo_ScalarParam_t& scalar = given.scalarParam;
-    return isNumber(scalar.dataType, &scalar.dataValue, 0, reported, &spec.otherwise.bits, 0);
-  }
-  const SnpeUdo_TensorParam_t& tensor = given.tensorParam;
-  if (tensor.tensorData == nullptr || tensor.currDimensions == nullptr) return true;
-  std::size_t count = 1, numbers = 1;
-  for (std::uint32_t axis = 0; axis < tensor.tensorRank; ++axis) count *= tensor.currDimensions[axis];
-  for (const std::uint32_t dim : spec.otherwise.dims) numbers *= dim;
-  if (numbers != 1 && numbers != count) return false;
-  for (std::size_t i = 0; i < count; ++i) {
-    if (!isNumber(tensor.dataType, tensor.tensorData, i, reported, spec.otherwise.data, numbers == 1 ? 0 : i)) return false;
-  }
-  return true;
-}
-
 SnpeUdo_ErrorType_t checkParam(const Place& place, const ParamSpec& spec, SnpeUdo_CoreType_t core,
                                const SnpeUdo_Param_t& given) {
   if (given.paramType != spec.kind) {
@@ -149,11 +98,6 @@ SnpeUdo_ErrorType_t checkParams(const Place& place, Rows<const ParamSpec> specs,
       }
     }
     UDO_VALIDATE_RETURN_STATUS(checkParam(place, *spec, definition.udoCoreType, given[i]));
-    const SnpeUdo_Bitmask_t core = static_cast<SnpeUdo_Bitmask_t>(definition.udoCoreType);
-    if ((spec->onlyDefault & core) != 0 && !isDefault(*spec, given[i])) {
-      return refuse(place, SNPE_UDO_INVALID_ARGUMENT,
-                    "parameter `%s` is not its default, and no other value is supported; leave it out", spec->name);
-    }
   }
   for (const ParamSpec& spec : specs) {
     bool found = !spec.required;

@@ -4,8 +4,6 @@ namespace ops::HookPackage::Tiled {
 
 namespace {
 
-udo::Shape steps(const udo::Node&) { return {1, 8, udo::whole, udo::whole}; }
-
 udo::Shape legal(const udo::Node&, const udo::Shape& tile) { return tile; }
 
 }  // namespace
@@ -17,7 +15,7 @@ udo::Status execute(const Args& args) {
 }
 
 void hooks(Hooks& op) {
-  op.tiles<steps>();
+  op.tiles<udo::elementwise>();
   op.legalTiles<legal>();
 }
 

@@ -34,11 +34,11 @@ constexpr CoreTypes Scale_output_0_types[] = {
 };
 constexpr ParamSpec Scale_params[] = {
     {"factor", SNPE_UDO_PARAMTYPE_SCALAR, SNPE_UDO_LAYOUT_LAST, Scale_factor_types, {}, true,
-     {0x0u, "", nullptr, {}}, 0},
+     {0x0u, "", nullptr, {}}},
     {"steps", SNPE_UDO_PARAMTYPE_SCALAR, SNPE_UDO_LAYOUT_LAST, Scale_steps_types, {}, true,
-     {0x0u, "", nullptr, {}}, 0},
+     {0x0u, "", nullptr, {}}},
     {"table", SNPE_UDO_PARAMTYPE_TENSOR, SNPE_UDO_LAYOUT_NHWC, Scale_table_types, {}, true,
-     {0, "", nullptr, {}}, 0},
+     {0, "", nullptr, {}}},
 };
 constexpr TensorSpec Scale_inputs[] = {
     {"in", SNPE_UDO_LAYOUT_LAST, Scale_in_types, {}, true, false, false},
