@@ -248,25 +248,22 @@ class KernelTensor:
 
         A row of 2 ** 20 elements overflows neither.
         """
-        is_short = sample.bound < 1 << 16
-        numbers = [n for n, term in enumerate(sample.terms) if term.number is not None]
-        by_terms = len(sample.terms) > 1 and all(sample.terms[n].number.bound < 1 << 16 for n in numbers)
+        is_short, terms = sample.bound < 1 << 16, sample.terms
+        by_terms = len(terms) > 1 and all(term.number is None or term.number.bound < 1 << 16 for term in terms)
 
         def parts(k: Any) -> list[hl.Expr]:
             found = get(k)
             if by_terms:
-                return [found.terms[n].number.integer for n in numbers]
+                return [term.number.integer for term in found.terms if term.number is not None]
             return [found.integer] if is_short else [found.integer & 0xFFFF, found.integer >> 16]
 
         sums = self._over_row(
             "sum", [hl.i32(0)] * len(parts(hl.Var("sample"))), lambda a, b: a + b, parts, last=hl.Float(32)
         )
         if by_terms:
-            values = dict(zip(numbers, sums, strict=True))
-            count = hl.cast(hl.Float(32), self.size)
-            return reduce(
-                lambda a, b: a + b, (term.factor * values.get(n, count) for n, term in enumerate(sample.terms))
-            )
+            left, count = iter(sums), hl.cast(hl.Float(32), self.size)
+            values = [term.factor * (count if term.number is None else next(left)) for term in terms]
+            return reduce(lambda a, b: a + b, values)
         return (sums[0] if is_short else sums[0] + sums[1] * hl.f32(65536.0)) * sample.scale
 
     def _over_row(
@@ -380,15 +377,16 @@ class _Reduction:
 
     def combined(self, some: hl.Func, width: int, once: Any) -> list[hl.Expr]:
         """The lanes of partial results combined: halves of a vector, then quarters, and so on."""
-        lanes, n, found = hl.RDom([(0, width)]), hl.Var("n"), []
+        each = (once.x, *self.at)
+        lanes, at, found = hl.RDom([(0, width)]), (hl.Var("n"), *self.at), []
         for value, start in zip(self.of(some, (lanes, *self.at)), self.starts, strict=True):
             parts = [value & 0xFFFF, value >> 16] if self.last else [value]  # so that the sum of all lanes fits
             wholes = [hl.Func(f"{self.name}_whole") for _ in parts]
             for whole, part in zip(wholes, parts, strict=True):
-                whole[(n, *self.at)] = start
-                whole[(n, *self.at)] = self.both(whole[(n, *self.at)], part)
+                whole[at] = start
+                whole[at] = self.both(whole[at], part)
                 whole.compute_at(self.total, once).update().atomic().vectorize(lanes)
-            low, *high = self.results([hl.Expr(whole[(once.x, *self.at)]) for whole in wholes])
+            low, *high = self.results([hl.Expr(whole[each]) for whole in wholes])
             found.append(low + high[0] * hl.f32(65536.0) if high else low)
         return found
 

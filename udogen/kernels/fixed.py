@@ -204,6 +204,12 @@ class Term:
     number: Fixed | None
     factor: Any
 
+    def widened(self) -> Term:
+        """The same part with an integer of 16 bits at least: its factor needs no more bits than those of products."""
+        if self.number is None or self.number.bound >= 1 << 15:
+            return self
+        return Term(self.number.widened(16), self.factor * hl.f32(2.0 ** (self.number.bound.bit_length() - 16)))
+
     @property
     def has_bytes(self) -> bool:
         return self.number is not None and self.number.zero is not None and self.number.stored.type().bits() == 8
@@ -254,9 +260,10 @@ def stored_as(number: Fixed, of: hl.Type, step: Any, zero: Any) -> hl.Expr:
 
 def _of_short(terms: Sequence[Term], of: hl.Type, step: Any, zero: Any) -> hl.Expr:
     """`stored_as` for bytes and other integers of up to 20 bits: products with 15 bits."""
+    are_bytes = all(term.has_bytes or term.number is None for term in terms)
+    terms = terms if are_bytes else [term.widened() for term in terms]
     room = (2.0**31 - 2.0**25) / len(terms)
     limits = [hl.f32(room) if term.number is None else hl.min(32767.0, room / term.number.most) for term in terms]
-    are_bytes = all(term.has_bytes or term.number is None for term in terms)
     shift, factors = _factors(terms, limits, step, most=_MOST_SHIFT if are_bytes else 24)
     found = (hl.i32(1) << shift) >> 1
     for term, factor in zip(terms, factors, strict=True):

@@ -82,6 +82,9 @@ class QnnTensor:
         if not id:  # the encoding of a retrieved tensor is the runtime's
             quantization.check(self.quant, self.shape, f"tensor `{name}`", bits=row.bits)
 
+    def __hash__(self) -> int:
+        return hash(self.name)
+
     def __repr__(self) -> str:
         quant = "" if self.quant is None else f", {self.quant}"
         return f'Tensor("{self.name}", "{self.dtype}", {self.shape}{quant}, role="{self.role}")'
