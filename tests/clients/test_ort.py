@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -124,6 +125,49 @@ def test_a_built_in_op_between_dequantize_and_quantize_never_goes_to_a_package(r
 def test_two_sessions_at_once(replies: dict[str, Any]) -> None:
     """Each calls the package's init; if that fails (3000), ONNX Runtime silently drops QNN (measured)."""
     assert replies["two at once"] <= 1e-6
+
+
+ANOTHER_BUILD = """
+import sys
+from udogen.errors import RunFailed
+from udogen.onnx.ort import session
+from udogen.runtime import Runtime
+
+first, other, model = sys.argv[1:]
+with Runtime("htp") as one, Runtime("htp") as two:
+    one.register(first)
+    two.register(first)
+    try:
+        two.register(other)
+    except RunFailed as fault:
+        print(fault.message)
+with Runtime("htp") as one:
+    one.register(other)
+session(model, first, backend="htp")
+session(model, first, backend="htp")
+try:
+    session(model, other, backend="htp")
+except RunFailed as fault:
+    print(fault.message)
+"""
+
+
+def test_another_build_of_a_package_in_one_process(packages: dict[str, Path], tmp_path: Path) -> None:
+    """libQnnHtp would run the kernels of the first build for both, with the numbers of that one."""
+    kernels = shutil.copytree(EXAMPLE / "kernels", tmp_path / "kernels")
+    text = (kernels / "LeakyRelu.cpp").read_text()
+    (kernels / "LeakyRelu.cpp").write_text(text.replace(": alpha * x", ": 2 * alpha * x"))
+    [made] = make_packages([EXAMPLE / "LeakyRelu.xml"], tmp_path, chosen=["htp"], kernels=kernels, layout="qnn")
+    assert udogen("build", "-C", made.folder, "htp_x86").returncode == 0
+    model = write(tmp_path / "model.onnx", [node(alpha=0.5)])
+    argv = [sys.executable, "-c", ANOTHER_BUILD, packages["htp"], made.folder, model]
+    done = subprocess.run(list(map(str, argv)), capture_output=True, text=True, timeout=LONG)
+    assert done.returncode == 0, done.stderr
+    end = (
+        "cannot be used in this process: it has registered another build of package `LeakyReluPackage`, and "
+        "libQnnHtp.so would run the kernels of that one"
+    )
+    assert [line.endswith(end) for line in done.stdout.splitlines() if "cannot be used" in line] == [True, True]
 
 
 @pytest.mark.parametrize(("backend", "counted"), [("cpu", "executions"), ("htp", "calls")])

@@ -5,6 +5,7 @@ Restoring a context begins here and must be fast: `elf`, `tools` and the emulato
 
 from __future__ import annotations
 
+import hashlib
 import importlib.util
 import os
 import struct
@@ -52,6 +53,32 @@ class RuntimeLibrary:
     def system(self) -> Path:
         """The libQnnSystem.so next to it."""
         return self.path.with_name("libQnnSystem.so")
+
+
+# By runtime library and package: the contents of the first build, whose kernels libQnnHtp runs for every later one
+# until its last backend in this process is freed.
+_builds: dict[tuple[Path, str], bytes] = {}
+_kept_backends: set[Path] = set()  # runtime libraries of which ONNX Runtime keeps a backend until the process ends
+
+
+def check_build(runtime: Path, package: str, library: Path, *, is_kept: bool = False) -> None:
+    """Raise if libQnnHtp would run the kernels of another build of this package, which it had before."""
+    contents = hashlib.blake2b(library.read_bytes()).digest()
+    if is_kept:
+        _kept_backends.add(runtime)
+    if _builds.setdefault((runtime, package), contents) != contents:
+        raise RunFailed(
+            f"{library} cannot be used in this process: it has registered another build of package `{package}`, and "
+            f"{runtime.name} would run the kernels of that one",
+            hint="start a new process (in a notebook: restart the kernel); `udogen run` and `udogen test` always do",
+        )
+
+
+def forget_builds(runtime: Path) -> None:
+    """The last backend of this runtime library was freed."""
+    if runtime not in _kept_backends:
+        for key in [key for key in _builds if key[0] == runtime]:
+            del _builds[key]
 
 
 @dataclass(frozen=True)

@@ -34,7 +34,7 @@ from udogen.qnn import interface
 from udogen.runtime import execution_counts, failures
 from udogen.runtime.contexts.runtime import ALONE
 from udogen.runtime.execution_counts import NotExecuted
-from udogen.runtime.library import RuntimeLibrary, check_loadable, check_provider
+from udogen.runtime.library import RuntimeLibrary, check_build, check_loadable, check_provider
 
 _RESERVED = {"backend_path", "backend_type", "op_packages", "dump_json_qnn_graph", "json_qnn_graph_dir"}
 
@@ -138,6 +138,8 @@ def _open(
     prepared: _PreparedSession, library: Path, options: Any, provider_options: Mapping[str, str]
 ) -> tuple[Any, NodePlacement]:
     """The session, after a check of the placement of its nodes."""
+    for package in prepared.packages if backends.ALL[prepared.backend].calls_runtime else ():
+        check_build(library.resolve(), package.name, package.library.file, is_kept=True)
     with tempfile.TemporaryDirectory(prefix="udogen-ort-") as dump:
         all_options = {
             **provider_options,

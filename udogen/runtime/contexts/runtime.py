@@ -42,9 +42,11 @@ from udogen.runtime.contexts.manifest import flat_view, mapped_file
 from udogen.runtime.library import (
     RuntimeInfo,
     RuntimeLibrary,
+    check_build,
     check_loadable,
     check_provider,
     find_runtime,
+    forget_builds,
     interface_providers,
 )
 from udogen.runtime.worker.loaded_package import LoadedPackage, listen
@@ -210,6 +212,9 @@ class Runtime(Closing):
                 self._loaded.append(package)
             self.register_file(library.resolve(), provider, target)
             self._packages.append((library.resolve(), provider))
+            if backends.ALL[self.backend].calls_runtime and not self.emulator:
+                name, _ops = LoadedPackage(str(library.resolve()), provider).info()
+                check_build(self.path, name, library)
 
     def register_file(
         self, library: Path, provider: str, target: str | None = None, *, loaded: LoadedPackage | None = None
@@ -450,9 +455,12 @@ class Runtime(Closing):
         with self._lock:
             self._ended = True  # nothing can be added from here on
             open_runtimes.pop(self, None)
+            is_last = not any(other.path == self.path for other in open_runtimes)
         steps = [context.close for context in reversed(self.contexts)]
         steps += [unused.run for unused in reversed(list(self._contexts))]  # contexts that are not in use
         run_all([*steps, self._stack.close, self._contexts.clear])
+        if is_last:
+            forget_builds(self.path)
 
     def __del__(self) -> None:
         if not self._ended and self.process == os.getpid():
