@@ -15,6 +15,8 @@ import pytest
 
 from tests.command_line import udogen
 from tests.making import ROOT, need_runtime
+from udogen import backends
+from udogen.configs.load import load
 from udogen.python_files import load_module
 from udogen.verify.test_files import configs
 from udogen.verify.test_files.read import load_test_files
@@ -42,6 +44,33 @@ def test_the_starter_passes_its_tests_and_runs(tmp_path: Path) -> None:
     [register] = re.findall(r"^udogen (register .*)$", (folder / "README.md").read_text(), re.MULTILINE)
     assert "MyScale" in udogen(*register.split(), cwd=folder).stdout
     assert {each["action"] for each in json.loads(udogen("new", folder, "--json").stdout)["files"]} == {"unchanged"}
+
+
+def test_the_config_of_the_starter(tmp_path: Path) -> None:
+    for options, supported in (([], ("cpu", "htp")), (["--backend", "gpu"], ("gpu",))):
+        folder = tmp_path / f"leaky-{len(options)}_x"
+        assert udogen("new", folder, *options).returncode == 0
+        [package], problems = load([folder / f"Leaky{len(options)}X.xml"])
+        assert problems.all() == () and package.name == f"Leaky{len(options)}XOpPackage"
+        assert backends.of_op(package.ops[0], package) == supported
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["new"], "error: the project has no name\n"),
+        (["new", "--from-onnx", "m.onnx"], "error: the project has no name\n  = udogen new NAME --from-onnx m.onnx\n"),
+        (["new", "p", "--op", "X", "--from-config", "c"], "error: --op means nothing with --from-config\n"),
+        (["new", "p", "--from-config", "a", "--from-onnx", "b"], "error: --from-onnx and --from-config exclude"),
+        (["new", "p", "--dim", "n=2"], "error: --dim is for --from-onnx\n"),
+        (["new", "p", "--from-onnx", "m.onnx", "--dim", "n=x"], "error: --dim n=x: that is not a size\n"),
+        (["new", "p", "--from-config", "c.xml", "--kernel", "python"], "error: a kernel of LeakyRelu in Python cannot"),
+    ],
+)
+def test_misuse(arguments: list[str], message: str, tmp_path: Path) -> None:
+    (tmp_path / "c.xml").write_text(LEAKY.read_text().replace("<Name>input</Name>", "<Name>in[0]</Name>"))
+    done = udogen(*arguments, cwd=tmp_path)
+    assert done.returncode == 2 and done.stderr.startswith(message), done.stderr
 
 
 def test_a_starter_in_python_is_short_and_right(tmp_path: Path) -> None:
@@ -115,5 +144,3 @@ def test_each_op_of_a_model_has_a_package_and_all_have_one_test_file(tmp_path: P
     readme = (folder / "README.md").read_text()
     assert all(f"out/{name}Htp" in readme for name in reply["packages"])
     assert "\nudogen run model ../m.onnx --package out --tests .\n" in readme
-    whole = udogen("new", tmp_path / "whole", "--from-onnx", model, "--package", "Whole", "--json").stdout
-    assert json.loads(whole)["packages"] == ["Whole"]

@@ -27,24 +27,9 @@ USUAL_BACKENDS = tuple(backend.id for backend in backends.ALL.values() if backen
 TODO = "TODO: "
 
 
-def obstacle(backend: str, *, repeated: str, text: str) -> str:
-    """Why a backend does not support this repeated tensor or text parameter (none: ""); empty if it does."""
-    row = backends.ALL[backend]
-    if repeated and not row.can_repeat:
-        return f"{row.title} is left out, as `{repeated}` is repeated, which it does not support"
-    if text and not row.has_texts:
-        return f"{row.title} is left out, as `{text}` is a string, which it does not support"
-    return ""
-
-
 def clean(text: str) -> str:
     """A text with names from a model, made printable for text files."""
     return "".join(letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in text)
-
-
-def camel_case(text: str) -> str:
-    """`leaky_relu` as LeakyRelu."""
-    return "".join(part[0].upper() + part[1:] for part in re.split(r"[^A-Za-z0-9]+", text) if part)
 
 
 def remark(about: tuple[str, ...], sentence: str, *, decide: bool = False) -> Finding:
@@ -78,7 +63,7 @@ class DraftCase:
 
 @dataclass(frozen=True)
 class Draft:
-    """A package that is not yet written."""
+    """A package with one op that is not yet written."""
 
     package: OpPackage
     remarks: tuple[Finding, ...] = ()

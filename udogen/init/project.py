@@ -7,7 +7,7 @@ import os
 import re
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -19,10 +19,10 @@ from udogen.errors import UdogenError, UsageError, read_plain, reading
 from udogen.findings import Finding
 from udogen.generate import op_tests
 from udogen.generate.pipeline import Generated, GenerateOptions, generate
-from udogen.init import from_flags
-from udogen.init.draft import Draft, DraftCase, camel_case, case_lines, check_config, clean, config_text, save
+from udogen.init.draft import USUAL_BACKENDS, Draft, DraftCase, case_lines, check_config, clean, config_text, save
 from udogen.opdef import names
-from udogen.opdef.model import Op, OpPackage
+from udogen.opdef.datatypes import BY_NAME
+from udogen.opdef.model import Op, OpPackage, Rank, Tensor
 
 KERNELS = ("cpp", "python")  # languages of kernels
 _STARTER_TYPES = "FLOAT_32,UFIXED_POINT_8"
@@ -40,6 +40,7 @@ class ProjectFiles:
     files: Mapping[str, bytes] = field(default_factory=dict)  # finished files, by path
     is_starter: bool = False  # the op is y = factor * x, with finished kernel and reference
     warnings: Sequence[Finding] = ()
+    remarks: Sequence[Finding] = ()  # about the model, as in the comments of the configs
 
 
 @dataclass(frozen=True)
@@ -54,59 +55,41 @@ class Project:
 
 def op_name(folder: Path) -> str:
     """The name of an op from the folder of its project: `leaky_relu` becomes LeakyRelu."""
-    return names.suggestion(camel_case(folder.name), "MyOp")
+    words = re.split(r"[^A-Za-z0-9]+", folder.name)
+    return names.suggestion("".join(word[:1].upper() + word[1:] for word in words), "MyOp")
 
 
-def starter(name: str, *, package: str, chosen: Sequence[str]) -> Draft:
+def starter(name: str, chosen: Sequence[str]) -> Draft:
     """The draft of the op y = factor * x, whose kernel and reference are finished."""
-    return from_flags.draft(
+    types = tuple(BY_NAME[each] for each in _STARTER_TYPES.split(","))
+    factor = Tensor("factor", "param", types[:1], Rank(scalar=True), mandatory=False, default=2.0)
+    op = Op(
         name,
-        inputs=(f"x:{_STARTER_TYPES}",),
-        outputs=(f"y:{_STARTER_TYPES}",),
-        params=("factor:FLOAT_32=2.0",),
-        package=package,
-        chosen=chosen,
+        inputs=(Tensor("x", "input", types),),
+        outputs=(Tensor("y", "output", types),),
+        params=(factor,),
+        backends=tuple(backend.upper() for backend in chosen or USUAL_BACKENDS),
     )
-
-
-def per_op(draft: Draft) -> list[Draft]:
-    """One package for each op of a draft, as ONNX Runtime requires."""
-    ops = draft.package.ops
-    return [_only(draft, op, is_first=op is ops[0]) for op in ops]
-
-
-def _only(draft: Draft, op: Op, *, is_first: bool) -> Draft:
-    supplements = (
-        replace(supplement, ops=tuple(row for row in supplement.ops if row.name == op.name))
-        for supplement in draft.package.supplements
-    )
-    package = replace(
-        draft.package,
-        name=f"{op.name}OpPackage",
-        ops=(op,),
-        supplements=tuple(supplement for supplement in supplements if supplement.ops),
-    )
-    remarks = (remark for remark in draft.remarks if (remark.about[0] == op.name if remark.about else is_first))
-    return replace(draft, package=package, remarks=tuple(remarks))
+    return Draft(OpPackage(f"{name}OpPackage", (op,), domain="custom", version="1.0"))
 
 
 def of_drafts(drafts: Sequence[Draft], *, is_starter: bool = False) -> ProjectFiles:
     """The configs of drafts, with the cases and references of all of them."""
     configs, warnings = {}, []
     for draft in drafts:
-        ops = draft.package.ops
-        name = f"{ops[0].name if len(ops) == 1 else draft.package.name}.xml"
+        name = f"{draft.package.ops[0].name}.xml"
         text, lost = config_text(draft)
         _, problems = check_config(text, name)
         configs[name] = text.encode()
         warnings += [*lost, *problems]
     return ProjectFiles(
         configs=configs,
-        cases=drafts[0].cases,
-        references=drafts[0].references,
-        files=drafts[0].files,
+        cases=[case for draft in drafts for case in draft.cases],
+        references=dict(chain(*(draft.references.items() for draft in drafts))),
+        files=dict(chain(*(draft.files.items() for draft in drafts))),
         is_starter=is_starter,
         warnings=warnings,
+        remarks=[remark for draft in drafts for remark in draft.remarks],
     )
 
 
