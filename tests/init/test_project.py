@@ -117,7 +117,7 @@ def test_of_a_config_what_to_write_is_named_in_its_order(config: Path, tmp_path:
     assert f'"kernels/{op}.cpp"' in kernel.read_text()
 
 
-def test_a_skeleton_names_tensors_whose_type_depends_on_the_backend(tmp_path: Path) -> None:
+def test_a_skeleton_suits_tensors_whose_type_depends_on_the_backend(tmp_path: Path) -> None:
     types = {"CPU": "FLOAT_32", "DSP": "UINT_8"}
     tensors = {
         side: [{"name": name, "per_core_data_types": types}] for side, name in (("inputs", "x"), ("outputs", "y"))
@@ -128,7 +128,8 @@ def test_a_skeleton_names_tensors_whose_type_depends_on_the_backend(tmp_path: Pa
     done = udogen("new", tmp_path / "mix", "--from-config", tmp_path / "mix.json")
     assert done.returncode == 0, done.stderr
     skeleton = (tmp_path / "mix" / "kernels" / "Mix.cpp").read_text()
-    assert "  // The type depends on the backend (float or std::uint8_t): x, y.\n  // real(i) and setReal(" in skeleton
+    assert "  // real(i) and setReal(i, value) suit each backend; " in skeleton
+    assert "args.y.setReal(i, args.x.real(i));" in skeleton
 
 
 def test_each_op_of_a_model_has_a_package_and_all_have_one_test_file(tmp_path: Path) -> None:

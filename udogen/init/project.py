@@ -175,14 +175,13 @@ def _kernels(
             op = ops.get(Path(name).stem)
             if op is None or (".py" if kernel == "python" else ".cpp") not in backends.ALL[backend].common_kernels:
                 path = f"kernels/{backend}/{name}"
-                skeletons[path] = _skeleton(path, file.path, [part.rendered])
+                skeletons[path] = _skeleton(path, file.path, part.rendered)
             elif kernel == "python" or is_starter:
                 path = f"kernels/{op.name}.{'py' if kernel == 'python' else 'cpp'}"
                 skeletons.setdefault(path, _own_kernel(path, op, part.plan.package, is_starter=is_starter))
             else:
                 path = f"kernels/{name}"
-                all_rendered = [part.rendered, *(other.rendered for other in generated if other is not part)]
-                skeletons.setdefault(path, _skeleton(path, file.path, all_rendered))
+                skeletons.setdefault(path, _skeleton(path, file.path, part.rendered))
     return skeletons
 
 
@@ -190,39 +189,16 @@ _SEE_HEADER = re.compile(r"^( *)// add code here; see \S+ for what args holds\n"
 _ARGS = re.compile(r"^struct Args \{\n(.*?)^\};", re.MULTILINE | re.DOTALL)
 
 
-_FIELD = re.compile(r"^ *udo::(?:Input|Output)<([^>]*)> (\w+);", re.MULTILINE)
-
-
-def _skeleton(path: str, source: str, packages: Sequence[Mapping[str, bytes]]) -> bytes:
-    """The skeleton of the first package for a project; it lists the arguments, as no header is next to it."""
-    text = packages[0][source].decode().replace(source, path)
-    headers = [
-        files[name].decode()
-        for files in packages
-        for name in files
-        if name.endswith(f"include/ops/{Path(path).stem}.hpp")
-    ]
-    if args := [match[1] for match in map(_ARGS.search, headers) if match]:
-        fields = "".join(f"  //   {line.strip()}\n" for line in args[0].splitlines() if line.strip())
-        body = f"  // Write the kernel here.  args holds:\n{fields}{_other_types(args)}{_loop(args[0])}"
-        text = _SEE_HEADER.sub(lambda _: body, text)
-    return text.encode()
-
-
-def _other_types(args: Sequence[str]) -> str:
-    """A comment about tensors whose type depends on the backend."""
-    types: dict[str, dict[str, None]] = {}
-    for arg in args:
-        for kind, name in _FIELD.findall(arg):
-            types.setdefault(name, {})[kind] = None
-    several = {name: kinds for name, kinds in types.items() if len(kinds) > 1}
-    if not several:
-        return ""
-    kinds = " or ".join(dict.fromkeys(kind for each in several.values() for kind in each))
-    return (
-        f"  // The type depends on the backend ({kinds}): {', '.join(several)}.\n"
-        "  // real(i) and setReal(i, value) suit all types; [i] of a quantized tensor is the stored number.\n"
-    )
+def _skeleton(path: str, source: str, rendered: Mapping[str, bytes]) -> bytes:
+    """The skeleton of a package for a project; it lists the arguments, as no header is next to it."""
+    text = rendered[source].decode().replace(source, path)
+    header = next((name for name in rendered if name.endswith(f"include/ops/{Path(path).stem}.hpp")), "")
+    args = _ARGS.search(rendered[header].decode()) if header else None
+    if args is None:
+        return text.encode()
+    fields = "".join(f"  //   {line.strip()}\n" for line in args[1].splitlines() if line.strip())
+    body = f"  // Write the kernel here.  args holds:\n{fields}{_loop(args[1])}"
+    return _SEE_HEADER.sub(lambda _: body, text).encode()
 
 
 def _loop(args: str) -> str:
@@ -235,7 +211,8 @@ def _loop(args: str) -> str:
         return ""
     source, result = names
     return (
-        "  // For example a copy, of any data type:\n"
+        "  // real(i) and setReal(i, value) suit each backend; [i] of a quantized tensor is the stored number.\n"
+        "  // For example a copy:\n"
         f"  //   for (size_t i = 0; i < args.{result}.size(); ++i) args.{result}.setReal(i, args.{source}.real(i));\n"
         "  //   return udo::ok;\n"
         f"  // args.{source}.shape() has rank() and [axis]; include/udogen.hpp of the package has the rest.\n"

@@ -17,9 +17,8 @@ from udogen.onnx.draft.params import FormalAttribute, Param, params_of
 from udogen.onnx.draft.tensors import (
     FormalOperand,
     Operand,
+    case_type,
     operands_of,
-    plain_type,
-    qnn_types,
     same_shape,
     show_shape,
     tensor_of,
@@ -389,7 +388,7 @@ def _case(
         op=op.name,
         inputs=made["input"],
         outputs=made["output"],
-        params=_params(op, params, number),
+        params=_params(params, number),
         backends=_where(op, made["input"], made["output"]),
         note=_open(operands, number),
     )
@@ -406,15 +405,13 @@ def _open(operands: Sequence[Operand], number: int) -> str:
     return f"in the model: {', '.join(f'{name} {shape}' for name, shape in text.items())}" if text else ""
 
 
-def _params(op: Op, params: Sequence[Param], number: int) -> dict[str, object]:
+def _params(params: Sequence[Param], number: int) -> dict[str, object]:
     """The values of one use that are not the default; values of an enumeration as words."""
     found: dict[str, object] = {}
     for param in params:
-        value = param.in_uses[number]
-        if value is not None and not _is_default(op, param.tensor.name, value):
-            found[param.tensor.name] = (
-                param.tensor.enum[value] if param.tensor.enum and isinstance(value, int) else value
-            )
+        value, tensor = param.in_uses[number], param.tensor
+        if value not in (None, tensor.default):
+            found[tensor.name] = tensor.enum[value] if tensor.enum and isinstance(value, int) else value
     return found
 
 
@@ -433,13 +430,9 @@ def _where(op: Op, inputs: Mapping[str, CaseTensor], outputs: Mapping[str, CaseT
     return tuple(able) if able != mine else ()
 
 
-def _is_default(op: Op, name: str, value: object) -> bool:
-    return any(param.name == name and param.default == value for param in op.params)
-
-
 def _tensor(argument: Argument, dims: Mapping[str, int], *, quantized: bool) -> CaseTensor:
     shape = tuple(size_of(size, dims) for size in argument.type.shape or ())
-    dtype, quant = qnn_types(argument) if quantized else plain_type(argument)
+    dtype, quant = case_type(argument, quantized=quantized)
     array = argument.constant.array if argument.constant is not None else None
     small = array is not None and array.size <= _MOST_VALUES and array.dtype.kind in "fiub"
     return CaseTensor(shape or (1,), dtype, quant, array if small and quant is None else None)
