@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -20,7 +20,6 @@ from udogen.plugins import SOURCES
 
 if TYPE_CHECKING:
     from udogen.adopt.project import AdoptReport
-    from udogen.findings import Finding
     from udogen.init.project import Project, ProjectFiles
 
 _MODELS = "udogen.models"  # of the context of click: the options of sources
@@ -134,10 +133,8 @@ def _make(options: NewOptions, folder: Path) -> None:
     contents = _contents(options, folder)
     model = next(iter(options.models.values()), None)
     made = project.make(folder, contents, kernel=options.kernel or "cpp", model=model)
-    if options.as_json:
-        _print_json(folder, made, contents.remarks)
-    else:
-        _print(folder, made, contents.remarks)
+    show = _print_json if options.as_json else _print
+    show(folder, made, contents)
 
 
 def _contents(options: NewOptions, folder: Path) -> ProjectFiles:
@@ -155,7 +152,7 @@ def _contents(options: NewOptions, folder: Path) -> ProjectFiles:
     )
 
 
-def _print_json(folder: Path, made: Project, remarks: Sequence[Finding]) -> None:
+def _print_json(folder: Path, made: Project, contents: ProjectFiles) -> None:
     output.print_json(
         {
             "ok": True,
@@ -164,15 +161,15 @@ def _print_json(folder: Path, made: Project, remarks: Sequence[Finding]) -> None
             "ops": [op.name for package in made.packages for op in package.ops],
             "files": _rows(made.files),
             "unwritten": list(made.unwritten),
-            "findings": [finding.as_json() for finding in (*made.warnings, *remarks)],
+            "findings": [finding.as_json() for finding in (*contents.warnings, *contents.remarks)],
         }
     )
 
 
-def _print(folder: Path, made: Project, remarks: Sequence[Finding]) -> None:
-    output.print_problems(made.warnings)
+def _print(folder: Path, made: Project, contents: ProjectFiles) -> None:
+    output.print_problems(contents.warnings)
     _print_files(made.files)
-    open_points = [remark for remark in remarks if remark.severity == "warning"]
+    open_points = [remark for remark in contents.remarks if remark.severity == "warning"]
     if open_points:
         output.print_note("TODO, as the model does not define it (comments in the config):")
     for point in open_points[:_SHOWN]:

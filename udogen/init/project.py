@@ -24,7 +24,6 @@ from udogen.opdef import names
 from udogen.opdef.datatypes import BY_NAME
 from udogen.opdef.model import Op, OpPackage, Rank, Tensor
 
-KERNELS = ("cpp", "python")  # languages of kernels
 _STARTER_TYPES = "FLOAT_32,UFIXED_POINT_8"
 _SHOWN_OPS = 3
 _BUILT = "*/obj/\n*/libs/"
@@ -49,7 +48,6 @@ class Project:
 
     files: Mapping[Path, str]  # path -> `created` or `unchanged`
     packages: Sequence[OpPackage]
-    warnings: Sequence[Finding]
     unwritten: Sequence[str]  # references and kernels that the user must write, in this order
 
 
@@ -124,7 +122,6 @@ def make(folder: Path, contents: ProjectFiles, *, kernel: str, model: Path | Non
     return Project(
         files=save({folder / name: content for name, content in files.items()}),
         packages=packages,
-        warnings=contents.warnings,
         unwritten=() if contents.is_starter else unwritten,
     )
 
