@@ -116,7 +116,7 @@ class ModelSource(NamedTuple):
 
     title: str  # as in "an ONNX model"
     is_source: Callable[[bytes, str], bool]  # by the first 64 bytes of a file, and its suffix
-    draft: Callable[..., Any]  # (path, wanted=, package=, chosen=, dims=) -> a `Draft` of its ops
+    drafts: Callable[..., Any]  # (path, wanted=, chosen=, dims=) -> a `Draft` for each of its ops
     view: Callable[[Path], Any]  # a `GraphView` of its nodes
     reference: Callable[[str, Path], Callable[..., Any]]  # of `SOURCE:NAME` in test files, in this folder
 

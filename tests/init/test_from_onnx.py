@@ -25,23 +25,23 @@ from udogen.opdef.model import Tensor
 from udogen.resources import pip_install
 
 
-def of_text(text: str, folder: Path, **options: object) -> Draft:
-    """Return the draft of a model in onnx's text form; its head is the same for all."""
+def of_text(text: str, folder: Path, **options: object) -> list[Draft]:
+    """Return the drafts of a model in onnx's text form; its head is the same for all."""
     path = folder / "model.onnx"
     onnx.save(onnx.parser.parse_model(f'<ir_version: 10, opset_import: ["": 20, "acme": 1]>\n{text}'), path)
-    return from_onnx.draft(path, **options)  # type: ignore[arg-type]
+    return from_onnx.drafts(path, **options)  # type: ignore[arg-type]
 
 
 def of_nodes(
     nodes: list[onnx.NodeProto], folder: Path, constants: dict[str, object] | None = None, **ends: int
-) -> Draft:
-    """Return the draft of a model of nodes; inputs (x…) and outputs (y…) are floats of one axis with this length."""
+) -> list[Draft]:
+    """Return the drafts of a model of nodes; inputs (x…) and outputs (y…) are floats of one axis with this length."""
     inputs, outputs = ({name: [size] for name, size in ends.items() if name[0] == side} for side in "xy")
-    return from_onnx.draft(save(folder / "model.onnx", nodes, inputs, outputs, constants))
+    return from_onnx.drafts(save(folder / "model.onnx", nodes, inputs, outputs, constants))
 
 
-def tensor(draft: Draft, name: str, op: int = 0) -> Tensor:
-    return next(each for each in draft.package.ops[op].tensors if each.name == name)
+def tensor(draft: Draft, name: str) -> Tensor:
+    return next(each for each in draft.package.ops[0].tensors if each.name == name)
 
 
 def words(draft: Draft, *about: str, decide: bool | None = None) -> list[str]:
@@ -54,12 +54,11 @@ def words(draft: Draft, *about: str, decide: bool | None = None) -> list[str]:
 
 def test_an_output_that_the_model_leaves_open_is_assumed_to_be_like_the_first_input(tmp_path: Path) -> None:
     text = "g (float[N, 3, 8] x, float[3] w) => (float[N, 3, 8] y) { h = acme.Mish (x)  y = acme.Gate (h, w) }"
-    draft = of_text(text, tmp_path)
+    mish, gate = of_text(text, tmp_path)
     why = "the model does not define it: assumed to be like the first input"
-    assert words(draft, "Mish", "output", decide=True) == [why] and why not in words(
-        draft, "Gate", "output", decide=True
-    )
-    assert [{name: each.shape for name, each in case.inputs.items()} for case in draft.cases] == [
+    assert words(mish, "Mish", "output", decide=True) == [why]
+    assert why not in words(gate, "Gate", "output", decide=True)
+    assert [{name: each.shape for name, each in case.inputs.items()} for case in (*mish.cases, *gate.cases)] == [
         {"x": (1, 3, 8)}, {"input_0": (1, 3, 8), "w": (3,)}
     ]  # fmt: skip
 
@@ -80,7 +79,7 @@ def test_every_type_of_onnx_becomes_one_that_the_backend_hands_to_an_op(
     from udogen.configs import resolve
     from udogen.findings import Findings
 
-    draft = of_text(f"g ({kind}[4] x) => ({kind}[4] y) {{ y = acme.Copy (x) }}", tmp_path)
+    [draft] = of_text(f"g ({kind}[4] x) => ({kind}[4] y) {{ y = acme.Copy (x) }}", tmp_path)
     assert project.of_drafts([draft]).warnings == []
     for backend, expected in (("cpu", cpu), ("htp", htp)):
         findings = Findings()
@@ -90,14 +89,14 @@ def test_every_type_of_onnx_becomes_one_that_the_backend_hands_to_an_op(
 
 
 def test_a_text_is_no_tensor_of_qnn(tmp_path: Path) -> None:
-    draft = of_text("g (string[4] x) => (float[4] y) { y = acme.Parse (x) }", tmp_path)
+    [draft] = of_text("g (string[4] x) => (float[4] y) { y = acme.Parse (x) }", tmp_path)
     assert words(draft, "Parse", "x", decide=True) == [
         "it is STRING in the model, which no backend has; FLOAT_32 is a placeholder"
     ]
 
 
 def test_quantized_around(tmp_path: Path) -> None:
-    draft = from_onnx.draft(models.save("quantized", tmp_path))
+    [draft] = from_onnx.drafts(models.save("quantized", tmp_path))
     [plain, quantized] = draft.cases
     assert plain.name == "gained" and {each.dtype for each in plain.inputs.values()} == {"FLOAT_32"}
     assert quantized.name == "gained, quantized" and quantized.backends == ("htp",)
@@ -111,7 +110,7 @@ def test_quantized_around(tmp_path: Path) -> None:
 
 
 def test_a_misspelt_standard_op_is_recognized(tmp_path: Path) -> None:
-    draft = of_nodes([node("Reluu", "x", "y")], tmp_path, x=3, y=3)
+    [draft] = of_nodes([node("Reluu", "x", "y")], tmp_path, x=3, y=3)
     remark = draft.remarks[0]
     assert remark.message == "it is in ONNX's own domain, which has no such op; did you mean Relu?"
     assert remark.severity == "warning"
@@ -125,15 +124,15 @@ def test_published_ops_are_not_custom_and_may_be_named(tmp_path: Path) -> None:
     )
     onnx.save(onnx.parser.parse_model(text), path)
     with pytest.raises(UsageError) as caught:
-        from_onnx.draft(path)
+        from_onnx.drafts(path)
     assert caught.value.message == "m.onnx has no custom ops: all nodes are ops of ONNX or ONNX Runtime"
     assert caught.value.hint == "name one of them with --op; it has Softmax (1)"
-    draft = from_onnx.draft(path, wanted=["Softmax"])
+    [draft] = from_onnx.drafts(path, wanted=["Softmax"])
     assert draft.references == {"Softmax": "onnx:Softmax"}
     assert tensor(draft, "axis").default == -1, "as ONNX has it"
     assert draft.cases[0].params == {"axis": 1}
     with pytest.raises(UsageError) as caught:
-        from_onnx.draft(path, wanted=["acme::Softmax"])
+        from_onnx.drafts(path, wanted=["acme::Softmax"])
     assert caught.value.message == "m.onnx has no node of type acme::Softmax"
     assert caught.value.hint == "it has: Softmax (1)"
 
@@ -149,15 +148,16 @@ def test_ops_inside_of_functions_of_exporters_are_found_and_functions_around_the
     loaded = load_model(path)
     assert [str(op) for op in loaded.ops] == ["acme::Inner"]
     assert [node.op.type for node in loaded.model.graph.nodes] == ["Relu", "Inner", "Sqrt"]
-    draft = from_onnx.draft(path, wanted=["mod::Layer"])
+    [draft] = from_onnx.drafts(path, wanted=["mod::Layer"])
     assert [(op.name, op.inputs[0].name, op.outputs[0].name) for op in draft.package.ops] == [("Layer", "a", "b")]
 
 
 def test_ops_of_one_type_in_two_domains_get_two_names(tmp_path: Path) -> None:
     nodes = [node("Scale", "x", "h", domain="acme"), node("scale", "h", "y", domain="other")]
-    draft = of_nodes(nodes, tmp_path, x=3, y=3)
-    assert [op.name for op in draft.package.ops] == ["Scale", "other_scale"]
-    assert words(draft, "other_scale", decide=True) == [
+    first, second = of_nodes(nodes, tmp_path, x=3, y=3)
+    assert [draft.package.ops[0].name for draft in (first, second)] == ["Scale", "other_scale"]
+    assert [draft.package.domain for draft in (first, second)] == ["acme", "other"]
+    assert words(second, "other_scale", decide=True) == [
         "the model calls it other::scale, which cannot be its name here; converters look for the model's name"
     ]
 
@@ -166,7 +166,7 @@ def test_ops_of_one_type_in_two_domains_get_two_names(tmp_path: Path) -> None:
 
 
 def test_optional_inputs_and_outputs(tmp_path: Path) -> None:
-    draft = from_onnx.draft(models.save("optional_inputs", tmp_path))
+    [draft] = from_onnx.drafts(models.save("optional_inputs", tmp_path))
     [op] = draft.package.ops
     assert [(each.name, each.mandatory) for each in op.inputs] == [("boxes", True), ("scores", False), ("limit", True)]
     assert [each.mandatory for each in op.outputs] == [True, False, False]
@@ -174,7 +174,7 @@ def test_optional_inputs_and_outputs(tmp_path: Path) -> None:
 
 
 def test_repeated_inputs(tmp_path: Path) -> None:
-    draft = from_onnx.draft(models.save("repeated_inputs", tmp_path))
+    [draft] = from_onnx.drafts(models.save("repeated_inputs", tmp_path))
     [op] = draft.package.ops
     assert [(each.name, each.repeated) for each in op.inputs] == [("inputs", True)]
     assert op.backends == ("CPU",)
@@ -188,7 +188,7 @@ def test_repeated_inputs(tmp_path: Path) -> None:
 
 def test_one_input_more_is_optional(tmp_path: Path) -> None:
     text = "g (float[4] x, int32[2] i) => (float[4] y, float[4] z) { y = acme.Op (x)  z = acme.Op (x, i) }"
-    draft = of_text(text, tmp_path)
+    [draft] = of_text(text, tmp_path)
     assert [(each.name, each.mandatory, each.repeated) for each in draft.package.ops[0].inputs] == [
         ("x", True, False),
         ("i", False, False),
@@ -201,7 +201,7 @@ def test_one_input_more_is_optional(tmp_path: Path) -> None:
 def test_an_empty_constant_is_an_input_that_is_left_out(tmp_path: Path) -> None:
     """Like `roi` of Resize in opset 11."""
     nodes = [node("Op", "x none x", "y", domain="acme")]
-    draft = of_nodes(nodes, tmp_path, {"none": np.zeros(0, np.float32)}, x=3, y=3)
+    [draft] = of_nodes(nodes, tmp_path, {"none": np.zeros(0, np.float32)}, x=3, y=3)
     assert [each.mandatory for each in draft.package.ops[0].inputs] == [True, False, True]
     assert list(draft.cases[0].inputs) == ["x", "input_2"] and draft.cases[0].backends == ("cpu",)
 
@@ -209,7 +209,7 @@ def test_an_empty_constant_is_an_input_that_is_left_out(tmp_path: Path) -> None:
 def test_an_input_that_is_constant_only_sometimes(tmp_path: Path) -> None:
     text = """g (float[4] x, float[4] w) => (float[4] y, float[4] z) <float[4] c = {1, 2, 3, 4}> {
       y = acme.Mix (x, c)  z = acme.Mix (x, w) }"""
-    draft = of_text(text, tmp_path)
+    [draft] = of_text(text, tmp_path)
     assert not draft.package.ops[0].inputs[1].static
     assert words(draft, "Mix", "input_1", decide=True) == [
         "it is constant in 1 of 2 uses; must it always be? then it is a static tensor"
@@ -217,7 +217,7 @@ def test_an_input_that_is_constant_only_sometimes(tmp_path: Path) -> None:
 
 
 def test_attributes_of_every_kind(tmp_path: Path) -> None:
-    draft = from_onnx.draft(models.save("attributes", tmp_path))
+    [draft] = from_onnx.drafts(models.save("attributes", tmp_path))
     [op] = draft.package.ops
     assert {param.name: (param.datatypes[0].name, str(param.rank), param.default) for param in op.params} == {
         "class": ("INT_32", "SCALAR", 1),
@@ -259,14 +259,14 @@ def test_defaults(uses: str, mandatory: bool, default: float | None, sentence: s
         node("Op", "x", f"y{n}", domain="acme", **({} if value is None else {"rate": value}))
         for n, value in enumerate(values)
     ]
-    draft = of_nodes(nodes, tmp_path, x=3, y0=3, y1=3)
+    [draft] = of_nodes(nodes, tmp_path, x=3, y0=3, y1=3)
     rate = tensor(draft, "rate")
     assert (rate.mandatory, rate.default) == (mandatory, default)
     assert words(draft, "Op", "rate") == [sentence]
 
 
 def test_the_function_of_a_model_gives_names_defaults_and_the_reference(tmp_path: Path) -> None:
-    draft = from_onnx.draft(models.save("function_style", tmp_path))
+    [draft] = from_onnx.drafts(models.save("function_style", tmp_path))
     assert [each.name for each in draft.package.ops[0].tensors] == ["data", "result", "beta"]
     assert tensor(draft, "beta").default == 1.0 and draft.cases[0].params == {"beta": 1.5}
     assert draft.references == {"Swish": "onnx:Swish.reference.onnx"}
@@ -277,7 +277,7 @@ def test_the_function_of_a_model_gives_names_defaults_and_the_reference(tmp_path
 
 
 def test_the_function_of_a_model_becomes_a_kernel(tmp_path: Path) -> None:
-    draft = from_onnx.draft(models.save("function_style", tmp_path))
+    [draft] = from_onnx.drafts(models.save("function_style", tmp_path))
     assert draft.files["kernels/Swish.py"].decode().split("\n\n\n")[1].splitlines() == [
         "def Swish(data, result, beta):",
         "    data = onnx.flat(data)",
@@ -301,7 +301,7 @@ def test_why_a_function_becomes_no_kernel(body: str, reason: str, tmp_path: Path
         <opset_import: ["" : 20], domain: "local"> Op <axis> (data) => (result) {{ {body} }}"""
     path = tmp_path / "m.onnx"
     onnx.save(onnx.parser.parse_model(text), str(path))
-    draft = from_onnx.draft(path)
+    [draft] = from_onnx.drafts(path)
     assert draft.files.keys() == {"Op.reference.onnx"}
     assert f"a kernel cannot be made of its body in the model: {reason}" in words(draft, "Op")
 
@@ -329,8 +329,9 @@ def test_the_test_file_is_toml_with_the_shapes_of_the_model(tmp_path: Path) -> N
 
 def test_open_axes_have_the_given_sizes(tmp_path: Path) -> None:
     text = "g (float[N, seq, 3] x) => (float[N, seq, 3] y) { y = acme.Op (x) }"
-    assert of_text(text, tmp_path).cases[0].inputs["x"].shape == (1, 8, 3)
-    assert of_text(text, tmp_path, dims={"seq": 5, "n": 2}).cases[0].inputs["x"].shape == (2, 5, 3)
+    for dims, shape in (({}, (1, 8, 3)), ({"seq": 5, "n": 2}, (2, 5, 3))):
+        [draft] = of_text(text, tmp_path, dims=dims)
+        assert draft.cases[0].inputs["x"].shape == shape
 
 
 def test_nothing_is_overwritten(tmp_path: Path) -> None:
@@ -367,7 +368,7 @@ def test_comments_name_open_points(tmp_path: Path) -> None:
 
 def test_the_values_of_large_weights_are_not_kept(tmp_path: Path) -> None:
     nodes = [node("Op", "x a.weight", "y", domain="acme")]
-    draft = of_nodes(nodes, tmp_path, {"a.weight": np.zeros((50, 50), np.float32)}, x=3, y=3)
+    [draft] = of_nodes(nodes, tmp_path, {"a.weight": np.zeros((50, 50), np.float32)}, x=3, y=3)
     weight = draft.cases[0].inputs["weight"]
     assert (weight.shape, weight.values) == ((50, 50), None)
 
@@ -376,7 +377,7 @@ def test_external_data_is_not_looked_for(tmp_path: Path) -> None:
     path = models.save("torch_style", tmp_path)
     onnx.save(onnx.load(path), path, save_as_external_data=True, location="weights.bin", size_threshold=0)
     (tmp_path / "weights.bin").unlink()
-    draft = from_onnx.draft(path)
+    [draft] = from_onnx.drafts(path)
     assert [each.static for each in draft.package.ops[0].inputs] == [False, True, True]
     assert draft.cases[0].inputs["weight"].values is None
 
@@ -389,7 +390,7 @@ def test_external_data_is_not_looked_for(tmp_path: Path) -> None:
         (b"version https://git-lfs.github.com/spec/v1\n", "is not an ONNX model: it is a pointer of Git LFS"),
         (b"\x1c\0\0\0TFL3", "is not an ONNX model: it is a TensorFlow Lite model; tf2onnx makes ONNX of it"),
         (b"\x08\x00\x00\x00ORTM", "is not an ONNX model"),
-        (b"<html>", "is not an ONNX model: it is a text of XML or HTML"),
+        (b"<html>", "is not an ONNX model: it is an XML or HTML text"),
         (b"\x08\x0a", "is not an ONNX model that can be read: it contains no graph"),
         (b"\x08\x0a\x3a\x7f\x0a", "is not an ONNX model that can be read: protobuf cannot read it"),
         (b"\xff" * 40, "is not an ONNX model that can be read: protobuf cannot read it"),
@@ -435,8 +436,7 @@ def test_bytes_at_random_never_end_in_a_traceback(tmp_path: Path) -> None:
             data[dice.randrange(len(data))] = dice.randrange(256)
         path.write_bytes(data)
         try:
-            draft = from_onnx.draft(path)
-            project.of_drafts([draft])
+            project.of_drafts(from_onnx.drafts(path))
             usable += 1
         except UdogenError as fault:
             assert fault.exit_code == 2
@@ -446,7 +446,7 @@ def test_bytes_at_random_never_end_in_a_traceback(tmp_path: Path) -> None:
 def test_no_file_stays_open(tmp_path: Path) -> None:
     good, bad = models.save("subgraphs", tmp_path), tmp_path / "bad.onnx"
     bad.write_bytes(good.read_bytes()[:-20])
-    from_onnx.draft(good)
+    from_onnx.drafts(good)
 
     def count() -> tuple[int, int]:
         maps = Path("/proc/self/maps").read_text()
@@ -454,7 +454,7 @@ def test_no_file_stays_open(tmp_path: Path) -> None:
 
     before = count()
     for _ in range(10):
-        from_onnx.draft(good)
+        from_onnx.drafts(good)
         with pytest.raises(UsageError):
-            from_onnx.draft(bad)
+            from_onnx.drafts(bad)
     assert count() == before

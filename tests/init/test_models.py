@@ -24,7 +24,7 @@ RUNS = {
 
 def written(name: str, folder: Path) -> tuple[Draft, Path]:
     """Return the draft of a model, and its config."""
-    draft = from_onnx.draft(models.save(name, folder))
+    [draft] = from_onnx.drafts(models.save(name, folder))
     [(config, data)] = project.of_drafts([draft]).configs.items()
     (folder / config).write_bytes(data)
     return draft, folder / config

@@ -15,6 +15,8 @@ import pytest
 
 from tests.command_line import udogen
 from tests.making import ROOT, need_runtime
+from udogen import backends
+from udogen.configs.load import load
 from udogen.python_files import load_module
 from udogen.verify.test_files import configs
 from udogen.verify.test_files.read import load_test_files
@@ -42,6 +44,33 @@ def test_the_starter_passes_its_tests_and_runs(tmp_path: Path) -> None:
     [register] = re.findall(r"^udogen (register .*)$", (folder / "README.md").read_text(), re.MULTILINE)
     assert "MyScale" in udogen(*register.split(), cwd=folder).stdout
     assert {each["action"] for each in json.loads(udogen("new", folder, "--json").stdout)["files"]} == {"unchanged"}
+
+
+def test_the_config_of_the_starter(tmp_path: Path) -> None:
+    for options, supported in (([], ("cpu", "htp")), (["--backend", "gpu"], ("gpu",))):
+        folder = tmp_path / f"leaky-{len(options)}_x"
+        assert udogen("new", folder, *options).returncode == 0
+        [package], problems = load([folder / f"Leaky{len(options)}X.xml"])
+        assert problems.all() == () and package.name == f"Leaky{len(options)}XOpPackage"
+        assert backends.of_op(package.ops[0], package) == supported
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["new"], "error: the project has no name\n"),
+        (["new", "--from-onnx", "m.onnx"], "error: the project has no name\n  = udogen new NAME --from-onnx m.onnx\n"),
+        (["new", "p", "--op", "X", "--from-config", "c"], "error: --op means nothing with --from-config\n"),
+        (["new", "p", "--from-config", "a", "--from-onnx", "b"], "error: --from-onnx and --from-config exclude"),
+        (["new", "p", "--dim", "n=2"], "error: --dim is for --from-onnx\n"),
+        (["new", "p", "--from-onnx", "m.onnx", "--dim", "n=x"], "error: --dim n=x: that is not a size\n"),
+        (["new", "p", "--from-config", "c.xml", "--kernel", "python"], "error: a kernel of LeakyRelu in Python cannot"),
+    ],
+)
+def test_misuse(arguments: list[str], message: str, tmp_path: Path) -> None:
+    (tmp_path / "c.xml").write_text(LEAKY.read_text().replace("<Name>input</Name>", "<Name>in[0]</Name>"))
+    done = udogen(*arguments, cwd=tmp_path)
+    assert done.returncode == 2 and done.stderr.startswith(message), done.stderr
 
 
 def test_a_starter_in_python_is_short_and_right(tmp_path: Path) -> None:
@@ -88,7 +117,7 @@ def test_of_a_config_what_to_write_is_named_in_its_order(config: Path, tmp_path:
     assert f'"kernels/{op}.cpp"' in kernel.read_text()
 
 
-def test_a_skeleton_names_tensors_whose_type_depends_on_the_backend(tmp_path: Path) -> None:
+def test_a_skeleton_suits_tensors_whose_type_depends_on_the_backend(tmp_path: Path) -> None:
     types = {"CPU": "FLOAT_32", "DSP": "UINT_8"}
     tensors = {
         side: [{"name": name, "per_core_data_types": types}] for side, name in (("inputs", "x"), ("outputs", "y"))
@@ -99,7 +128,8 @@ def test_a_skeleton_names_tensors_whose_type_depends_on_the_backend(tmp_path: Pa
     done = udogen("new", tmp_path / "mix", "--from-config", tmp_path / "mix.json")
     assert done.returncode == 0, done.stderr
     skeleton = (tmp_path / "mix" / "kernels" / "Mix.cpp").read_text()
-    assert "  // The type depends on the backend (float or std::uint8_t): x, y.\n  // real(i) and setReal(" in skeleton
+    assert "  // real(i) and setReal(i, value) suit each backend; " in skeleton
+    assert "args.y.setReal(i, args.x.real(i));" in skeleton
 
 
 def test_each_op_of_a_model_has_a_package_and_all_have_one_test_file(tmp_path: Path) -> None:
@@ -115,5 +145,3 @@ def test_each_op_of_a_model_has_a_package_and_all_have_one_test_file(tmp_path: P
     readme = (folder / "README.md").read_text()
     assert all(f"out/{name}Htp" in readme for name in reply["packages"])
     assert "\nudogen run model ../m.onnx --package out --tests .\n" in readme
-    whole = udogen("new", tmp_path / "whole", "--from-onnx", model, "--package", "Whole", "--json").stdout
-    assert json.loads(whole)["packages"] == ["Whole"]

@@ -377,7 +377,7 @@ def test_mistakes_are_sentences(network: Path, options: tuple[str, ...], text: s
 READERS: dict[str, Callable[[Path], object]] = {
     "run model": lambda path: Network(onnx, path).samples({}),
     "inspect": lambda path: onnx_view(load_model(path)),
-    "new": from_onnx.draft,
+    "new": from_onnx.drafts,
 }
 
 

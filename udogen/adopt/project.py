@@ -120,7 +120,7 @@ def _read(folder: Path, out: Path) -> AdoptedFolder:
             f"{adopted.interfaces[0].relative_to(folder)} implements the interface of QNN by hand, "
             "and udogen recognizes no kernel beside it",
             hint="build it with its own Makefile, then `udogen inspect LIBRARY`; "
-            "or `udogen new NAME --input … --output …` and move its computation into the kernel",
+            "or `udogen new NAME --from-config FILE` and move its computation into the kernel",
         )
     if not adopted.kernels and adopted.snpe_1:
         raise UsageError(

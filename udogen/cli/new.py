@@ -1,4 +1,4 @@
-"""`udogen new`: a project folder, from a model, a config, an old package, an example, or flags."""
+"""`udogen new`: a project folder, from a model, a config, an old package, an example, or nothing."""
 
 from __future__ import annotations
 
@@ -20,7 +20,6 @@ from udogen.plugins import SOURCES
 
 if TYPE_CHECKING:
     from udogen.adopt.project import AdoptReport
-    from udogen.init.draft import Draft
     from udogen.init.project import Project, ProjectFiles
 
 _MODELS = "udogen.models"  # of the context of click: the options of sources
@@ -44,13 +43,6 @@ class NewOptions:
     kernel: str | None = option(
         "--kernel", type=NameChoice(["cpp", "python"]),
         help="The language of the kernels (default: cpp).  Python needs the extra `kernels`.",
-    )  # fmt: skip
-    inputs: tuple[str, ...] = option("--input", metavar="NAME:TYPE:RANK", help="An input: x:FLOAT_32:4D; may repeat.")
-    outputs: tuple[str, ...] = option("--output", metavar="NAME:TYPE:RANK", help="An output; may repeat.")
-    params: tuple[str, ...] = option("--param", metavar="NAME:TYPE=VALUE", help="A parameter: axis:INT_32=-1.")
-    package: str | None = option(
-        "--package", metavar="NAME",
-        help="The name of the package; for a model: one package with all ops (default: one for each op).",
     )  # fmt: skip
     chosen: tuple[str, ...] = option(
         "--backend", type=NameChoice(list(backends.ALL)),
@@ -84,15 +76,15 @@ def command(options: NewOptions) -> None:
     Make a project folder NAME: config, kernels, references in numpy, test cases, Makefile, README.
 
     With only NAME the project has a finished op, y = factor * x, and `make test` in it passes.  Otherwise the ops come
-    from flags, a model, a config, an old package or an example.  Existing files are never overwritten.
+    from a model, a config, an old package or an example.  Existing files are never overwritten.
     """
-    _check(options)
+    folder = _checked_folder(options)
     if options.package_folder is not None:
-        _adopt(options.package_folder, options.folder, as_json=options.as_json)
+        _adopt(options.package_folder, folder, as_json=options.as_json)
     elif options.example is not None:
-        _copy(options.example, options.folder, as_json=options.as_json)
+        _copy(options.example, folder, as_json=options.as_json)
     else:
-        _make(options)
+        _make(options, folder)
 
 
 def _keep(context: click.Context, param: click.Parameter, value: Path | None) -> None:
@@ -113,19 +105,16 @@ command.params[1:1] = [
 ]
 
 
-def _check(options: NewOptions) -> None:
-    """Raise for options that exclude each other."""
+def _checked_folder(options: NewOptions) -> Path:
+    """The folder of the project; raises if there is none, or for options that exclude each other."""
     asked, of_models = {**given(options), **options.models}, tuple(f"--from-{name}" for name in SOURCES)
     sources = [name for name in options.sources if name in asked]
     if len(sources) > 1:
         raise UsageError(f"{sources[0]} and {sources[1]} exclude each other", hint="leave one of them out")
     source = sources[0] if sources else ""
     fits = {
-        **dict.fromkeys(("--input", "--output", "--param"), ("",)),
         "--op": of_models,
         "--dim": of_models,
-        "--to": ("--from-package",),
-        "--package": ("", *of_models),
         "--backend": ("", *of_models),
         "--kernel": ("", *of_models, "--from-config"),
     }
@@ -135,53 +124,35 @@ def _check(options: NewOptions) -> None:
     if options.folder is None:
         hint = " ".join(["udogen new NAME", *([f"{source} {options.sources[source]}"] if source else [])])
         raise UsageError("the project has no name", hint=hint)
+    return options.folder
 
 
-def _make(options: NewOptions) -> None:
+def _make(options: NewOptions, folder: Path) -> None:
     from udogen.init import project
 
-    folder, drafts, contents = _contents(options)
+    contents = _contents(options, folder)
     model = next(iter(options.models.values()), None)
     made = project.make(folder, contents, kernel=options.kernel or "cpp", model=model)
-    if options.as_json:
-        _print_json(folder, made, drafts)
-    else:
-        _print(folder, made, drafts)
+    show = _print_json if options.as_json else _print
+    show(folder, made, contents)
 
 
-def _contents(options: NewOptions) -> tuple[Path, list[Draft], ProjectFiles]:
-    """The folder of the project, the drafts of its configs, and its files."""
-    from udogen.init import from_flags, project
+def _contents(options: NewOptions, folder: Path) -> ProjectFiles:
+    """The configs of the project, and what is known about their ops."""
+    from udogen.init import project
 
-    folder, package = options.folder, options.package or ""
-    assert folder is not None
     if options.config is not None:
-        return folder, [], project.of_config(options.config)
-    is_starter = False
-    draft: Draft
-    if options.models:
-        [(flag, model)] = options.models.items()
-        draft = SOURCES[flag.removeprefix("--from-")].draft(
-            model, wanted=options.wanted, package=package, chosen=options.chosen, dims=sizes(options.dims)
-        )
-        drafts = [draft] if package else project.per_op(draft)
-    elif options.inputs or options.outputs or options.params:
-        draft = from_flags.draft(
-            project.op_name(folder),
-            inputs=options.inputs,
-            outputs=options.outputs,
-            params=options.params,
-            package=package,
-            chosen=options.chosen,
-        )
-        drafts = [draft]
-    else:
-        drafts, is_starter = [project.starter(project.op_name(folder), package=package, chosen=options.chosen)], True
-    return folder, drafts, project.of_drafts(drafts, is_starter=is_starter)
+        return project.of_config(options.config)
+    if not options.models:
+        return project.of_drafts([project.starter(project.op_name(folder), options.chosen)], is_starter=True)
+    [(flag, model)] = options.models.items()
+    source = SOURCES[flag.removeprefix("--from-")]
+    return project.of_drafts(
+        source.drafts(model, wanted=options.wanted, chosen=options.chosen, dims=sizes(options.dims))
+    )
 
 
-def _print_json(folder: Path, made: Project, drafts: list[Draft]) -> None:
-    remarks = (remark for draft in drafts for remark in draft.remarks)
+def _print_json(folder: Path, made: Project, contents: ProjectFiles) -> None:
     output.print_json(
         {
             "ok": True,
@@ -190,25 +161,19 @@ def _print_json(folder: Path, made: Project, drafts: list[Draft]) -> None:
             "ops": [op.name for package in made.packages for op in package.ops],
             "files": _rows(made.files),
             "unwritten": list(made.unwritten),
-            "findings": [remark.as_json() for remark in (*made.warnings, *remarks)],
+            "findings": [finding.as_json() for finding in (*contents.warnings, *contents.remarks)],
         }
     )
 
 
-def _print(folder: Path, made: Project, drafts: list[Draft]) -> None:
-    output.print_problems(made.warnings)
-    for row in _rows(made.files):
-        output.print_result("{path}: {action}".format(**row))
-    open_points = [
-        f"{'.'.join(remark.about) or draft.package.name}: {remark.message}"
-        for draft in drafts
-        for remark in draft.remarks
-        if remark.severity == "warning"
-    ]
+def _print(folder: Path, made: Project, contents: ProjectFiles) -> None:
+    output.print_problems(contents.warnings)
+    _print_files(made.files)
+    open_points = [remark for remark in contents.remarks if remark.severity == "warning"]
     if open_points:
         output.print_note("TODO, as the model does not define it (comments in the config):")
     for point in open_points[:_SHOWN]:
-        output.print_note(f"  {point}")
+        output.print_note(f"  {'.'.join(point.about)}: {point.message}")
     if len(open_points) > _SHOWN:
         output.print_note(f"  … and {len(open_points) - _SHOWN} more")
     shown = ", ".join(made.unwritten[:3]) + (" …" if len(made.unwritten) > 3 else "")
@@ -218,38 +183,40 @@ def _print(folder: Path, made: Project, drafts: list[Draft]) -> None:
     output.print_next(f"{write}`cd {shlex.quote(str(folder))} && make test`")
 
 
+def _print_files(files: Mapping[Path, str]) -> None:
+    for path, action in files.items():
+        output.print_result(f"{path}: {action}")
+
+
 def _rows(files: Mapping[Path, str]) -> list[dict[str, str]]:
     return [{"path": str(path), "action": action} for path, action in files.items()]
 
 
-def _copy(example: str, folder: Path | None, *, as_json: bool) -> None:
+def _copy(example: str, folder: Path, *, as_json: bool) -> None:
     """Copy an example into the folder."""
     from udogen.init import draft
 
-    assert folder is not None
-    rows = _rows(draft.save({folder / path: content for path, content in resources.example(example).items()}))
+    files = draft.save({folder / path: content for path, content in resources.example(example).items()})
     if as_json:
-        output.print_json({"ok": True, "folder": str(folder), "files": rows})
+        output.print_json({"ok": True, "folder": str(folder), "files": _rows(files)})
         return
-    for row in rows:
-        output.print_result("{path}: {action}".format(**row))
+    _print_files(files)
     output.print_next(f"read {folder / 'README.md'}")
 
 
 # --- an old package --------------------------------------------------------------------------------------------------
 
 
-def _adopt(folder: Path, out: Path | None, *, as_json: bool) -> None:
+def _adopt(folder: Path, out: Path, *, as_json: bool) -> None:
     """Make the project `out` from the package in `folder`, which is only read."""
     from udogen.adopt import project
 
-    chosen = out or Path(f"{folder.resolve().name}-udogen")
-    report = project.adopt(folder, chosen, log=output.print_note)
+    report = project.adopt(folder, out, log=output.print_note)
     if as_json:
         output.print_json(
             {
                 "ok": True,
-                "folder": str(chosen),
+                "folder": str(out),
                 "config": str(report.config),
                 "recognized": list(report.recognized),
                 "decide": list(report.decide),
@@ -258,7 +225,7 @@ def _adopt(folder: Path, out: Path | None, *, as_json: bool) -> None:
             }
         )
     else:
-        _print_report(report, chosen)
+        _print_report(report, out)
 
 
 def _print_report(report: AdoptReport, out: Path) -> None:

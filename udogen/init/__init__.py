@@ -1,1 +1,1 @@
-"""Makes a first config and test cases: from a model or from flags."""
+"""Makes a first config and test cases: from a model."""

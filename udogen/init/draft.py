@@ -16,7 +16,7 @@ from udogen import backends
 from udogen.configs import resolve, rules, xml_read, xml_write
 from udogen.errors import UsageError, writing
 from udogen.findings import Finding, Findings
-from udogen.opdef.model import Op, OpPackage, Value
+from udogen.opdef.model import Op, OpPackage
 from udogen.resources import toml_text
 
 if TYPE_CHECKING:
@@ -27,24 +27,9 @@ USUAL_BACKENDS = tuple(backend.id for backend in backends.ALL.values() if backen
 TODO = "TODO: "
 
 
-def obstacle(backend: str, *, repeated: str, text: str) -> str:
-    """Why a backend does not support this repeated tensor or text parameter (none: ""); empty if it does."""
-    row = backends.ALL[backend]
-    if repeated and not row.can_repeat:
-        return f"{row.title} is left out, as `{repeated}` is repeated, which it does not support"
-    if text and not row.has_texts:
-        return f"{row.title} is left out, as `{text}` is a string, which it does not support"
-    return ""
-
-
 def clean(text: str) -> str:
     """A text with names from a model, made printable for text files."""
     return "".join(letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in text)
-
-
-def camel_case(text: str) -> str:
-    """`leaky_relu` as LeakyRelu."""
-    return "".join(part[0].upper() + part[1:] for part in re.split(r"[^A-Za-z0-9]+", text) if part)
 
 
 def remark(about: tuple[str, ...], sentence: str, *, decide: bool = False) -> Finding:
@@ -78,7 +63,7 @@ class DraftCase:
 
 @dataclass(frozen=True)
 class Draft:
-    """A package that is not yet written."""
+    """A package with one op that is not yet written."""
 
     package: OpPackage
     remarks: tuple[Finding, ...] = ()
@@ -170,51 +155,40 @@ def case_lines(op: Op, cases: Sequence[DraftCase]) -> str:
 
 
 def _case(op: Op, case: DraftCase) -> Iterator[str]:
-    several = {tensor.name for tensor in (*op.inputs, *op.outputs) if tensor.repeated}
+    repeated = {tensor.name for tensor in (*op.inputs, *op.outputs) if tensor.repeated}
     tensors = {**case.inputs, **case.outputs}
-    counts = Counter(whole for name in case.inputs if (whole := _whole(name, several)) in several)
-    if counts:
-        yield f"count = {_table({name: str(number) for name, number in counts.items()})}"
-    if case.backends:
-        yield f"backends = {_value(case.backends)}"
-    shapes = {name: toml_text("x".join(map(str, tensor.shape))) for name, tensor in tensors.items()}
-    yield f"shape = {_table(shapes)}"
-    kinds = {_whole(name, several): toml_text(tensor.dtype) for name, tensor in tensors.items()}
-    yield f"dtype = {_table(kinds)}"
-    quants = {name: _quant(tensor.quant) for name, tensor in tensors.items() if tensor.quant}
-    if quants:
-        yield f"quant = {_table(quants)}"
-    values = {name: _numbers(tensor) for name, tensor in case.inputs.items() if tensor.values is not None}
-    if values:
-        yield f"values = {_table(values)}"
-    if case.tolerance is not None:
-        yield f"tolerance = {_value(case.tolerance)}"
-    if case.params:
-        yield f"params = {_table({name: _value(value) for name, value in case.params.items()})}"
+    wholes = {name: _whole(name, repeated) for name in tensors}
+    rows = {
+        "count": Counter(wholes[name] for name in case.inputs if wholes[name] in repeated),
+        "backends": case.backends,
+        "shape": {name: "x".join(map(str, tensor.shape)) for name, tensor in tensors.items()},
+        "dtype": {wholes[name]: tensor.dtype for name, tensor in tensors.items()},
+        "quant": {
+            name: {"scale": tensor.quant[0], "offset": tensor.quant[1]}
+            for name, tensor in tensors.items()
+            if tensor.quant
+        },
+        "values": {
+            name: tensor.values.reshape(tensor.shape).tolist()
+            for name, tensor in case.inputs.items()
+            if tensor.values is not None
+        },
+        "tolerance": case.tolerance,
+        "params": case.params,
+    }
+    yield from (f"{key} = {_value(row)}" for key, row in rows.items() if row not in (None, (), {}))
 
 
-def _whole(name: str, several: Collection[str]) -> str:
+def _whole(name: str, repeated: Collection[str]) -> str:
     """`x` of `x.0`, a part of a repeated tensor."""
     head = name.rpartition(".")[0]
-    return head if head in several else name
+    return head if head in repeated else name
 
 
-def _table(rows: Mapping[str, str]) -> str:
-    return "{ " + ", ".join(f"{_key(name)} = {value}" for name, value in rows.items()) + " }"
-
-
-def _quant(quant: tuple[float, int]) -> str:
-    return f"{{ scale = {_value(quant[0])}, offset = {quant[1]} }}"
-
-
-def _numbers(tensor: CaseTensor) -> str:
-    assert tensor.values is not None
-    return _value(tensor.values.reshape(tensor.shape).tolist())
-
-
-def _value(value: Value | object) -> str:
+def _value(value: object) -> str:
     if isinstance(value, Mapping):
-        return _table({name: _value(each) for name, each in value.items()})
+        rows = (f"{name if _BARE.match(name) else toml_text(name)} = {_value(each)}" for name, each in value.items())
+        return "{ " + ", ".join(rows) + " }"
     if isinstance(value, tuple | list):
         return "[" + ", ".join(_value(item) for item in value) + "]"
     if isinstance(value, bool):
@@ -222,10 +196,6 @@ def _value(value: Value | object) -> str:
     if isinstance(value, str):
         return toml_text(value)
     return repr(value)  # `inf`, `nan` and 1e-06 are also valid in TOML
-
-
-def _key(name: str) -> str:
-    return name if _BARE.match(name) else toml_text(name)
 
 
 def _comment(sentence: str) -> Iterator[str]:

@@ -7,7 +7,7 @@ import os
 import re
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -19,12 +19,11 @@ from udogen.errors import UdogenError, UsageError, read_plain, reading
 from udogen.findings import Finding
 from udogen.generate import op_tests
 from udogen.generate.pipeline import Generated, GenerateOptions, generate
-from udogen.init import from_flags
-from udogen.init.draft import Draft, DraftCase, camel_case, case_lines, check_config, clean, config_text, save
+from udogen.init.draft import USUAL_BACKENDS, Draft, DraftCase, case_lines, check_config, clean, config_text, save
 from udogen.opdef import names
-from udogen.opdef.model import Op, OpPackage
+from udogen.opdef.datatypes import BY_NAME
+from udogen.opdef.model import Op, OpPackage, Rank, Tensor
 
-KERNELS = ("cpp", "python")  # languages of kernels
 _STARTER_TYPES = "FLOAT_32,UFIXED_POINT_8"
 _SHOWN_OPS = 3
 _BUILT = "*/obj/\n*/libs/"
@@ -40,6 +39,7 @@ class ProjectFiles:
     files: Mapping[str, bytes] = field(default_factory=dict)  # finished files, by path
     is_starter: bool = False  # the op is y = factor * x, with finished kernel and reference
     warnings: Sequence[Finding] = ()
+    remarks: Sequence[Finding] = ()  # about the model, as in the comments of the configs
 
 
 @dataclass(frozen=True)
@@ -48,65 +48,46 @@ class Project:
 
     files: Mapping[Path, str]  # path -> `created` or `unchanged`
     packages: Sequence[OpPackage]
-    warnings: Sequence[Finding]
     unwritten: Sequence[str]  # references and kernels that the user must write, in this order
 
 
 def op_name(folder: Path) -> str:
     """The name of an op from the folder of its project: `leaky_relu` becomes LeakyRelu."""
-    return names.suggestion(camel_case(folder.name), "MyOp")
+    words = re.split(r"[^A-Za-z0-9]+", folder.name)
+    return names.suggestion("".join(word[:1].upper() + word[1:] for word in words), "MyOp")
 
 
-def starter(name: str, *, package: str, chosen: Sequence[str]) -> Draft:
+def starter(name: str, chosen: Sequence[str]) -> Draft:
     """The draft of the op y = factor * x, whose kernel and reference are finished."""
-    return from_flags.draft(
+    types = tuple(BY_NAME[each] for each in _STARTER_TYPES.split(","))
+    factor = Tensor("factor", "param", types[:1], Rank(scalar=True), mandatory=False, default=2.0)
+    op = Op(
         name,
-        inputs=(f"x:{_STARTER_TYPES}",),
-        outputs=(f"y:{_STARTER_TYPES}",),
-        params=("factor:FLOAT_32=2.0",),
-        package=package,
-        chosen=chosen,
+        inputs=(Tensor("x", "input", types),),
+        outputs=(Tensor("y", "output", types),),
+        params=(factor,),
+        backends=tuple(backend.upper() for backend in chosen or USUAL_BACKENDS),
     )
-
-
-def per_op(draft: Draft) -> list[Draft]:
-    """One package for each op of a draft, as ONNX Runtime requires."""
-    ops = draft.package.ops
-    return [_only(draft, op, is_first=op is ops[0]) for op in ops]
-
-
-def _only(draft: Draft, op: Op, *, is_first: bool) -> Draft:
-    supplements = (
-        replace(supplement, ops=tuple(row for row in supplement.ops if row.name == op.name))
-        for supplement in draft.package.supplements
-    )
-    package = replace(
-        draft.package,
-        name=f"{op.name}OpPackage",
-        ops=(op,),
-        supplements=tuple(supplement for supplement in supplements if supplement.ops),
-    )
-    remarks = (remark for remark in draft.remarks if (remark.about[0] == op.name if remark.about else is_first))
-    return replace(draft, package=package, remarks=tuple(remarks))
+    return Draft(OpPackage(f"{name}OpPackage", (op,), domain="custom", version="1.0"))
 
 
 def of_drafts(drafts: Sequence[Draft], *, is_starter: bool = False) -> ProjectFiles:
     """The configs of drafts, with the cases and references of all of them."""
     configs, warnings = {}, []
     for draft in drafts:
-        ops = draft.package.ops
-        name = f"{ops[0].name if len(ops) == 1 else draft.package.name}.xml"
+        name = f"{draft.package.ops[0].name}.xml"
         text, lost = config_text(draft)
         _, problems = check_config(text, name)
         configs[name] = text.encode()
         warnings += [*lost, *problems]
     return ProjectFiles(
         configs=configs,
-        cases=drafts[0].cases,
-        references=drafts[0].references,
-        files=drafts[0].files,
+        cases=[case for draft in drafts for case in draft.cases],
+        references=dict(chain(*(draft.references.items() for draft in drafts))),
+        files=dict(chain(*(draft.files.items() for draft in drafts))),
         is_starter=is_starter,
         warnings=warnings,
+        remarks=[remark for draft in drafts for remark in draft.remarks],
     )
 
 
@@ -141,7 +122,6 @@ def make(folder: Path, contents: ProjectFiles, *, kernel: str, model: Path | Non
     return Project(
         files=save({folder / name: content for name, content in files.items()}),
         packages=packages,
-        warnings=contents.warnings,
         unwritten=() if contents.is_starter else unwritten,
     )
 
@@ -192,14 +172,13 @@ def _kernels(
             op = ops.get(Path(name).stem)
             if op is None or (".py" if kernel == "python" else ".cpp") not in backends.ALL[backend].common_kernels:
                 path = f"kernels/{backend}/{name}"
-                skeletons[path] = _skeleton(path, file.path, [part.rendered])
+                skeletons[path] = _skeleton(path, file.path, part.rendered)
             elif kernel == "python" or is_starter:
                 path = f"kernels/{op.name}.{'py' if kernel == 'python' else 'cpp'}"
                 skeletons.setdefault(path, _own_kernel(path, op, part.plan.package, is_starter=is_starter))
             else:
                 path = f"kernels/{name}"
-                all_rendered = [part.rendered, *(other.rendered for other in generated if other is not part)]
-                skeletons.setdefault(path, _skeleton(path, file.path, all_rendered))
+                skeletons.setdefault(path, _skeleton(path, file.path, part.rendered))
     return skeletons
 
 
@@ -207,39 +186,16 @@ _SEE_HEADER = re.compile(r"^( *)// add code here; see \S+ for what args holds\n"
 _ARGS = re.compile(r"^struct Args \{\n(.*?)^\};", re.MULTILINE | re.DOTALL)
 
 
-_FIELD = re.compile(r"^ *udo::(?:Input|Output)<([^>]*)> (\w+);", re.MULTILINE)
-
-
-def _skeleton(path: str, source: str, packages: Sequence[Mapping[str, bytes]]) -> bytes:
-    """The skeleton of the first package for a project; it lists the arguments, as no header is next to it."""
-    text = packages[0][source].decode().replace(source, path)
-    headers = [
-        files[name].decode()
-        for files in packages
-        for name in files
-        if name.endswith(f"include/ops/{Path(path).stem}.hpp")
-    ]
-    if args := [match[1] for match in map(_ARGS.search, headers) if match]:
-        fields = "".join(f"  //   {line.strip()}\n" for line in args[0].splitlines() if line.strip())
-        body = f"  // Write the kernel here.  args holds:\n{fields}{_other_types(args)}{_loop(args[0])}"
-        text = _SEE_HEADER.sub(lambda _: body, text)
-    return text.encode()
-
-
-def _other_types(args: Sequence[str]) -> str:
-    """A comment about tensors whose type depends on the backend."""
-    types: dict[str, dict[str, None]] = {}
-    for arg in args:
-        for kind, name in _FIELD.findall(arg):
-            types.setdefault(name, {})[kind] = None
-    several = {name: kinds for name, kinds in types.items() if len(kinds) > 1}
-    if not several:
-        return ""
-    kinds = " or ".join(dict.fromkeys(kind for each in several.values() for kind in each))
-    return (
-        f"  // The type depends on the backend ({kinds}): {', '.join(several)}.\n"
-        "  // real(i) and setReal(i, value) suit all types; [i] of a quantized tensor is the stored number.\n"
-    )
+def _skeleton(path: str, source: str, rendered: Mapping[str, bytes]) -> bytes:
+    """The skeleton of a package for a project; it lists the arguments, as no header is next to it."""
+    text = rendered[source].decode().replace(source, path)
+    header = next((name for name in rendered if name.endswith(f"include/ops/{Path(path).stem}.hpp")), "")
+    args = _ARGS.search(rendered[header].decode()) if header else None
+    if args is None:
+        return text.encode()
+    fields = "".join(f"  //   {line.strip()}\n" for line in args[1].splitlines() if line.strip())
+    body = f"  // Write the kernel here.  args holds:\n{fields}{_loop(args[1])}"
+    return _SEE_HEADER.sub(lambda _: body, text).encode()
 
 
 def _loop(args: str) -> str:
@@ -252,7 +208,8 @@ def _loop(args: str) -> str:
         return ""
     source, result = names
     return (
-        "  // For example a copy, of any data type:\n"
+        "  // real(i) and setReal(i, value) suit each backend; [i] of a quantized tensor is the stored number.\n"
+        "  // For example a copy:\n"
         f"  //   for (size_t i = 0; i < args.{result}.size(); ++i) args.{result}.setReal(i, args.{source}.real(i));\n"
         "  //   return udo::ok;\n"
         f"  // args.{source}.shape() has rank() and [axis]; include/udogen.hpp of the package has the rest.\n"

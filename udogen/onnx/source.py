@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     from udogen.verify.test_files.references import Function
 
 
-def _draft(path: Path, **options: Any) -> Draft:
+def _drafts(path: Path, **options: Any) -> list[Draft]:
     from udogen.onnx.draft import from_onnx
 
-    return from_onnx.draft(path, **options)
+    return from_onnx.drafts(path, **options)
 
 
 def _view(path: Path) -> GraphView:
@@ -218,4 +218,4 @@ def _number(value: object) -> str:
     return f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
-ONNX = ModelSource("an ONNX model", is_onnx, _draft, _view, find_reference)
+ONNX = ModelSource("an ONNX model", is_onnx, _drafts, _view, find_reference)

@@ -5,22 +5,20 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
-from itertools import chain
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from udogen import backends
 from udogen.errors import UdogenError, UsageError
 from udogen.findings import Finding
-from udogen.init.draft import USUAL_BACKENDS, CaseTensor, Draft, DraftCase, camel_case, clean, obstacle, remark
+from udogen.init.draft import USUAL_BACKENDS, CaseTensor, Draft, DraftCase, clean, remark
 from udogen.onnx.draft.params import FormalAttribute, Param, params_of
 from udogen.onnx.draft.tensors import (
     FormalOperand,
     Operand,
+    case_type,
     operands_of,
-    plain_type,
-    qnn_types,
     same_shape,
     show_shape,
     tensor_of,
@@ -38,59 +36,21 @@ from udogen.opdef.model import Op, OpPackage, OpSupplement, Passage, Supplement,
 _FLOAT = 1  # of AttributeProto
 
 
-@dataclass(frozen=True)
-class DraftedOp:
-    """One op of a model, as defined in a config."""
-
-    op: Op
-    remarks: tuple[Finding, ...]
-    cases: tuple[DraftCase, ...]
-    supplements: Mapping[str, tuple[TensorSupplement, ...]]  # by backend
-    reference: str = ""
-    file: bytes | None = None  # the file that the reference needs
-    kernel: str = ""
-
-    @property
-    def files(self) -> dict[str, bytes]:
-        """The files to write in addition to the config, by path."""
-        found = {} if self.file is None else {self.reference.partition(":")[2]: self.file}
-        return found | ({f"kernels/{self.op.name}.py": self.kernel.encode()} if self.kernel else {})
-
-
-def draft(
-    model: Path,
-    *,
-    wanted: Sequence[str] = (),
-    package: str = "",
-    chosen: Sequence[str] = (),
-    dims: Mapping[str, int] | None = None,
-) -> Draft:
-    """The config and cases for the custom ops of a model, or for those named in `wanted`."""
+def drafts(
+    model: Path, *, wanted: Sequence[str] = (), chosen: Sequence[str] = (), dims: Mapping[str, int] | None = None
+) -> list[Draft]:
+    """A package for each custom op of a model, as ONNX Runtime requires; or for each op named in `wanted`."""
     assumed = _LikeFirstInput()
     loaded = load_model(model, wanted, assumed)
     if not loaded.ops:
         raise _nothing_custom(loaded)
     labels = op_names([(op.domain, op.type) for op in loaded.ops])
     backends = tuple(chosen) or USUAL_BACKENDS
-    drafted = [
-        _drafted_op(loaded, *pair, backends, dims or {}, assumed.values)
-        for pair in zip(loaded.ops, labels, strict=True)
-    ]
-    made = OpPackage(
-        name=package or package_name(model.stem),
-        domain=domain_name(loaded.ops[0].domain),
-        version="1.0",
-        ops=tuple(drafted_op.op for drafted_op in drafted),
-        supplements=tuple(_supplements(drafted, backends)),
+    first, *others = (
+        _draft(loaded, *pair, backends, dims or {}, assumed.values) for pair in zip(loaded.ops, labels, strict=True)
     )
-    notes = tuple(remark((), note) for note in loaded.notes)
-    return Draft(
-        package=made,
-        remarks=tuple(chain(notes, *(drafted_op.remarks for drafted_op in drafted))),
-        cases=tuple(chain(*(drafted_op.cases for drafted_op in drafted))),
-        references={drafted_op.op.name: drafted_op.reference for drafted_op in drafted if drafted_op.reference},
-        files=dict(chain(*(drafted_op.files.items() for drafted_op in drafted))),
-    )
+    notes = (remark((), note) for note in loaded.notes)
+    return [replace(first, remarks=(*notes, *first.remarks)), *others]
 
 
 def op_names(types: Sequence[tuple[str, str]]) -> list[str]:
@@ -104,11 +64,6 @@ def op_names(types: Sequence[tuple[str, str]]) -> list[str]:
             made = names.suggestion(f"{made}_2")
         found.append(made)
     return found
-
-
-def package_name(stem: str) -> str:
-    """The name of a package from the model's file name: `yolo_v5` becomes YoloV5OpPackage."""
-    return names.suggestion(f"{camel_case(stem)}OpPackage", "MyOpPackage")
 
 
 def domain_name(name: str) -> str:
@@ -140,14 +95,14 @@ class _LikeFirstInput:
         return [first] * len(node.outputs)
 
 
-def _drafted_op(
+def _draft(
     loaded: Loaded,
     source: OpName,
     name: str,
     chosen: Sequence[str],
     dims: Mapping[str, int],
     assumed: Collection[str],
-) -> DraftedOp:
+) -> Draft:
     model = loaded.model
     uses, function, schema = uses_of(model, source), model.function(source), schema_of(source, model.opsets)
     remarks = _of_name(source, name, is_function=function is not None)
@@ -177,11 +132,25 @@ def _drafted_op(
         description=(Passage(clean(_described(source, uses, model.file))),),
         backends=tuple(backend.upper() for backend in left),
     )
-    cases = cases_of(op, uses, (*inputs, *outputs), attributes, dims)
-    reference, file = _reference(loaded, source, op, uses)
+    package = OpPackage(
+        name=f"{name}OpPackage",
+        domain=domain_name(source.domain),
+        version="1.0",
+        ops=(op,),
+        supplements=tuple(
+            Supplement(backend.upper(), (OpSupplement(name, tuple(rows)),)) for backend, rows in supplements.items()
+        ),
+    )
+    reference, files = _reference(loaded, source, op, uses)
     kernel, why = _kernel(loaded, source, op, uses, dims)
     remarks += [remark((name,), f"a kernel cannot be made of its body in the model: {why}")] if why else []
-    return DraftedOp(op, tuple(remarks), tuple(cases), supplements, reference, file, kernel)
+    return Draft(
+        package,
+        remarks=tuple(remarks),
+        cases=tuple(cases_of(op, uses, (*inputs, *outputs), attributes, dims)),
+        references={name: reference} if reference else {},
+        files=files | ({f"kernels/{name}.py": kernel.encode()} if kernel else {}),
+    )
 
 
 def _of_name(source: OpName, name: str, *, is_function: bool) -> list[Finding]:
@@ -274,19 +243,22 @@ def _body_model(
 
 def _obstacles(operands: Sequence[Operand], attributes: Sequence[Param], chosen: Sequence[str]) -> dict[str, str]:
     """Why each backend does not support the op; empty if it does."""
-    repeated = next((operand.name for operand in operands if operand.repeated), "")
-    text = next(
-        (attribute.tensor.name for attribute in attributes if attribute.tensor.datatypes[0].kind == "string"), ""
-    )
-    return {backend: obstacle(backend, repeated=repeated, text=text) for backend in chosen}
+    repeated = [operand.name for operand in operands if operand.repeated]
+    texts = [param.tensor.name for param in attributes if param.tensor.datatypes[0].kind == "string"]
+    why = {}
+    for row in (backends.ALL[name] for name in chosen):
+        faults = [f"`{name}` is repeated" for name in repeated if not row.can_repeat]
+        faults += [f"`{name}` is a string" for name in texts if not row.has_texts]
+        why[row.id] = f"{row.title} is left out, as {faults[0]}, which it does not support" if faults else ""
+    return why
 
 
-def _reference(loaded: Loaded, source: OpName, op: Op, uses: Sequence[Use]) -> tuple[str, bytes | None]:
-    """The reference of the op: ONNX's own, or the body that the model has for it, with its file."""
+def _reference(loaded: Loaded, source: OpName, op: Op, uses: Sequence[Use]) -> tuple[str, dict[str, bytes]]:
+    """The reference of the op: ONNX's own, or the body that the model has for it; and the file that it needs."""
     if not source.domain and loaded.model.function(source) is None and knows(source):
-        return f"onnx:{source.type}", None
-    file = standalone_model(loaded.proto, source, uses)
-    return (f"onnx:{op.name}.reference.onnx", file) if file is not None else ("", None)
+        return f"onnx:{source.type}", {}
+    body, file = standalone_model(loaded.proto, source, uses), f"{op.name}.reference.onnx"
+    return (f"onnx:{file}", {file: body}) if body is not None else ("", {})
 
 
 def _described(source: OpName, uses: Sequence[Use], file: str) -> str:
@@ -318,30 +290,17 @@ def _formal_attributes(function: Function | None, schema: Any) -> list[FormalAtt
 
 def _tensors(
     operands: Sequence[Operand], op: str, chosen: Sequence[str]
-) -> tuple[list[Tensor], Mapping[str, tuple[TensorSupplement, ...]], list[Finding]]:
+) -> tuple[list[Tensor], Mapping[str, Sequence[TensorSupplement]], list[Finding]]:
     made = []
     remarks: list[Finding] = []
-    by_backend: dict[str, tuple[TensorSupplement, ...]] = {}
+    by_backend: dict[str, list[TensorSupplement]] = {}
     for operand in operands:
         tensor, supplements, about = tensor_of(operand, op, chosen)
         remarks += about
         made.append(tensor)
         for backend, entry in supplements.items():
-            by_backend[backend] = (*by_backend.get(backend, ()), entry)
+            by_backend.setdefault(backend, []).append(entry)
     return made, by_backend, remarks
-
-
-def _supplements(found: Sequence[DraftedOp], chosen: Sequence[str]) -> list[Supplement]:
-    made = []
-    for backend in chosen:
-        ops = tuple(
-            OpSupplement(drafted_op.op.name, drafted_op.supplements[backend])
-            for drafted_op in found
-            if backend in drafted_op.supplements
-        )
-        if ops:
-            made.append(Supplement(backend.upper(), ops))
-    return made
 
 
 def _of_assumed(op: str, outputs: Sequence[Operand], assumed: Collection[str]) -> list[Finding]:
@@ -429,7 +388,7 @@ def _case(
         op=op.name,
         inputs=made["input"],
         outputs=made["output"],
-        params=_params(op, params, number),
+        params=_params(params, number),
         backends=_where(op, made["input"], made["output"]),
         note=_open(operands, number),
     )
@@ -446,15 +405,13 @@ def _open(operands: Sequence[Operand], number: int) -> str:
     return f"in the model: {', '.join(f'{name} {shape}' for name, shape in text.items())}" if text else ""
 
 
-def _params(op: Op, params: Sequence[Param], number: int) -> dict[str, object]:
+def _params(params: Sequence[Param], number: int) -> dict[str, object]:
     """The values of one use that are not the default; values of an enumeration as words."""
     found: dict[str, object] = {}
     for param in params:
-        value = param.in_uses[number]
-        if value is not None and not _is_default(op, param.tensor.name, value):
-            found[param.tensor.name] = (
-                param.tensor.enum[value] if param.tensor.enum and isinstance(value, int) else value
-            )
+        value, tensor = param.in_uses[number], param.tensor
+        if value not in (None, tensor.default):
+            found[tensor.name] = tensor.enum[value] if tensor.enum and isinstance(value, int) else value
     return found
 
 
@@ -473,13 +430,9 @@ def _where(op: Op, inputs: Mapping[str, CaseTensor], outputs: Mapping[str, CaseT
     return tuple(able) if able != mine else ()
 
 
-def _is_default(op: Op, name: str, value: object) -> bool:
-    return any(param.name == name and param.default == value for param in op.params)
-
-
 def _tensor(argument: Argument, dims: Mapping[str, int], *, quantized: bool) -> CaseTensor:
     shape = tuple(size_of(size, dims) for size in argument.type.shape or ())
-    dtype, quant = qnn_types(argument) if quantized else plain_type(argument)
+    dtype, quant = case_type(argument, quantized=quantized)
     array = argument.constant.array if argument.constant is not None else None
     small = array is not None and array.size <= _MOST_VALUES and array.dtype.kind in "fiub"
     return CaseTensor(shape or (1,), dtype, quant, array if small and quant is None else None)

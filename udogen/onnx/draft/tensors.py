@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain, count
 
 import numpy as np
 
@@ -164,42 +164,26 @@ def distinct(wanted: Sequence[str], role: str, taken: set[str]) -> list[str]:
     for index, name in enumerate(wanted):
         generic = role if len(wanted) == 1 else f"{role}_{index}"
         plain = name if name and not names.fault_of_tensor(name) else ""
-        made = next(each for each in _tries(plain, generic) if names.identifier(each) not in taken)
+        others = (f"{generic}_{number}" for number in count(2))
+        made = next(each for each in chain([plain or generic, generic], others) if names.identifier(each) not in taken)
         taken.add(names.identifier(made))
         found.append(made)
     return found
 
 
-def _tries(name: str, generic: str) -> Iterable[str]:
-    if name:
-        yield name
-    yield generic
-    number = 2
-    while True:
-        yield f"{generic}_{number}"
-        number += 1
-
-
 # --- data types by backend -------------------------------------------------------------------------------------------
 
 
-def types_of_arguments(arguments: Iterable[Argument]) -> tuple[tuple[DataType, ...], list[str]]:
+def types_of_arguments(arguments: Sequence[Argument]) -> tuple[tuple[DataType, ...], list[str]]:
     """The types of a tensor in all its uses, and notes about those that QNN replaces."""
-    types: dict[DataType, None] = {}
-    notes: dict[str, None] = {}
-    for argument in arguments:
-        row = qnn_type(argument.type.dtype)
-        if row is not None:
-            types[row] = None
-        if why_another_type(argument.type.dtype) and row is not None:
-            notes[f"{argument.type.dtype} in the model, {row.name} here: {why_another_type(argument.type.dtype)}"] = (
-                None
-            )
-    for argument in arguments:
-        stored = qnn_stored_type(argument.quantized.dtype) if argument.quantized else None
-        if stored is not None:
-            types[stored] = None
-    return tuple(types), list(notes)
+    kinds = dict.fromkeys(argument.type.dtype for argument in arguments)
+    plain = {kind: row for kind in kinds if (row := qnn_type(kind)) is not None}
+    stored = [qnn_stored_type(argument.quantized.dtype) for argument in arguments if argument.quantized]
+    types = dict.fromkeys([*plain.values(), *(row for row in stored if row is not None)])
+    notes = [
+        f"{kind} in the model, {row.name} here: {why}" for kind, row in plain.items() if (why := why_another_type(kind))
+    ]
+    return tuple(types), notes
 
 
 def types_on_backends(datatypes: Sequence[DataType], chosen: Sequence[str]) -> Mapping[str, tuple[DataType, ...]]:
@@ -235,7 +219,6 @@ def types_in_config(
 
 
 _MOST_RANK = 5
-_SHOWN_SHAPES = 4
 
 Supplements = Mapping[str, TensorSupplement]
 
@@ -250,7 +233,6 @@ def tensor_of(operand: Operand, op: str, chosen: Sequence[str]) -> tuple[Tensor,
         remarks = [remark(about, _no_type(operand), decide=True)]
     types, supplements = types_in_config(operand.name, operand.role, types_on_backends(known, chosen))
     remarks += [remark(about, sentence) for sentence in notes]
-    remarks += [remark(about, sentence) for sentence in _substitutes(known, chosen)]
     remarks += _remarks_of(operand, about)
     rank, of_rank = _rank(operand, about)
     tensor = Tensor(
@@ -275,23 +257,9 @@ def _no_type(operand: Operand) -> str:
     return "the model does not name its data type; FLOAT_32 is a guess"
 
 
-def _substitutes(known: Sequence[DataType], chosen: Sequence[str]) -> Iterator[str]:
-    for backend, types in types_on_backends(known, chosen).items():
-        if not set(types) & set(known):
-            there = " ".join(row.name for row in types)
-            yield f"{backend.upper()} passes no {known[0].name} to an op: it is {there} there"
-
-
 def _remarks_of(operand: Operand, about: tuple[str, ...]) -> Iterator[Finding]:
     if operand.decide:
         yield remark(about, operand.decide, decide=True)
-    shapes = Counter(show_shape(argument) for argument in operand.all)
-    if shapes:
-        text = [
-            f"{shape}{f' ({count} times)' if count > 1 else ''}" for shape, count in shapes.most_common(_SHOWN_SHAPES)
-        ]
-        more = f", and {len(shapes) - _SHOWN_SHAPES} more shapes" if len(shapes) > _SHOWN_SHAPES else ""
-        yield remark(about, f"in the model: {', '.join(text)}{more}")
     static = sum(argument.static for argument in operand.all)
     if operand.role == "input" and 0 < static < len(operand.all):
         yield remark(
@@ -341,16 +309,11 @@ def _always_like(output: Operand, one: Operand) -> bool:
     return bool(shapes) and all(out is not None and out == into for out, into in shapes)
 
 
-def qnn_types(argument: Argument) -> tuple[str, tuple[float, int] | None]:
-    """The type of a tensor in a case, and its quantization; fixed point if the model quantizes it."""
-    quantized = argument.quantized
-    stored = qnn_stored_type(quantized.dtype) if quantized else None
-    if quantized and stored is not None and quantized.scale is not None:
-        return stored.name, (float(str(np.float32(quantized.scale))), -quantized.zero_point)
-    return plain_type(argument)
-
-
-def plain_type(argument: Argument) -> tuple[str, None]:
-    """The type of a tensor in a case without quantization."""
+def case_type(argument: Argument, *, quantized: bool) -> tuple[str, tuple[float, int] | None]:
+    """The type of a tensor in a case and its quantization, if the case is quantized and the model quantizes it."""
+    inside = argument.quantized if quantized else None
+    stored = qnn_stored_type(inside.dtype) if inside else None
+    if inside and stored is not None and inside.scale is not None:
+        return stored.name, (float(str(np.float32(inside.scale))), -inside.zero_point)
     plain = qnn_type(argument.type.dtype)
     return (plain.name if plain else "FLOAT_32"), None
