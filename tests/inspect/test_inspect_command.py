@@ -69,6 +69,9 @@ def test_the_library_of_a_package_is_recognised(out: Path) -> None:
     library = next(out.glob("*Htp/build/*/*.so"))
     [found] = reply(library)["libraries"]
     assert found["target"] == "htp_x86"
+    beside = Path(shutil.copy(library, library.with_name("libBeside.so")))
+    assert reply(beside)["unbuilt"] == []
+    beside.unlink()
     copied = Path(shutil.copy(library, out.parent / "libElsewhere.so"))
     [found] = reply(copied, "--no-register", code=3)["libraries"]
     assert (found["target"], found["verdict"], found["registered"]) == (None, "cannot be judged", None)
@@ -83,6 +86,15 @@ def test_sources_that_changed(out: Path, tmp_path: Path) -> None:
     [note] = library["findings"]
     assert note["severity"] == "warning"
     assert note["message"].startswith("libLeakyReluPackage.so was built from another src/ops/LeakyRelu.cpp; run")
+
+
+def test_a_package_that_is_not_built_beside_one_that_is(out: Path, tmp_path: Path) -> None:
+    both = Path(shutil.copytree(out, tmp_path / "both"))
+    shutil.rmtree(both / "LeakyReluPackageHtp" / "build")
+    folder = str(both / "LeakyReluPackageHtp")
+    found = reply(both)
+    assert (len(found["libraries"]), found["unbuilt"]) == (1, [folder])
+    assert f"{folder}: none of its libraries is built" in udogen("inspect", both).stdout
 
 
 def test_a_library_of_another_package_in_its_place(out: Path, tmp_path: Path, make: Make) -> None:

@@ -150,6 +150,7 @@ class Inspection:
     """Everything that was inspected."""
 
     libraries: tuple[InspectedLibrary, ...]
+    unbuilt: tuple[Path, ...] = ()  # folders of packages without a library
 
     @property
     def judged(self) -> tuple[InspectedLibrary, ...]:
@@ -185,7 +186,10 @@ def inspect_all(
         folder, target = owners.get(library.resolve(), (None, ""))
         return inspect(library, options, folder=folder, target=target, choose=path.is_dir())
 
-    return Inspection(tuple(one(library) for library in _libraries(path, packages)))
+    libraries = _libraries(path, packages)
+    built = {owners[library.resolve()][0].path for library in libraries if library.resolve() in owners}
+    unbuilt = dict.fromkeys(package.path for package in packages if path.is_dir() and package.path not in built)
+    return Inspection(tuple(one(library) for library in libraries), tuple(unbuilt))
 
 
 def _packages(path: Path) -> list[PackageLibrary]:
@@ -233,6 +237,8 @@ def lines(inspection: Inspection, *, width: int) -> Iterator[str]:
     for library in inspection.libraries:
         if library not in judged and library.evidence is not None:
             yield f"{library.path}: {library.evidence.facts.kind.words}"
+    for folder in inspection.unbuilt:
+        yield f"{folder}: none of its libraries is built: udogen build -C {shlex.quote(str(folder))}"
 
 
 def _library_lines(inspected: InspectedLibrary, width: int) -> Iterator[str]:
@@ -304,7 +310,8 @@ def _symbols(evidence: LibraryEvidence) -> str:
 
 def as_json(inspection: Inspection) -> dict[str, Any]:
     """Everything, as plain data."""
-    return {"libraries": [_library_json(library) for library in inspection.libraries]}
+    libraries = [_library_json(library) for library in inspection.libraries]
+    return {"libraries": libraries, "unbuilt": [str(folder) for folder in inspection.unbuilt]}
 
 
 def _library_json(inspected: InspectedLibrary) -> dict[str, Any]:
