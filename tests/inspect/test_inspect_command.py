@@ -35,19 +35,16 @@ def reply(*arguments: object, code: int = 0, **env: str) -> dict[str, Any]:
 
 
 def test_a_folder_of_packages(out: Path) -> None:
-    found = reply(out)
-    cpu, htp = found["packages"]
-    assert found["libraries"] == []
-    assert (cpu["backend"], htp["backend"], cpu["notes"], htp["notes"]) == ("cpu", "htp", [], [])
-    for package, target in ((cpu, "cpu_x86"), (htp, "htp_x86")):
-        [library] = package["libraries"]
-        assert (library["target"], library["verdict"], library["findings"]) == (target, "will register", [])
+    libraries = reply(out)["libraries"]
+    assert [library["target"] for library in libraries] == ["cpu_x86", "htp_x86"]
+    for library in libraries:
+        assert (library["verdict"], library["findings"]) == ("will register", [])
         assert library["registered"]["package"] == "LeakyReluPackage"
         assert library["registered"]["ops"] == ["LeakyRelu"]
 
 
 def test_the_keys_of_the_result_are_documented(out: Path) -> None:
-    [library] = reply(out / "LeakyReluPackageHtp")["packages"][0]["libraries"]
+    [library] = reply(out / "LeakyReluPackageHtp")["libraries"]
     document = (ROOT / "docs" / "inspect.md").read_text("utf-8")
 
     def keys(value: object) -> set[str]:
@@ -72,6 +69,9 @@ def test_the_library_of_a_package_is_recognised(out: Path) -> None:
     library = next(out.glob("*Htp/build/*/*.so"))
     [found] = reply(library)["libraries"]
     assert found["target"] == "htp_x86"
+    beside = Path(shutil.copy(library, library.with_name("libBeside.so")))
+    assert reply(beside)["unbuilt"] == []
+    beside.unlink()
     copied = Path(shutil.copy(library, out.parent / "libElsewhere.so"))
     [found] = reply(copied, "--no-register", code=3)["libraries"]
     assert (found["target"], found["verdict"], found["registered"]) == (None, "cannot be judged", None)
@@ -81,15 +81,26 @@ def test_sources_that_changed(out: Path, tmp_path: Path) -> None:
     moved = Path(shutil.copytree(out / "LeakyReluPackageCpu", tmp_path / "Renamed"))
     kernel = moved / "src" / "ops" / "LeakyRelu.cpp"
     kernel.write_text(kernel.read_text() + "// more\n")
-    [package] = reply(moved, "--no-register", code=3)["packages"]
-    [note] = package["notes"]
-    assert note.startswith("libLeakyReluPackage.so was built from another src/ops/LeakyRelu.cpp; run")
+    [library] = reply(moved)["libraries"]
+    assert library["verdict"] == "will register, but"
+    [note] = library["findings"]
+    assert note["severity"] == "warning"
+    assert note["message"].startswith("libLeakyReluPackage.so was built from another src/ops/LeakyRelu.cpp; run")
+
+
+def test_a_package_that_is_not_built_beside_one_that_is(out: Path, tmp_path: Path) -> None:
+    both = Path(shutil.copytree(out, tmp_path / "both"))
+    shutil.rmtree(both / "LeakyReluPackageHtp" / "build")
+    folder = str(both / "LeakyReluPackageHtp")
+    found = reply(both)
+    assert (len(found["libraries"]), found["unbuilt"]) == (1, [folder])
+    assert f"{folder}: none of its libraries is built" in udogen("inspect", both).stdout
 
 
 def test_a_library_of_another_package_in_its_place(out: Path, tmp_path: Path, make: Make) -> None:
     package = Path(shutil.copytree(out / "LeakyReluPackageHtp", tmp_path / "LeakyReluPackageHtp"))
     shutil.copy(make("-DQHPI"), next(package.glob("build/*/*.so")))
-    [found] = reply(package, code=5)["packages"][0]["libraries"]
+    [found] = reply(package, code=5)["libraries"]
     assert (
         "it exports ToyInterfaceProvider; package LeakyReluPackage is registered with"
         in (found["findings"][0]["message"])

@@ -46,7 +46,7 @@ def test_it_is_shown_whole(library: Path, monkeypatch: pytest.MonkeyPatch) -> No
     assert "warning: the loader does not find libUdoManyUdoImplCpu.so, the CPU library of package ManyUdo" in shown(
         found
     )
-    text = "\n".join(inspection.lines(Inspection((), (found,)), width=400))
+    text = "\n".join(inspection.lines(Inspection((found,)), width=400))
     for line in (
         "  is          a registration library of SNPE (UDO)",
         "  package     ManyUdo 2.5.0, API 1.6.0 of UDO",
@@ -69,7 +69,7 @@ def test_as_json(library: Path) -> None:
 def test_nothing_of_it_runs_where_nothing_shall(tmp_path: Path) -> None:
     found = look(broken(tmp_path, "-DCRASHES"), register=False)
     assert "will not" not in found.verdict
-    text = "\n".join(inspection.lines(Inspection((), (found,)), width=100))
+    text = "\n".join(inspection.lines(Inspection((found,)), width=100))
     assert "describes   not read" in text
 
 

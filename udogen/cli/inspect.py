@@ -123,7 +123,6 @@ def _libraries(options: InspectArguments) -> int:
     from udogen.build import tools
     from udogen.inspect import inspection
 
-    path = options.path
     options.refuse("context binaries", _OF_BINARIES)
     inspect_options = inspection.InspectOptions(
         options.against,
@@ -131,11 +130,8 @@ def _libraries(options: InspectArguments) -> int:
         register=not options.no_register,
         device_library=options.device_library,
     )
-    if path.is_dir():
-        with output.progress("inspect") as advance:
-            inspected = inspection.inspect_all(path, inspect_options, on_library=advance)
-    else:
-        inspected = inspection.inspect_all(path, inspect_options)
+    with output.progress("inspect") as advance:
+        inspected = inspection.inspect_all(options.path, inspect_options, on_library=advance)
     verdict = inspected.verdict
     if options.as_json:
         output.print_json({"ok": verdict.ok, **inspection.as_json(inspected)})

@@ -47,11 +47,11 @@ class ScriptArguments:
     graph: str = option("--graph", metavar="NAME", help="The graph of the context binary, if it has several.")
     inputs: tuple[tuple[str, str], ...] = option(
         "--input", metavar="NAME=FILE", callback=_pairs,
-        help="An input, .npy or raw bytes; may repeat.",
+        help="An input, a .npy file; may repeat.",
     )  # fmt: skip
     references: tuple[tuple[str, str], ...] = option(
         "--reference", metavar="NAME=FILE", callback=_pairs,
-        help="The expected output, .npy or raw (float32 if its type is unknown); may repeat.",
+        help="The expected output, a .npy file; may repeat.",
     )  # fmt: skip
     tolerance: float | None = option(
         "--tolerance", type=TOLERANCE, metavar="X",

@@ -17,13 +17,11 @@ from udogen.errors import RunFailed, UsageError, file_hint
 from udogen.findings import Finding, wrapped
 from udogen.inspect import device, kinds
 from udogen.inspect.kinds import LibraryFacts
-from udogen.inspect.rules import DEVICE, LIVE, NO_REFERENCE, STATIC, UDO, LibraryEvidence, run, verdict_of
+from udogen.inspect.rules import LOADED, NO_REFERENCE, STATIC, LibraryEvidence, run, verdict_of
 from udogen.inspect.symbols import NO_RUNTIME, ComparedRuntime, find_compared, resolve
 from udogen.qnn.udo import Registration
-from udogen.runtime.built import outdated
 from udogen.runtime.op.session import OpSession
 from udogen.runtime.package_queries import read_registration
-from udogen.tables import many
 from udogen.verdict import Verdict
 
 _SECONDS = 30.0  # for registering a package
@@ -93,22 +91,13 @@ def _judged(
     evidence: LibraryEvidence, backend: str, options: InspectOptions
 ) -> tuple[LibraryEvidence, tuple[Finding, ...]]:
     """The findings about a library, with the evidence of what was loaded for them."""
-    facts = evidence.facts
     findings = run(STATIC, evidence)
-    errors = _kinds_of_errors(findings)
-    loadable = options.register and evidence.native and not errors - {NO_REFERENCE}
-    if facts.is_package and loadable and not errors:
-        evidence = _register(evidence, backend)
-        findings += run(LIVE, evidence)
-    if options.device_library and options.register and _fits(evidence) and not errors:
-        evidence = replace(evidence, device=device.register(facts.elf, evidence.runtime.main))
-        findings += run(DEVICE, evidence)
-    if evidence.native and not options.register and not errors:
-        findings.append(Finding("it was not registered here (--no-register)", kind=NO_REFERENCE))
-    if not facts.is_registration:
-        return evidence, tuple(findings)
-    evidence = _read(evidence) if loadable else evidence
-    return evidence, (*findings, *run(UDO, evidence))
+    if not _kinds_of_errors(findings):
+        if options.register:
+            evidence = _loaded(evidence, backend, options)
+        elif evidence.native:
+            findings.append(Finding("it was not registered here (--no-register)", kind=NO_REFERENCE))
+    return evidence, (*findings, *run(LOADED, evidence))
 
 
 def _kinds_of_errors(findings: Iterable[Finding]) -> set[str]:
@@ -130,26 +119,21 @@ def _static_evidence(facts: LibraryFacts, runtime: ComparedRuntime, folder: Pack
     )
 
 
-def _fits(evidence: LibraryEvidence) -> bool:
-    """Whether the package can be registered in the library of a DSP that it was compared with."""
-    main = evidence.runtime.libraries[:1]
-    return evidence.facts.kind.id == "qhpi" and bool(main) and main[0].machine == "hexagon"
-
-
-def _register(evidence: LibraryEvidence, backend: str) -> LibraryEvidence:
+def _loaded(evidence: LibraryEvidence, backend: str, options: InspectOptions) -> LibraryEvidence:
+    """The evidence after registering a package, or reading a registration library."""
+    path, facts = evidence.path, evidence.facts
+    if not evidence.native:
+        dsp = facts.kind.id == "qhpi" and facts.elf.machine == "hexagon"
+        if not dsp or options.device_library is None:
+            return evidence
+        return replace(evidence, device=device.register(facts.elf, evidence.runtime.main))
     try:
+        if facts.is_registration:
+            return replace(evidence, registration=read_registration(path, timeout=_SECONDS))
         with OpSession(
-            evidence.path, evidence.provider, backend=backend, qnn_lib=evidence.runtime.main.path, timeout=_SECONDS
+            path, evidence.provider, backend=backend, qnn_lib=evidence.runtime.main.path, timeout=_SECONDS
         ) as session:
             return replace(evidence, registered=(session.package, session.runtime))
-    except RunFailed as fault:
-        return replace(evidence, failure=fault)
-
-
-def _read(evidence: LibraryEvidence) -> LibraryEvidence:
-    """Read a registration library."""
-    try:
-        return replace(evidence, registration=read_registration(evidence.path, timeout=_SECONDS))
     except RunFailed as fault:
         return replace(evidence, failure=fault)
 
@@ -162,20 +146,11 @@ _MOST = 200  # libraries below a folder: more is not a folder of op packages
 
 
 @dataclass(frozen=True)
-class InspectedPackage:
-    """A generated package and its built libraries."""
-
-    folder: PackageLibrary
-    built: tuple[InspectedLibrary, ...]
-    notes: tuple[str, ...]  # sources that changed since
-
-
-@dataclass(frozen=True)
 class Inspection:
     """Everything that was inspected."""
 
-    packages: tuple[InspectedPackage, ...]
-    others: tuple[InspectedLibrary, ...]
+    libraries: tuple[InspectedLibrary, ...]
+    unbuilt: tuple[Path, ...] = ()  # folders of packages without a library
 
     @property
     def judged(self) -> tuple[InspectedLibrary, ...]:
@@ -184,18 +159,11 @@ class Inspection:
         return packages or self.libraries
 
     @property
-    def libraries(self) -> tuple[InspectedLibrary, ...]:
-        """All libraries, those of packages first."""
-        return (*(library for package in self.packages for library in package.built), *self.others)
-
-    @property
     def verdict(self) -> Verdict:
-        """Whether every library will register; packages of which nothing is built are skipped."""
+        """Whether every library will register."""
         errors = [_kinds_of_errors(library.findings) for library in self.judged]
         unjudged, wrong = errors.count({NO_REFERENCE}), sum(bool(kinds - {NO_REFERENCE}) for kinds in errors)
-        passed, idle = errors.count(set()), sum(not package.built for package in self.packages)
-        planned = len(errors) + idle
-        return Verdict(planned, passed, error=wrong, skipped=idle, absent=unjudged, needs_all=True, unit="library")
+        return Verdict(len(errors), errors.count(set()), error=wrong, absent=unjudged, needs_all=True, unit="library")
 
 
 def inspect_all(
@@ -205,61 +173,54 @@ def inspect_all(
     if not path.exists():
         hint = file_hint(path, "give a built library, or the folder of a package")
         raise UsageError(f"{path} does not exist", hint=hint)
-    if not path.is_dir():
-        folder, target = _package_and_target(path)
-        return Inspection((), (inspect(path, options, folder=folder, target=target),))
     packages = _packages(path)
-    rest = _others(path, packages)
-    if not packages and not rest:
-        raise UsageError(
-            f"{path} holds neither a package that udogen generated nor a library (*.so)",
-            hint="give a library, or the folder of a package",
-        )
+    owners = {
+        library.resolve(): (package, row.id)
+        for package in packages
+        for row in package.rows
+        for library in package.artifacts(row)
+    }
 
-    def one(library: Path, folder: PackageLibrary | None = None, target: str = "") -> InspectedLibrary:
+    def one(library: Path) -> InspectedLibrary:
         on_library(library.name)
-        return inspect(library, options, folder=folder, target=target, choose=True)
+        folder, target = owners.get(library.resolve(), (None, ""))
+        return inspect(library, options, folder=folder, target=target, choose=path.is_dir())
 
-    return Inspection(
-        tuple(_package(package, one) for package in packages),
-        tuple(one(library) for library in rest),
-    )
+    libraries = _libraries(path, packages)
+    built = {owners[library.resolve()][0].path for library in libraries if library.resolve() in owners}
+    unbuilt = dict.fromkeys(package.path for package in packages if path.is_dir() and package.path not in built)
+    return Inspection(tuple(one(library) for library in libraries), tuple(unbuilt))
 
 
 def _packages(path: Path) -> list[PackageLibrary]:
+    """The packages in a folder, or that of a library."""
+    if not path.is_dir():
+        package = package_of(path)
+        return [package] if package is not None else []
     if not (path / MANIFEST).is_file() and not any(path.glob(f"*/{MANIFEST}")):
         return []
     # Converter packages are not registered.
     return [package for package in open_packages(path) if not package.kind.converter]
 
 
-def _package(folder: PackageLibrary, one: Callable[[Path, PackageLibrary, str], InspectedLibrary]) -> InspectedPackage:
-    there = [(library, row.id) for row in folder.rows for library in folder.artifacts(row) if library.exists()]
-    notes = tuple(text for library, _ in there if (text := outdated(library, folder)))
-    return InspectedPackage(folder, tuple(one(library, folder, target) for library, target in there), notes)
-
-
-def _others(path: Path, packages: Sequence[PackageLibrary]) -> list[Path]:
-    """Libraries that do not belong to a target of a package."""
-    known = {library.resolve() for folder in packages for row in folder.rows for library in folder.artifacts(row)}
-    others: list[Path] = []
+def _libraries(path: Path, packages: Sequence[PackageLibrary]) -> list[Path]:
+    """A library, or all of a folder; raises for a folder without one."""
+    if not path.is_dir():
+        return [path]
+    found: list[Path] = []
     for here, folders, names in os.walk(path):
         folders[:] = sorted(set(folders) - _LEFT_OUT)
-        libraries = [Path(here, name) for name in sorted(names) if name.endswith(".so")]
-        others += [library for library in libraries if library.is_file() and library.resolve() not in known]
-        if len(others) > _MOST:
+        found += [Path(here, name) for name in sorted(names) if name.endswith(".so") and Path(here, name).is_file()]
+        if len(found) > _MOST:
             raise UsageError(f"{path} holds more than {_MOST} libraries", hint="give the folder of a package")
-    return others
-
-
-def _package_and_target(library: Path) -> tuple[PackageLibrary | None, str]:
-    """The package and the target of a library."""
-    folder = package_of(library)
-    if folder is not None:
-        for row in folder.rows:
-            if library.resolve() in [artifact.resolve() for artifact in folder.artifacts(row)]:
-                return folder, row.id
-    return None, ""
+    if not found and packages:
+        raise UsageError(f"{path}: no library is built", hint=f"udogen build -C {shlex.quote(str(path))}")
+    if not found:
+        raise UsageError(
+            f"{path} holds neither a package that udogen generated nor a library (*.so)",
+            hint="give a library, or the folder of a package",
+        )
+    return found
 
 
 NARROWEST = 40  # columns
@@ -270,27 +231,14 @@ _EVIDENCE = 8  # lines shown
 
 def lines(inspection: Inspection, *, width: int) -> Iterator[str]:
     """The report, line by line."""
-    width = max(width, NARROWEST)
-    for package in inspection.packages:
-        yield from _package_lines(package, width)
-    for library in inspection.others:
-        if library in inspection.judged:
-            yield from _library_lines(library, width)
-    for library in inspection.others:
-        if library not in inspection.judged and library.evidence is not None:
+    judged = inspection.judged
+    for library in judged:
+        yield from _library_lines(library, max(width, NARROWEST))
+    for library in inspection.libraries:
+        if library not in judged and library.evidence is not None:
             yield f"{library.path}: {library.evidence.facts.kind.words}"
-
-
-def _package_lines(inspected: InspectedPackage, width: int) -> Iterator[str]:
-    folder = inspected.folder
-    yield f"{folder.path}: {folder.backend} package {folder.name}, {many(len(folder.ops), 'op')}"
-    for note in inspected.notes:
-        yield from wrapped("  ! ", note, width)
-    if not inspected.built:
-        yield f"  none of its libraries is built: udogen build -C {shlex.quote(str(folder.path))}"
-    yield ""
-    for built in inspected.built:
-        yield from _library_lines(built, width)
+    for folder in inspection.unbuilt:
+        yield f"{folder}: none of its libraries is built: udogen build -C {shlex.quote(str(folder))}"
 
 
 def _library_lines(inspected: InspectedLibrary, width: int) -> Iterator[str]:
@@ -362,20 +310,8 @@ def _symbols(evidence: LibraryEvidence) -> str:
 
 def as_json(inspection: Inspection) -> dict[str, Any]:
     """Everything, as plain data."""
-    return {
-        "packages": [
-            {
-                "folder": str(package.folder.path),
-                "package": package.folder.name,
-                "backend": package.folder.backend,
-                "ops": list(package.folder.ops),
-                "notes": list(package.notes),
-                "libraries": [_library_json(row) for row in package.built],
-            }
-            for package in inspection.packages
-        ],
-        "libraries": [_library_json(library) for library in inspection.others],
-    }
+    libraries = [_library_json(library) for library in inspection.libraries]
+    return {"libraries": libraries, "unbuilt": [str(folder) for folder in inspection.unbuilt]}
 
 
 def _library_json(inspected: InspectedLibrary) -> dict[str, Any]:

@@ -23,6 +23,7 @@ from udogen.inspect.kinds import LibraryFacts
 from udogen.inspect.symbols import ComparedRuntime, Resolution
 from udogen.qnn import udo
 from udogen.qnn.udo import Registration
+from udogen.runtime.built import outdated
 from udogen.runtime.library import RuntimeInfo
 from udogen.runtime.op.calls import OpPackageInfo
 from udogen.runtime.snpe import host as udo_host
@@ -41,12 +42,6 @@ def _stops(kind: str, message: str, hint: str = "", details: Sequence[str] = ())
 def _warns(kind: str, message: str, hint: str = "", details: Sequence[str] = ()) -> Finding:
     """What is probably a mistake in a library that registers."""
     return _stops(kind, message, hint, details)._replace(severity="warning")
-
-
-def _failure_kind(failure: RunFailed, usual: str) -> str:
-    """The kind of the finding about a failure; a library is not judged by a limit of this machine."""
-    text = "\n".join((failure.message, *failure.details))
-    return NO_REFERENCE if isinstance(failure, LimitReached) or _NO_MEMORY.search(text) else usual
 
 
 def verdict_of(findings: Sequence[Finding], *, seen: bool) -> str:
@@ -247,17 +242,34 @@ def _reference(evidence: LibraryEvidence) -> Iterator[Finding]:
         yield _stops(NO_REFERENCE, "no runtime was found to compare it with", evidence.runtime.hint)
 
 
+def _sources(evidence: LibraryEvidence) -> Iterator[Finding]:
+    if evidence.folder is not None and (text := outdated(evidence.path, evidence.folder)):
+        yield _warns("sources", text)
+
+
+def _functions(evidence: LibraryEvidence) -> Iterator[Finding]:
+    exports = evidence.facts.elf.exports
+    missing = [name for name in udo.FUNCTIONS if name not in exports]
+    if evidence.facts.is_registration and missing:
+        remedy = "declare them with UDO_API; jni/src/reg has the required ones"
+        yield _stops("functions", f"it exports no {', '.join(missing)}", remedy)
+
+
 STATIC: tuple[VerdictRule, ...] = (
-    _kind, _machine, _backend, _provider, _init, _release, _needed, _symbols, _reference,
+    _kind, _machine, _backend, _provider, _init, _release, _needed, _symbols, _reference, _sources, _functions,
 )  # fmt: skip
 
 
-# --- rules for a library that was registered -------------------------------------------------------------------------
+# --- rules for a library that was registered or read -----------------------------------------------------------------
 
 
 def _registering(evidence: LibraryEvidence) -> Iterator[Finding]:
-    if evidence.failure is not None:
-        yield _stops(_failure_kind(evidence.failure, "registering"), *_texts(evidence.failure))
+    """A failure; a library is not judged by a limit of this machine."""
+    failure = evidence.failure
+    if failure is not None:
+        text = "\n".join((failure.message, *failure.details))
+        limit = isinstance(failure, LimitReached) or _NO_MEMORY.search(text)
+        yield _stops(NO_REFERENCE if limit else "registering", *_texts(failure))
 
 
 def _names(evidence: LibraryEvidence) -> Iterator[Finding]:
@@ -278,9 +290,6 @@ def _names(evidence: LibraryEvidence) -> Iterator[Finding]:
         )
 
 
-LIVE: tuple[VerdictRule, ...] = (_registering, _names)
-
-
 def _on_device(evidence: LibraryEvidence) -> Iterator[Finding]:
     found = evidence.device
     if found is None:
@@ -298,22 +307,7 @@ def _remedy_on_device(found: DeviceRegistration) -> str:
     return "run the same code on this machine, under a debugger: udogen build htp_x86, udogen inspect"
 
 
-DEVICE: tuple[VerdictRule, ...] = (_on_device,)
-
-
-# --- rules for registration libraries of SNPE ------------------------------------------------------------------------
-
-
-def _functions(evidence: LibraryEvidence) -> Iterator[Finding]:
-    exports = evidence.facts.elf.exports
-    if missing := [name for name in udo.FUNCTIONS if name not in exports]:
-        remedy = "declare them with UDO_API; jni/src/reg has the required ones"
-        yield _stops("functions", f"it exports no {', '.join(missing)}", remedy)
-
-
 def _registration(evidence: LibraryEvidence) -> Iterator[Finding]:
-    if evidence.failure is not None:
-        yield _stops(_failure_kind(evidence.failure, "udo"), *_texts(evidence.failure))
     if evidence.registration is None:
         return
     registration = evidence.registration
@@ -343,4 +337,4 @@ def _libraries(evidence: LibraryEvidence) -> Iterator[Finding]:
             yield _warns("libraries", *_texts(fault))
 
 
-UDO: tuple[VerdictRule, ...] = (_functions, _registration, _libraries)
+LOADED: tuple[VerdictRule, ...] = (_registering, _names, _on_device, _registration, _libraries)

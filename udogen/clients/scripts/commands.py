@@ -135,9 +135,9 @@ def _net_run(run: ClientRun) -> Command:
 
 def _native(run: ClientRun) -> Iterator[str]:
     """The flags for files in the tensors' own types, if one of them is not float; otherwise files are converted."""
-    if any(tensor.dtype not in ("float32", "") for tensor in run.inputs):
+    if any(tensor.dtype != "float32" for tensor in run.inputs):
         yield "--use_native_input_files"
-    if any(tensor.dtype not in ("float32", "") for tensor in run.references):
+    if any(tensor.dtype != "float32" for tensor in run.references):
         yield "--use_native_output_files"
 
 

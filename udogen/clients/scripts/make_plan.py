@@ -39,8 +39,6 @@ def make_plan(options: ScriptOptions) -> tuple[ScriptPlan, tuple[TensorData, ...
     if context and (inputs or references or script_client.own):
         graph = _graph_of(path, options, packages[0].backend)
         _check_tensors(graph, options, inputs, references)
-        inputs = tensors.typed(graph.inputs, inputs)
-        references = tensors.typed(graph.outputs, references)
     run = ClientRun(
         client=options.client,
         packages=packages,
@@ -106,12 +104,11 @@ def hexagon_versions() -> dict[str, str]:
 def _output_checks(run: ClientRun, client: ScriptClient, options: ScriptOptions) -> Iterator[OutputCheck]:
     types = {tensor.name: tensor.dtype for tensor in run.graph.outputs} if run.graph else {}
     for tensor in run.references:
-        dtype = tensor.dtype or "float32"
         absolute, relative = options.tolerance, 0.0
         if absolute is None:
-            absolute, relative = tensors.tolerance(dtype, types.get(tensor.name, ""))
+            absolute, relative = tensors.tolerance(tensor.dtype, types.get(tensor.name, ""))
         reference = f"references/{tensor.file}"
-        yield OutputCheck(tensor.name, client.output(tensor), reference, dtype, absolute, relative)
+        yield OutputCheck(tensor.name, client.output(tensor), reference, tensor.dtype, absolute, relative)
 
 
 def _library_files(run: ClientRun) -> Iterator[ScriptFile]:

@@ -1,17 +1,17 @@
-"""Inputs and references: .npy files and raw files, one for each tensor."""
+"""Inputs and references: one .npy file for each tensor."""
 
 from __future__ import annotations
 
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from udogen.errors import UsageError, read_plain, reading
+from udogen.errors import UsageError
 from udogen.opdef import datatypes
 from udogen.verify import tolerances
 from udogen.verify.test_files import values
@@ -30,8 +30,8 @@ class TensorData:
 
     name: str
     content: bytes
-    dtype: str = ""  # numpy name; empty for a raw file
-    path: str = ""
+    dtype: str  # numpy name
+    path: str
 
     @property
     def file(self) -> str:
@@ -61,9 +61,6 @@ def read(rows: Sequence[tuple[str, str]], option: str) -> tuple[TensorData, ...]
 
 
 def _read(name: str, path: str) -> TensorData:
-    if not path.endswith(".npy"):
-        with reading(path, hint="give a .npy or a raw file"):
-            return TensorData(name, read_plain(path), path=path)
     array = values.load_array(Path(path))
     word = "uint8" if array.dtype == np.bool_ else array.dtype.name
     if word not in COMPARED:
@@ -94,33 +91,21 @@ def _misfits(expected: Mapping[str, QnnTensor], given: Sequence[TensorData], rol
         elif not _fits(tensor, info, floats):
             shape = "x".join(map(str, info.shape)) or "scalar"
             yield (
-                f"{tensor.path} has {len(tensor.content)} bytes of {tensor.dtype or 'raw data'}; "
+                f"{tensor.path} has {len(tensor.content)} bytes of {tensor.dtype}; "
                 f"{role} {tensor.name} is {info.dtype} {shape}, {info.nbytes} bytes"
             )
 
 
 def _fits(tensor: TensorData, info: QnnTensor, floats: bool) -> bool:
-    if len(tensor.content) == info.nbytes and tensor.dtype in ("", *storage(info.dtype)):
+    if len(tensor.content) == info.nbytes and tensor.dtype == _storage(info.dtype):
         return True
-    return floats and tensor.dtype in ("", "float32") and len(tensor.content) == 4 * math.prod(info.shape)
+    return floats and tensor.dtype == "float32" and len(tensor.content) == 4 * math.prod(info.shape)
 
 
-def typed(infos: Sequence[QnnTensor], given: Sequence[TensorData]) -> tuple[TensorData, ...]:
-    """Raw files with their types: the tensor's type if the size fits, otherwise float32."""
-    own = {tensor.name: (storage(tensor.dtype)[-1], tensor.nbytes) for tensor in infos}
-    return tuple(
-        replace(
-            tensor,
-            dtype=tensor.dtype or (own[tensor.name][0] if len(tensor.content) == own[tensor.name][1] else "float32"),
-        )
-        for tensor in given
-    )
-
-
-def storage(dtype: str) -> tuple[str, ...]:
-    """The numpy types that store a tensor of this type."""
+def _storage(dtype: str) -> str:
+    """The numpy type that stores a tensor of this type; `_read` converts bool to uint8."""
     word = datatypes.BY_NAME[dtype].numpy or {"FLOAT_16": "float16"}.get(dtype, "")
-    return ("bool", "uint8") if word == "bool" else (word,)
+    return "uint8" if word == "bool" else word
 
 
 def tolerance(dtype: str, qnn: str = "") -> tuple[float, float]:
