@@ -14,7 +14,7 @@ from tests.opdef.texts import collection, op, tensor
 from tests.test_house import MODULES, PACKAGE, ROOT, imports, nodes, short
 
 # Fast tests of the core that use most of its folders.
-CORE_TESTS = ("verify/test_verdict.py", "cli/test_list.py", "opdef/test_values.py", "backends")
+CORE_TESTS = ("verify/test_verdict.py", "cli/test_completion.py", "opdef/test_values.py", "backends")
 PLUGIN = """
 import click
 import numpy as np

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import re
 import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -136,6 +139,34 @@ GRID = {"UFIXED_POINT_8": ScaleOffset(0.05, -128), "UFIXED_POINT_16": ScaleOffse
 CONV = {"stride": np.ones(2, "u4"), "pad_amount": np.ones((2, 2), "u4"), "dilation": np.ones(2, "u4"), "group": 1}
 
 
+def run_graph(
+    folder: Path,
+    dtype: str,
+    nodes: Mapping[str, tuple[str, tuple[str, ...]]],
+    weights: Array,
+    arrays: Mapping[str, Array],
+    binary: Path,
+) -> Array:
+    """The last tensor of a graph; runs in a process of its own, because another HTP runtime may be loaded here."""
+    grid, shape = GRID[dtype], next(iter(arrays.values())).shape
+    with GraphBuilder("htp", packages=[folder]) as builder:
+        with builder.graph("g", outputs=[list(nodes)[-1]]) as graph:
+            known = {name: graph.input(name, dtype, shape, grid) for name in arrays}
+            constant = (
+                graph.weight("w", weights.astype(np.float16))
+                if grid is None
+                else graph.weight("w", weights, "UFIXED_POINT_8", ScaleOffset(0.002, -128))
+            )
+            like = next(iter(known.values()))
+            for name, (kind, inputs) in nodes.items():
+                is_conv = kind == "Conv2d"
+                tensors = [*(known[tensor] for tensor in inputs), *([constant] if is_conv else [])]
+                known[name] = graph.op(kind, tensors, name, like=like, params=CONV if is_conv else None)
+        result = np.asarray(builder.graphs["g"](dict(arrays))[list(nodes)[-1]])
+        builder.save(binary)
+    return result
+
+
 @pytest.mark.parametrize(
     ("dtype", "op", "others", "size"),
     [
@@ -152,33 +183,20 @@ def test_tensors_between_convolutions_stay_in_blocks(
     """An op between convolutions takes and makes their blocks, with the same numbers as in graphs of their own."""
     random = np.random.default_rng(1)
     shape, grid = (1, size, size, 40), GRID[dtype]
+    binary = tmp_path / "graph.bin"
     weights = random.standard_normal((3, 3, 40, 40), np.float32) * np.float32(0.05)
-
-    def run(nodes: Mapping[str, tuple[str, tuple[str, ...]]], last: str, **arrays: Array) -> Array:
-        with GraphBuilder("htp", packages=[built.folder.path]) as builder:
-            with builder.graph("g", outputs=[last]) as graph:
-                known = {name: graph.input(name, dtype, shape, grid) for name in arrays}
-                constant = (
-                    graph.weight("w", weights.astype(np.float16))
-                    if grid is None
-                    else graph.weight("w", weights, "UFIXED_POINT_8", ScaleOffset(0.002, -128))
-                )
-                like = next(iter(known.values()))
-                for name, (kind, inputs) in nodes.items():
-                    is_conv = kind == "Conv2d"
-                    tensors = [*(known[each] for each in inputs), *([constant] if is_conv else [])]
-                    known[name] = graph.op(kind, tensors, name, like=like, params=CONV if is_conv else None)
-            result = builder.graphs["g"](arrays)[last]
-            builder.save(tmp_path / f"{last}.bin")
-        return np.asarray(result)
 
     bits = 8 if dtype == "UFIXED_POINT_8" else 16
     x = random.integers(0, 1 << bits, shape, f"u{bits // 8}") if grid else random.standard_normal(shape).astype("f2")
     nodes = {"a": ("Conv2d", ("x",)), "m": (op, ("a", *others)), "z": ("Conv2d", ("m",))}
-    found = run(nodes, "z", x=x)
-    kernels = re.findall(rb"ForceFormat_\w+", (tmp_path / "z.bin").read_bytes())
-    assert (b"ForceFormat_Flat_c2f" in kernels) is (op == "Softmax"), kernels
-    alone = {"x": x}
-    for name, node in nodes.items():
-        alone[name] = run({name: node}, name, **{each: alone[each] for each in node[1]})
+    assert built.folder is not None
+    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as child:
+        run = partial(run_graph, built.folder.path, dtype)
+        found = child.submit(run, nodes, weights, {"x": x}, binary).result()
+        kernels = re.findall(rb"ForceFormat_\w+", binary.read_bytes())
+        assert (b"ForceFormat_Flat_c2f" in kernels) is (op == "Softmax"), kernels
+        alone = {"x": x}
+        for name, (kind, inputs) in nodes.items():
+            given = {tensor: alone[tensor] for tensor in inputs}
+            alone[name] = child.submit(run, {name: (kind, inputs)}, weights, given, binary).result()
     np.testing.assert_array_equal(found, alone["z"])

@@ -10,6 +10,7 @@ from stray import HOW, SIZE, STRAYS, TAIL, call_of, package
 
 from tests.hexagon.running import need_tools
 from tests.making import need_runtime
+from udogen.qnn.tensors import Scalar
 from udogen.runtime.built import Built, find_source
 from udogen.runtime.failures import OpFailed
 from udogen.runtime.hexagon.session import HexagonSession
@@ -164,7 +165,7 @@ def test_udogen_test_on_hexagon(htp: Built) -> None:
             op="Stray",
             inputs={tensor.name: tensor.data for tensor in call.inputs if tensor.data is not None},
             expected={},
-            params={param.name: param.value for param in call.params},
+            params={param.name: param.value if isinstance(param, Scalar) else param.data for param in call.params},
             quants=dict.fromkeys(("x", "z", "y", "w"), (1.0, 0)),
             shapes={"y": (SIZE,), "w": (SIZE,)},
             backend="htp",

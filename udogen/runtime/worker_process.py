@@ -185,7 +185,8 @@ class WorkerSession:
         worker = self._worker
         assert worker is not None
         self.logs.clear()
-        worker.forget_output()
+        if phase != failures.START:  # what it has printed by then is why it ended
+            worker.forget_output()
         self.phase, self.regions = phase, ()
         try:
             answer = worker.ask(command, reply, deadline=deadline_of(timeout), on_report=self._report)

@@ -321,7 +321,8 @@ QHPI_StatusCode registerOps() {
   }
   ownRewrites = rewrites;
   const QHPI_StatusCode status = qhpi_register_ops_v1(static_cast<std::uint32_t>(ops.count), infos, tables.name);
-  return status == QHPI_RegistrationWarning ? QHPI_Success : status;  // another copy of the package has the same tiles
+  // A warning is about another copy of the package, which has the same tiles.
+  return status == QHPI_RegistrationWarning ? static_cast<QHPI_StatusCode>(QHPI_Success) : status;
 }
 
 // --- the op package interface ----------------------------------------------------------------------------------------
