@@ -5,6 +5,7 @@ from __future__ import annotations
 import resource
 import subprocess
 import sys
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -157,6 +158,10 @@ def test_calls(tmp_path: Path) -> None:
     assert made["MaxPool"](np.arange(16.0).reshape(1, 4, 4, 1), size=2).ravel().tolist() == [5, 7, 13, 15]
     stored = made["Scale"](np.array([100, 150], np.uint8), quant={"x": (0.5, -100), "y": (1.0, 0)})
     assert stored.dtype == np.uint8 and stored.tolist() == [0, 50]
+    tenth = kernel(tmp_path, KERNELS["Scale"].replace("Scale", "Tenth").replace("factor *", "0.1 * factor *"))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # Halide warns of numbers that are not exact in float32
+        assert np.allclose(tenth(x), 0.2 * x)
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ import inspect
 import re
 import sys
 import traceback
+import warnings
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
@@ -230,7 +231,10 @@ class Kernel:
     def call(self, tensors: dict[str, Any], scalars: dict[str, Any]) -> None:
         """Let the function define the outputs; an absent optional tensor is None."""
         self._mark(RUNNING)
-        self.function(**{name: tensors.get(name, scalars.get(name)) for name in self.arguments})
+        with warnings.catch_warnings():
+            # Of Halide, about each number like 0.1: kernels calculate in float32.
+            warnings.filterwarnings("ignore", "The floating-point value .* will be interpreted as a float32")
+            self.function(**{name: tensors.get(name, scalars.get(name)) for name in self.arguments})
         self._mark(RAN)
 
     def _mark(self, line: str) -> None:
