@@ -12,7 +12,7 @@ from typing import Any
 import halide as hl
 
 from udogen.kernels import Flat, Rows, View, Whole
-from udogen.kernels.fixed import Fixed, Largest, NotFixedError, OfRow, of_shared, stored_as
+from udogen.kernels.fixed import Fixed, Largest, NotFixedError, OfRow, as_expr, of_shared, stored_as
 from udogen.kernels.opencl import NotOnGpuError
 from udogen.kernels.request import TargetMachine, TensorPort
 from udogen.kernels.scratch import ScratchTensor, Steps, loops, place_scratch
@@ -389,11 +389,6 @@ class _Reduction:
             low, *high = self.results([hl.Expr(whole[each]) for whole in wholes])
             found.append(low + high[0] * hl.f32(65536.0) if high else low)
         return found
-
-
-def as_expr(value: Any) -> hl.Expr:
-    """A parameter, a number or the value of a function as an expression, which `Fixed` accepts."""
-    return value if isinstance(value, hl.Expr) else hl.Expr(value)
 
 
 def _one_or_tuple(values: list[hl.Expr]) -> Any:

@@ -473,6 +473,11 @@ def sigmoid(x: Fixed) -> Fixed:
     return Fixed(hl.select(x.integer >= 0, inverse, small), hl.f32(2.0**-_BITS), _MOST)
 
 
+def as_expr(value: Any) -> hl.Expr:
+    """A parameter, a number or the value of a function as an expression, which `Fixed` accepts."""
+    return value if isinstance(value, hl.Expr) else hl.Expr(value)
+
+
 def _is_number(value: Any) -> bool:
     return isinstance(value, int | float)
 

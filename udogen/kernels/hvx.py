@@ -13,6 +13,7 @@ from typing import Any
 
 import halide as hl
 
+from udogen.kernels.fixed import as_expr
 from udogen.kernels.math import inverse
 
 _VECTOR = 1024  # bits
@@ -124,7 +125,7 @@ class _Operators:
         """Whether an operand of 32 bits is a number and not an index."""
         if self.length is None or usual.type().is_float() or usual.type().bits() != 32:
             return False
-        return bool(set(_CALL.findall(str(_expr(a)))) & set(self.data))
+        return bool(set(_CALL.findall(str(as_expr(a)))) & set(self.data))
 
     def quotient(self, usual: Any, a: Any, b: Any) -> Any:
         if usual.type() == hl.Float(32):
@@ -154,7 +155,7 @@ class _Operators:
             return usual + self.unknown(hl.cast(usual.type(), 0))
         if number < 1 or not self.is_data(usual, a):
             return usual
-        shift = _expr(a) >> self.unknown(hl.u32(number))
+        shift = as_expr(a) >> self.unknown(hl.u32(number))
         if 32 * self.lanes > _VECTOR and number <= _MOST_SHIFTS["word"]:
             return shift
         return shift + self.unknown(hl.cast(usual.type(), 0))  # not to be narrowed with it
@@ -219,7 +220,7 @@ def replaced(rows: Sequence[tuple[Any, str, Any]], file: str) -> Iterator[None]:
 
 def _saturated(cast: Callable[..., hl.Expr], *given: Any) -> hl.Expr:
     """A saturating cast; that of an unsigned number selects, because Halide makes the same cast of a minimum."""
-    narrowed, value = cast(*given), _expr(given[-1])
+    narrowed, value = cast(*given), as_expr(given[-1])
     of, unsigned = narrowed.type(), value.type()
     if not of.is_int() or not unsigned.is_uint() or of.bits() > unsigned.bits():
         return narrowed
@@ -230,13 +231,9 @@ def _saturated(cast: Callable[..., hl.Expr], *given: Any) -> hl.Expr:
 def _of_float(cast: Callable[..., hl.Expr], *given: Any) -> hl.Expr:
     """A cast, which does not become part of the next one."""
     result = cast(*given)
-    if result.type().is_float() or not _expr(given[-1]).type().is_float():
+    if result.type().is_float() or not as_expr(given[-1]).type().is_float():
         return result
     return ~(~result)
-
-
-def _expr(value: Any) -> hl.Expr:
-    return value if isinstance(value, hl.Expr) else hl.Expr(value)
 
 
 def _number(value: Any) -> int:

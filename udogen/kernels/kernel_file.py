@@ -19,7 +19,8 @@ import halide as hl
 
 from udogen.errors import UsageError
 from udogen.kernels import Autoschedule, Flat, Rows, View, Whole, hvx
-from udogen.kernels.algorithm import TYPES, KernelTensor, RowLayout, as_expr
+from udogen.kernels.algorithm import TYPES, KernelTensor, RowLayout
+from udogen.kernels.fixed import as_expr
 from udogen.kernels.request import (
     RAN,
     RUNNING,

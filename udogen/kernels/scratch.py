@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import halide as hl
 
-from udogen.kernels.fixed import Fixed, NotFixedError
+from udogen.kernels.fixed import Fixed, NotFixedError, as_expr
 
 if TYPE_CHECKING:
     from udogen.kernels.algorithm import RowLayout
@@ -104,7 +104,7 @@ def scan(over: hl.RDom, start: Any, step: Callable[[Any], Any]) -> Steps:
     if not isinstance(over, _RDom) or over.dimensions() != 1:
         raise TypeError("a scan goes along one axis: scan(hl.RDom([(0, x.extent(1))]), start, step)")
     count = len(start) if isinstance(start, tuple) else 0
-    starts = [hl.f32(each) if isinstance(each, float) else _expr(each) for each in (start if count else (start,))]
+    starts = [hl.f32(each) if isinstance(each, float) else as_expr(each) for each in (start if count else (start,))]
     unknown = [hl.Expr(hl.Param(each.type(), "before")) for each in starts]
 
     def after(before: Sequence[Any]) -> list[Any]:
@@ -125,10 +125,6 @@ def scan(over: hl.RDom, start: Any, step: Callable[[Any], Any]) -> Steps:
     func[following] = hl.Tuple(values) if count else values[0]
     place.scratch.append(made)
     return made
-
-
-def _expr(value: Any) -> hl.Expr:
-    return value if isinstance(value, hl.Expr) else hl.Expr(value)
 
 
 def _place(function: str) -> RowLayout:

@@ -5,7 +5,6 @@ Restoring a context begins here and must be fast: `elf`, `tools` and the emulato
 
 from __future__ import annotations
 
-import hashlib
 import importlib.util
 import os
 import struct
@@ -63,6 +62,8 @@ _kept_backends: set[Path] = set()  # runtime libraries of which ONNX Runtime kee
 
 def check_build(runtime: Path, package: str, library: Path, *, is_kept: bool = False) -> None:
     """Raise if libQnnHtp would run the kernels of another build of this package, which it had before."""
+    import hashlib  # slow to import, and only op packages of HTP need it
+
     contents = hashlib.blake2b(library.read_bytes()).digest()
     if is_kept:
         _kept_backends.add(runtime)

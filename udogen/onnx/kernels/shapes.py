@@ -9,7 +9,7 @@ from typing import Any
 
 import halide as hl
 
-from udogen.kernels.algorithm import as_expr
+from udogen.kernels.fixed import as_expr
 from udogen.onnx.kernels.values import (
     ZERO,
     Axes,

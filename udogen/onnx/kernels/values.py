@@ -16,8 +16,7 @@ from typing import Any
 import halide as hl
 
 from udogen.errors import UsageError
-from udogen.kernels.algorithm import as_expr
-from udogen.kernels.fixed import Fixed, NotFixedError
+from udogen.kernels.fixed import Fixed, NotFixedError, as_expr
 
 Index = tuple[Any, ...]  # an expression for each axis, in ONNX's order
 ANY = -1  # the length of a tensor that is taken as one row, regardless of its shape
