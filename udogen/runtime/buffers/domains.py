@@ -25,12 +25,13 @@ from udogen.opdef.datatypes import Named
 from udogen.qnn.handles import ION, Closing, run_all
 from udogen.qnn.interface import QnnError
 from udogen.qnn.tensors import APP_READ, APP_WRITE, QnnTensor, byte_size
-from udogen.runtime.buffers.buffer import Attachment, Buffer, BufferPart, NoSharedMemory
+from udogen.runtime.buffers.buffer import Attachment, Buffer, BufferPart, NoSharedMemory, RegisteredPart
 
 if TYPE_CHECKING:
     import numpy as np
 
     from udogen.runtime.contexts.binding import TensorBinding
+    from udogen.runtime.contexts.context import Context
     from udogen.runtime.contexts.runtime import Runtime
     from udogen.runtime.sessions import Session, Sessions
 
@@ -199,19 +200,15 @@ class ManagedBuffer(Buffer):
                 details=[f"it was allocated as {role}" for role in self.roles],
                 hint="allocate it with this role too",
             )
-        handle = self._register(graph.context)
-        data = self._bytes() if handle is None else None
+        part = self._register(graph.context) if self.domain.registers else None
         access = Access(self, str(wanted), writes=wanted.usage == OUTPUT, info=info)
-        attachment = self.attached(Attachment(data=data, handle=handle, access=access))
+        attachment = self.attached(Attachment(self._bytes() if part is None else None, part, access))
         return self._attachments.setdefault(wanted, attachment)
 
-    def _register(self, context: Any) -> Any:
-        """The handle of its memory in a context; None if the backend registers no memory."""
-        if not self.domain.registers:
-            return None
+    def _register(self, context: Context) -> RegisteredPart | None:
+        """Its memory, registered with a context; None if the backend registers no memory."""
         try:
-            known = context.registrations.register(self, how=ION, dtype=self.dtype, shape=self.info.shape, offset=0)
-            return known.memory.handle
+            return context.registrations.register(self, how=ION, dtype=self.dtype, shape=self.info.shape, offset=0)
         except NoSharedMemory:
             pass
         except QnnError as finding:

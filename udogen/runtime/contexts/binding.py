@@ -5,16 +5,16 @@ numpy is imported with the first array: the worker of `udogen run op` binds only
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from functools import cached_property, partial
+from functools import cached_property
 from math import prod
 from typing import TYPE_CHECKING, Any
 
 from udogen.errors import RunFailed, UsageError, WrongType
 from udogen.qnn import abi
 from udogen.qnn.tensors import APP_READ, APP_WRITE, MOST_BYTES, QnnTensor, byte_size
-from udogen.runtime.buffers.buffer import Attachment
+from udogen.runtime.buffers.buffer import Attachment, RegisteredPart
 
 if TYPE_CHECKING:
     import numpy as np
@@ -41,7 +41,7 @@ class TensorBinding:
         self._registered = ffi.integer_const("QNN_TENSORMEMTYPE_MEMHANDLE")
         self._from_buffer, self._null = ffi.from_buffer, ffi.NULL
         self._attachment: Attachment | None = None
-        self._held: Any = None  # keeps the bound memory alive and in place
+        self._held: Any = None  # the bound memory as the struct has it: its handle, or kept alive and in place
         self._borrowed: Any = None
         self._spare: tuple[Attachment | None, Any] = (None, None)  # see `flip`
         self._why = ""  # why its memory was freed
@@ -97,7 +97,7 @@ class TensorBinding:
         spare = self._attachment, self._held
         self.bind(graph, place)
         assert spare[0] is not None and self._attachment is not None
-        spare[0].unbind = self._attachment.unbind
+        spare[0].user = self._attachment.user
         self._spare = spare
 
     def flip(self) -> bool:
@@ -106,10 +106,10 @@ class TensorBinding:
         if now is None or spare is None or now.ended or spare.ended:
             return False
         self._spare, self._attachment, self._held = (now, self._held), spare, held
-        if spare.data is None:
-            self._body.memHandle = spare.handle
-        else:
+        if spare.part is None:
             self._memory.data = held
+        else:
+            self._body.memHandle = held
         return True
 
     @property
@@ -124,20 +124,18 @@ class TensorBinding:
         else:
             if hasattr(place, "__array_interface__"):
                 self.check(place)
-            attachment = Attachment(data=place)
-        held = self._hold(attachment.data) if attachment.handle is None else None
+            attachment = Attachment(place)
+        held = self._hold(attachment.data) if attachment.part is None else attachment.part.memory.handle
         if self._attachment is not None:
-            self._attachment.unbind = None
+            self._attachment.user = None
         self._attachment, self._held, self._why = attachment, held, ""
         self._spare = None, None
-        attachment.unbind = partial(graph.release, self)
+        attachment.user = graph, self
         self._restore()
 
     def array(self) -> Array:
         """The bound memory as an array."""
-        attachment = self._attachment
-        view = None if attachment is None else (attachment.view if attachment.view is not None else attachment.data)
-        if view is None:
+        if self._attachment is None or self._attachment.data is None:
             raise RunFailed(
                 f"tensor `{self.info.name}` has no memory that can be shown",
                 hint="bind it to an array or a buffer first",
@@ -145,7 +143,7 @@ class TensorBinding:
         import numpy as np
 
         _, dtype, shape = self._layout
-        array: Array = np.frombuffer(view, np.uint8)[: self.nbytes].view(dtype).reshape(shape)
+        array: Array = np.frombuffer(self._attachment.data, np.uint8)[: self.nbytes].view(dtype).reshape(shape)
         return self.written(array) if self.is_dynamic and self.role == APP_READ else array
 
     @property
@@ -206,23 +204,23 @@ class TensorBinding:
         if self._attachment is not None:  # otherwise nothing executes it before it is bound
             self._restore()
 
-    def clear(self) -> Callable[[], None] | None:
-        """Unbind the memory; returns the function to call after all tensors are unbound, or None."""
+    def clear(self) -> RegisteredPart | None:
+        """Unbind the memory; returns it if it is registered."""
         attachment, self._attachment = self._attachment, None
         self._held = self._borrowed = None
         self._spare = None, None
         self._restore()
         if attachment is None:
             return None
-        attachment.unbind, self._why = None, attachment.ended
-        return attachment.unused
+        attachment.user, self._why = None, attachment.ended
+        return attachment.part
 
     def _restore(self) -> None:
         attachment = self._attachment
         if attachment is None:
             self._memory.data, self._memory.dataSize = self._null, 0
-        elif attachment.data is None:
-            self._body.memType, self._body.memHandle = self._registered, attachment.handle
+        elif attachment.part is not None:
+            self._body.memType, self._body.memHandle = self._registered, self._held
         else:
             self._body.memType = self._raw
             self._memory.data, self._memory.dataSize = self._held, self.nbytes

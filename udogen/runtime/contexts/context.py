@@ -314,6 +314,16 @@ open_runtimes: weakref.WeakKeyDictionary[Runtime, None] = (  # in the order of o
 lost_libraries: dict[Path, int] = {}  # unusable libraries: in use when this process was forked (path -> parent)
 
 
+def check_not_lost(library: Path) -> None:
+    """Raise for a library of a runtime that was in use when this process was forked."""
+    if library in lost_libraries:
+        raise RunFailed(
+            f"{library.name} cannot be used in process {os.getpid()}: it was in use in its parent "
+            f"({lost_libraries[library]}) when that was forked, and its threads do not exist here",
+            hint='close the runtime before the fork, or start new processes: multiprocessing.get_context("spawn")',
+        )
+
+
 def close_at_exit(runtime: Runtime) -> None:
     """Close it at exit, before what was registered with `atexit` earlier."""
     open_runtimes[runtime] = None
