@@ -149,6 +149,9 @@ class Playing:
         self.context = PlayingContext()
 
 
+Playing.__name__ = "Graph"  # known by its name
+
+
 def playing(*graphs: Playing) -> MemoryDomain:
     runtime: Any = type("Runtime", (SimpleNamespace,), {})  # known by its name
     return MemoryDomain(runtime(contexts=[each.context for each in graphs]), name="d")

@@ -43,6 +43,7 @@ class Attachment:
     part: RegisteredPart | None = None
     access: Access | None = None  # if its memory takes part in the executions of its graph
     user: tuple[Graph, TensorBinding] | None = None  # while a tensor is bound to it
+    held: Any = None  # as the tensor's struct has it then: the handle of the part, or the data, kept in place
     ended: str = ""  # why it can no longer be used
 
     def attach(self, _graph: Any, _info: QnnTensor, _role: str) -> Attachment:
@@ -271,7 +272,8 @@ class Buffer(Closing):
 
     def take(self, nbytes: int, *, alignment: int = 64) -> int:
         """The offset of `nbytes` that follow what was taken before: `buffer.part(buffer.take(256), 256)`."""
-        nbytes = arguments.whole(nbytes, f"the number of bytes to take from buffer `{self.name}`", least=1)
+        if nbytes < 1:
+            raise UsageError(f"{nbytes} bytes cannot be taken from buffer `{self.name}`", hint="take at least one")
         check_alignment(alignment)
         self.check_open()
         offset = align_up(self._taken, alignment)

@@ -41,9 +41,8 @@ class TensorBinding:
         self._registered = ffi.integer_const("QNN_TENSORMEMTYPE_MEMHANDLE")
         self._from_buffer, self._null = ffi.from_buffer, ffi.NULL
         self._attachment: Attachment | None = None
-        self._held: Any = None  # the bound memory as the struct has it: its handle, or kept alive and in place
         self._borrowed: Any = None
-        self._spare: tuple[Attachment | None, Any] = (None, None)  # see `flip`
+        self._spare: Attachment | None = None  # see `flip`
         self._why = ""  # why its memory was freed
 
     def __repr__(self) -> str:
@@ -93,23 +92,20 @@ class TensorBinding:
 
     def bind_both(self, graph: Graph, place: Any, other: Any) -> None:
         """Bind the tensor to one place, and prepare the other for `flip`."""
-        self.bind(graph, other)
-        spare = self._attachment, self._held
-        self.bind(graph, place)
-        assert spare[0] is not None and self._attachment is not None
-        spare[0].user = self._attachment.user
+        spare = self.bind(graph, other)
+        spare.user = self.bind(graph, place).user
         self._spare = spare
 
     def flip(self) -> bool:
         """Exchange both places of `bind_both`; False if one of them was freed, or the tensor bound again or unbound."""
-        now, (spare, held) = self._attachment, self._spare
+        now, spare = self._attachment, self._spare
         if now is None or spare is None or now.ended or spare.ended:
             return False
-        self._spare, self._attachment, self._held = (now, self._held), spare, held
+        self._attachment, self._spare = spare, now
         if spare.part is None:
-            self._memory.data = held
+            self._memory.data = spare.held
         else:
-            self._body.memHandle = held
+            self._body.memHandle = spare.held
         return True
 
     @property
@@ -117,7 +113,7 @@ class TensorBinding:
         """Whether its memory takes part in executions (`Attachment.access`)."""
         return self._attachment is not None and self._attachment.access is not None
 
-    def bind(self, graph: Graph, place: Any) -> None:
+    def bind(self, graph: Graph, place: Any) -> Attachment:
         """Bind the tensor to memory; raises if that is too small, has another type, or is read-only for an output."""
         if hasattr(place, "attach") and not isinstance(place, type):
             attachment: Attachment = place.attach(graph, self.info, self.role)
@@ -125,13 +121,14 @@ class TensorBinding:
             if hasattr(place, "__array_interface__"):
                 self.check(place)
             attachment = Attachment(place)
-        held = self._hold(attachment.data) if attachment.part is None else attachment.part.memory.handle
+        part = attachment.part
+        attachment.held = self._hold(attachment.data) if part is None else part.memory.handle
         if self._attachment is not None:
             self._attachment.user = None
-        self._attachment, self._held, self._why = attachment, held, ""
-        self._spare = None, None
+        self._attachment, self._spare, self._why = attachment, None, ""
         attachment.user = graph, self
         self._restore()
+        return attachment
 
     def array(self) -> Array:
         """The bound memory as an array."""
@@ -207,8 +204,7 @@ class TensorBinding:
     def clear(self) -> RegisteredPart | None:
         """Unbind the memory; returns it if it is registered."""
         attachment, self._attachment = self._attachment, None
-        self._held = self._borrowed = None
-        self._spare = None, None
+        self._borrowed = self._spare = None
         self._restore()
         if attachment is None:
             return None
@@ -220,10 +216,10 @@ class TensorBinding:
         if attachment is None:
             self._memory.data, self._memory.dataSize = self._null, 0
         elif attachment.part is not None:
-            self._body.memType, self._body.memHandle = self._registered, self._held
+            self._body.memType, self._body.memHandle = self._registered, attachment.held
         else:
             self._body.memType = self._raw
-            self._memory.data, self._memory.dataSize = self._held, self.nbytes
+            self._memory.data, self._memory.dataSize = attachment.held, self.nbytes
 
     def _hold(self, data: Any) -> Any:
         """The memory as a cffi buffer; raises if it cannot hold the tensor."""

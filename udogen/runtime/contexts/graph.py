@@ -73,7 +73,6 @@ class Graph:
         self._call, self._args = handle.call(*arrays, counts=(len(self.inputs), len(self.outputs)), profile=profile)
         self._lock = handle.one_at_a_time
         self._guarded: tuple[TensorBinding, ...] = ()  # whose memory takes part in executions
-        self._ready = False  # every tensor is bound
         self._missing = {*self._ins, *self._outs}  # tensors that are not bound
         self._open = True
         self._executed = False  # at its largest size, if it has dynamic dimensions
@@ -142,7 +141,6 @@ class Graph:
         every = (*self._ins, *self._outs)
         self._guarded = tuple(binding for binding in every if binding.guarded)
         self._missing = {binding for binding in every if not binding.bound}
-        self._ready = self._open and not self._missing
 
     def binding(self, name: str) -> TensorBinding:
         """One tensor and its binding."""
@@ -172,7 +170,7 @@ class Graph:
         if shapes is not None:
             arguments.mapping(shapes, f"the shapes of graph `{self.name}`", hint='give a dict: {"x": (1, 4)}')
         with self._lock:
-            if not self._ready:
+            if self._missing or not self._open:
                 self._refuse()
             if self._dynamic or shapes:
                 self._execute_largest()
@@ -206,7 +204,7 @@ class Graph:
             )
         self._lock.acquire()
         try:
-            if not self._ready:
+            if self._missing or not self._open:
                 self._refuse()
             self._enter(entered)
             future.set_running_or_notify_cancel()
@@ -220,7 +218,7 @@ class Graph:
     def prepared(self) -> tuple[Callable[..., int], tuple[Any, ...]]:
         """The C function that executes it on the bound memory, and its arguments, for calls without any checks."""
         with self._lock:
-            if not self._ready:
+            if self._missing or not self._open:
                 self._refuse()
         return self._call, self._args
 
@@ -418,7 +416,7 @@ class Graph:
     def disown(self) -> None:
         """Disable it in a forked process, in which an execution of the parent never ends."""
         self._lock = threading.Lock()
-        self._open = self._ready = False
+        self._open = False
 
 
 def _leave(entered: Sequence[Access], codes: Sequence[int]) -> None:

@@ -32,10 +32,9 @@ from udogen.qnn.handles import (
     devices,
     run_all,
 )
-from udogen.qnn.interface import DEBUG, ERROR, INFO, WARN, Interface, LogSink, QnnError, captured_prints
+from udogen.qnn.interface import ERROR, INFO, WARN, Interface, LogSink, QnnError, captured_prints
 from udogen.qnn.system import BinaryInfo
 from udogen.qnn.tensors import OpConfig
-from udogen.runtime import arguments
 from udogen.runtime.arguments import PathArgument
 from udogen.runtime.contexts import manifest
 from udogen.runtime.contexts.context import (
@@ -102,7 +101,6 @@ class Runtime(Closing):
         check_loadable(chosen.path, "runtime library")
         check_not_lost(chosen.path)
         self._soc = socs.number_of(soc)
-        arguments.whole(log_level, "the log level", least=ERROR, most=DEBUG)
         self.backend, self.path, self.emulator = chosen.backend, chosen.path, chosen.emulator
         self._behaviour = chosen.behaviour
         self.turn = ALONE if chosen.serial else None  # held by executions that must not run in parallel
@@ -362,10 +360,7 @@ class Runtime(Closing):
 
     def device(self, number: int | None = None) -> DeviceHandle | None:
         """The device of contexts with this number, made with the first of them; None: the backend's default."""
-        if number is not None:
-            hint = "give a number of `devices()`, or None"
-            arguments.whole(number, "the device", most=arguments.MOST_32, hint=hint)
-        elif not self._soc:
+        if number is None and not self._soc:
             return None
         if number not in self._devices:
             handle = DeviceHandle(self.interface, self._log, soc=self._soc, number=number)
