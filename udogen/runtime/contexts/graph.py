@@ -73,6 +73,7 @@ class Graph:
         self._call, self._args = handle.call(*arrays, counts=(len(self.inputs), len(self.outputs)), profile=profile)
         self._lock = handle.one_at_a_time
         self._guarded: tuple[TensorBinding, ...] = ()  # whose memory takes part in executions
+        self._ready = False  # open, and every tensor is bound
         self._missing = {*self._ins, *self._outs}  # tensors that are not bound
         self._open = True
         self._executed = False  # at its largest size, if it has dynamic dimensions
@@ -141,6 +142,7 @@ class Graph:
         every = (*self._ins, *self._outs)
         self._guarded = tuple(binding for binding in every if binding.guarded)
         self._missing = {binding for binding in every if not binding.bound}
+        self._ready = self._open and not self._missing
 
     def binding(self, name: str) -> TensorBinding:
         """One tensor and its binding."""
@@ -170,14 +172,14 @@ class Graph:
         if shapes is not None:
             arguments.mapping(shapes, f"the shapes of graph `{self.name}`", hint='give a dict: {"x": (1, 4)}')
         with self._lock:
-            if self._missing or not self._open:
+            if not self._ready:
                 self._refuse()
-            if self._dynamic or shapes:
-                self._execute_largest()
-                self._size(shapes or {})
+            if not self._dynamic and not shapes:
+                return self._run()
+            self._execute_largest()
+            self._size(shapes or {})
             self._run()
-        if self._dynamic:
-            self._check_sizes()
+        self._check_sizes()
 
     def execute_async(self) -> Future[None]:
         """Execute it on the bound memory without waiting for the end, only for an earlier execution of this graph."""
@@ -204,7 +206,7 @@ class Graph:
             )
         self._lock.acquire()
         try:
-            if self._missing or not self._open:
+            if not self._ready:
                 self._refuse()
             self._enter(entered)
             future.set_running_or_notify_cancel()
@@ -218,7 +220,7 @@ class Graph:
     def prepared(self) -> tuple[Callable[..., int], tuple[Any, ...]]:
         """The C function that executes it on the bound memory, and its arguments, for calls without any checks."""
         with self._lock:
-            if self._missing or not self._open:
+            if not self._ready:
                 self._refuse()
         return self._call, self._args
 
@@ -416,7 +418,7 @@ class Graph:
     def disown(self) -> None:
         """Disable it in a forked process, in which an execution of the parent never ends."""
         self._lock = threading.Lock()
-        self._open = False
+        self._open = self._ready = False
 
 
 def _leave(entered: Sequence[Access], codes: Sequence[int]) -> None:
