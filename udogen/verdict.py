@@ -99,7 +99,7 @@ class Verdict:
             there = self.planned - self.unaccounted
             found.append(f"{many(self.planned, self.unit)} planned, and there are results of {there}")
         if not self.passed and not self.is_bad:
-            why = {"without a reference or elements": self.ran, "skipped": self.skipped, "not run": self.absent}
+            why = {"without expected values": self.ran, "skipped": self.skipped, "not run": self.absent}
             rows = [f"{many(count, self.unit)} {words}" for words, count in why.items() if count]
             found.append("nothing was compared: " + (", ".join(rows) or f"no {self.unit}"))
         return tuple(found)

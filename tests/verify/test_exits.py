@@ -209,7 +209,7 @@ RIGHT = f'{HEAD}reference = "reference.py:scale"\n'
 @pytest.mark.parametrize(
     ("tests", "arguments", "code", "sentence"),
     [
-        (HEAD, ("--backend", "cpu"), 2, "nothing was compared: 1 case without a reference or elements"),
+        (HEAD, ("--backend", "cpu"), 2, "nothing was compared: 1 case without expected values"),
         (RIGHT, ("--backend", "cpu", "--on", "ssh:nobody@localhost:1"), 3, "nothing was compared: 1 case not run"),
         (
             RIGHT,
@@ -217,7 +217,7 @@ RIGHT = f'{HEAD}reference = "reference.py:scale"\n'
             3,
             '"reason": "ssh does not reach the device: ssh: connect',
         ),
-        (RIGHT.replace('"4"', '"0"'), ("--backend", "cpu"), 2, "nothing was compared: 1 case without a reference or elements"),
+        (RIGHT.replace('"4"', '"0"'), ("--backend", "cpu"), 2, "nothing was compared: 1 case without expected values"),
         (RIGHT, ("--case", "Other"), 2, "no case of "),
         (RIGHT, ("--backend", "gpu"), 2, "no case of "),
         (RIGHT, ("--shard", "9/9", "--backend", "cpu"), 2, "part 9 of 9"),
