@@ -334,7 +334,7 @@ def prepare(runtime):
         except RunFailed:
             pass
 
-prepare(opened())  # nowhere, unless somebody asks
+prepare(opened())  # without a log
 lines = []
 prepare(Runtime(BACKEND, runtime=KIND, log=lambda level, line: lines.append((level, line)), log_level=3))
 assert any(level == 3 and "Starting stage" in line for level, line in lines)
