@@ -175,7 +175,8 @@ class Graph:
             if not self._ready:
                 self._refuse()
             if not self._dynamic and not shapes:
-                return self._run()
+                self._run()
+                return
             self._execute_largest()
             self._size(shapes or {})
             self._run()
