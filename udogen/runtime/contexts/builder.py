@@ -14,7 +14,7 @@ import numpy as np
 from udogen import error_tables, resources
 from udogen.backends import htp
 from udogen.errors import RunFailed, UdogenError, UnknownName, UsageError, kind_of, write_file, writing
-from udogen.findings import suggestion
+from udogen.findings import suggestion, unknown
 from udogen.opdef import datatypes
 from udogen.opdef.datatypes import Named
 from udogen.opdef.model import Op
@@ -183,10 +183,7 @@ class GraphDraft:
         names = [param.name for param in op.params]
         for key in given:
             if key not in names:
-                raise UnknownName(
-                    f"op `{name}` has no parameter `{key}`",
-                    hint=suggestion(key, names, f"it has: {', '.join(names) or 'none'}"),
-                )
+                raise unknown(f"op `{name}` has no parameter", key, names)
         rows: list[Param] = []
         for arg in params_of(op, built, CallOptions({}, params=given)):
             rows.append(arg if isinstance(arg, Scalar) else self._constant(arg.name, arg.dtype, np.asarray(arg.data)))
