@@ -138,9 +138,8 @@ class Sums:
     def summed(self) -> str:
         """The sum in Halide."""
         form = FORMS[self.form]
-        factors = [
-            self.factor(name, f"{name}[{getattr(form, name)}]", numpy=False) for name in "ab"[: 1 + bool(form.b)]
-        ]
+        places = {"a": form.a, "b": form.b}
+        factors = [self.factor(name, f"{name}[{at}]", numpy=False) for name, at in places.items() if at]
         found = f"total(r, {' * '.join(factors[::-1] if self.is_swapped else factors)})"
         least, most = RANGES["i32"]
         return {

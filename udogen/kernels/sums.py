@@ -104,7 +104,7 @@ class Lines:
 
 @dataclass
 class Columns:
-    """Elements that columns share with no row; they may lie in memory, in the order of their use."""
+    """What columns share with no row; it may lie in memory, in the order of its use."""
 
     func: Any
     inner: Sequence[str]  # the names of a domain's variables
@@ -144,9 +144,7 @@ class Tiles:
     lines: list[Lines] = field(default_factory=list)
     last: Sequence[Any] = ()  # indices of the columns and rows of the output
     fits: list[Any] = field(default_factory=list)  # conditions, without which the op needs its other function
-    elements: list[tuple[Any, Sequence[Any], Any]] = field(
-        default_factory=list
-    )  # that were read: tensor, indices, value
+    elements: list[tuple[Any, Sequence[Any], Any]] = field(default_factory=list)  # that were read, with indices
     columns: list[Columns] = field(default_factory=list)
     reductions: list[RowReduction] = field(default_factory=list)
     scratch: list[ScratchTile] = field(default_factory=list)
@@ -155,12 +153,16 @@ class Tiles:
     def read(self, tensor: Any, at: Sequence[Any], value: Any) -> Any:
         """An element that is read, which may lie in memory if columns share it with no row."""
         self.elements.append((tensor, at, value))
-        free = [] if self.on_hvx else variables_of([value])
+        return value if self.on_hvx else self.of_columns(value, in_lines=str(at[0]) not in self.lengths)
+
+    def of_columns(self, value: Any, *, in_lines: bool) -> Any:
+        """A value that may lie in memory if columns share it with no row."""
+        free = variables_of([value])
         inner = [axis.name() for axis in free if axis.name() in self.lengths]
         others = [axis.name() for axis in free if axis.name() not in self.lengths]
         if not inner or not others or self.names[1] in others:
             return value
-        found = Columns(_define("columns", free, value), inner, others, str(at[0]) not in self.lengths)
+        found = Columns(_define("columns", free, value), inner, others, in_lines)
         self.columns.append(found)
         return _at(found.func, *free)
 
@@ -240,9 +242,8 @@ class Domain:
         along, zero = [*(each for each in free if each.name() != self.tiles.names[1]), place], hl.cast(wide.type(), 0)
         byte = tensor.buffer[(*at[:n], place, *at[n + 1 :])]
         element = _define("element", [*along, *(self.variables[each] for each in others)], wide_byte(byte))
-        over = [
-            _RDom([(self.axes[each].min(), self.axes[each].extent()) for each in some]) for some in (others, [axis])
-        ]
+        axes = [[self.axes[each] for each in some] for some in (others, [axis])]
+        over = [_RDom([(each.min(), each.extent()) for each in some]) for some in axes]
         lines = _define("lines", along, zero, _at(element, *along, *(over[0][each] for each in range(len(others)))))
         line = _define("line", [*free, self.variables[axis]], _at(lines, *along[:-1], at[n]))
         func = _define("sums", free, zero, _at(line, *free, over[1].x))
@@ -335,7 +336,9 @@ class Domain:
 
     def _of_vectors(self, few: _Bytes, many: _Bytes, count: Any) -> hl.Expr:
         """Products of two factors of columns, of which `few` may be the same for several rows."""
-        products = self._of_any(hl.cast(hl.Int(32), hl.cast(hl.Int(16), many.number.stored)) * few.number.integer)
+        factors = [hl.cast(hl.Int(16), each) for each in (many.number.stored, few.number.integer)]
+        factors[1] = self.tiles.of_columns(factors[1], in_lines=True)
+        products = self._of_any(reduce(lambda a, b: a * b, (hl.cast(hl.Int(32), each) for each in factors)))
         if many.number.zero is _NO_ZERO:
             return products
         zero = many.number.zero
