@@ -141,7 +141,7 @@ class KernelTensor:
         self._place.used(self.name, list(indices))
         if self.buffer is not None:
             tiles = self._place.tiles
-            return tiles.read(self, str(at[0]), self.buffer[at]) if tiles else self.buffer[at]
+            return tiles.read(self, at, self.buffer[at]) if tiles else self.buffer[at]
         self._reads_outputs()
         return hl.Expr(self.func[at]) if self.func.defined() else hl.cast(TYPES[self._stored], 0)
 
