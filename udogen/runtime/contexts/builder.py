@@ -92,18 +92,10 @@ class GraphDraft:
                 f"weight `{name}` is {named}, which numpy and QNN do not both have",
                 hint="give a data type: FLOAT_32, UFIXED_POINT_8, INT_32 …",
             )
-        if array.dtype.kind == "f" and quant is not None and row.quantized:
-            array = arrays.quantize(array, quant, row.numpy, what=f"weight `{name}`")
-        elif array.dtype != np.dtype(row.numpy):
-            if array.dtype.kind != np.dtype(row.numpy).kind:
-                raise UsageError(
-                    f"weight `{name}` holds {array.dtype}, and its type is {row.name}",
-                    hint="give real numbers and a quantization (quant=), or an array of its own type",
-                )
-            array = array.astype(row.numpy)
-        return self._add(
-            QnnTensor(name, row.name, array.shape, quant, self._builder.constant(array, f"{self.name}.{name}"), STATIC)
-        )
+        made = QnnTensor(name, row.name, array.shape, quant, role=STATIC)
+        stored = arrays.given_value(array, made, what=f"weight `{name}`")
+        made.data = self._builder.constant(stored, f"{self.name}.{name}")
+        return self._add(made)
 
     def op(
         self,
