@@ -499,8 +499,9 @@ def _from_half(raw: hl.Expr) -> hl.Expr:
     """A half as a float, calculated with integers, for machines that have no vectors of halves."""
     bits = hl.cast(hl.UInt(32), raw)
     sign, rest = (bits & 0x8000) << 16, bits & 0x7FFF
-    usual = hl.select(rest >= 0x7C00, hl.u32(0x7F800000) | ((rest & 0x3FF) << 13), (rest << 13) + hl.u32(0x38000000))
-    small = hl.reinterpret(hl.UInt(32), hl.cast(hl.Float(32), hl.cast(hl.Int(32), rest)) * hl.f32(2.0**-24))
+    usual = (rest << 13) + hl.select(rest >= 0x7C00, hl.u32(0x70000000), hl.u32(0x38000000))
+    small = hl.reinterpret(hl.Float(32), (rest << 13) + hl.u32(0x38800000)) - hl.f32(2.0**-14)
+    small = hl.reinterpret(hl.UInt(32), small)
     return hl.reinterpret(hl.Float(32), sign | hl.select(rest >= 0x400, usual, small))
 
 
