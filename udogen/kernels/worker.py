@@ -54,7 +54,7 @@ from udogen.kernels.twins import FEATURES, TWIN, add_twin, or_why_not, serial_ve
 from udogen.python_files import on_exit, record_places, user_code
 
 _TEXTS = {hl.OutputFileType.assembly: "s"}
-# Passes of LLVM for Hexagon that take a quarter of the time, and change the packets of loops with vectors by 2 % at most.
+# Passes of LLVM that take a quarter of the time for Hexagon, and change the packets of loops by 2 % at most.
 _WITHOUT = "-hexagon-insert=false -hexbit-extract=false -hexbit-bitsplit=false -rdf-opt=false -disable-hexagon-amodeopt"
 
 
