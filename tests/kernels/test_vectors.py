@@ -37,13 +37,13 @@ OPS: Mapping[str, tuple[Mapping[str, str], Mapping[str, str], str]] = {
         "    y[i, j, k] = (x[i, j, k] ^ x[hl.max(i - 1, 0), j, k]) + hl.select(j == 1, @, 0)",
     ),
     "Dot": (
-        {"a": "INT_8", "b": "INT_8"}, {"y": "INT_32"},
+        {"a": "UINT_8", "b": "UINT_8"}, {"y": "INT_32"},
         "a: Whole(2), b: Whole(2), y: Whole(2)):\n    j, r = hl.Var('j'), hl.RDom([(0, a.extent(0))])\n"
         "    y[i, j] = hl.sum(r, hl.i32(a[r.x, j]) * b[i, r.x]) + hl.select(i == 130, @, 0)",
     ),
     "Pair": (
-        {"a": "INT_16", "b": "INT_16"}, {"y": "INT_16", "z": "INT_16"},
-        "a, b, y, z):\n    y[i] = a[i] + b[i]\n    z[i] = a[i] - b[i] + hl.i16(@)",
+        {"a": "UINT_16", "b": "UINT_16"}, {"y": "UINT_16", "z": "UINT_16"},
+        "a, b, y, z):\n    y[i] = a[i] + b[i]\n    z[i] = a[i] - b[i] + hl.u16(@)",
     ),
     "Scheduled": (
         {"a": "UINT_16"}, {"y": "UINT_16"},
@@ -56,6 +56,7 @@ OPS: Mapping[str, tuple[Mapping[str, str], Mapping[str, str], str]] = {
         {"a": "INT_32"}, {"y": "FLOAT_32"},
         "a, y):\n    y[i] = hl.f32(hl.i16(a[i] & 1023) + hl.i16(@)) * 0.5",
     ),
+    "Half": ({"x": "FLOAT_16"}, {"y": "FLOAT_16"}, "x, y):\n    y[i] = hl.max(x[i], 0.0)"),
 }  # fmt: skip
 WRONG = {"Elements": "y", "InRows": "y", "Image": "y", "Dot": "y", "Pair": "z", "Scheduled": "y"}
 WRONG |= {"Inside": "integer 1 of line 7"}
@@ -94,8 +95,8 @@ def packages(tmp_path_factory: pytest.TempPathFactory) -> tuple[PackageLibrary, 
 def test_vector_functions_are_executed(packages: tuple[PackageLibrary, PackageLibrary]) -> None:
     right, _ = packages
     found = compiled(right)
-    floats = {name for name, each in found.items() if name.startswith("Inside") and not name.endswith("_integers")}
-    assert len(floats) == 2 and {name for name, each in found.items() if not each.executed} == floats
+    floats = {name for name in found if name.startswith(("Inside", "Half")) and not name.endswith("_integers")}
+    assert len(floats) == 4 and {name for name, each in found.items() if not each.executed} == floats
     assert {each.why_not for each in found.values() if not each.executed} == {NO_FLOATS}
     lengths = {name: len(each.elements) for name, each in found.items() if each.executed}
     assert set(lengths.values()) == {len(vectors.SHAPES)}, lengths

@@ -88,6 +88,7 @@ class Kernel:
         self.arguments: list[str] = []
         self.reads_outputs = False
         self.allocations: dict[str, int] = {}  # functions that allocate memory, and how often before all else
+        self.converted: dict[str, str] = {}  # functions that calculate half floats with integers, and why
         self.untiled: dict[str, str] = {}  # functions without tiles whose small ones have others, and why
         self.first: Sequence[str] = ()  # the variables of the output that has tiles
         for name, parameter in inspect.signature(function, eval_str=True).parameters.items():
@@ -290,6 +291,7 @@ class Way:
     fixed: bool = False
     auto: bool = False  # an autoscheduler makes the vectors
     tiled: bool = False  # sums are in register tiles
+    halves: bool = False  # zig compiles it, for half floats of Hexagon
 
 
 @dataclass(frozen=True)
@@ -337,6 +339,8 @@ def algorithm_of(
 ) -> Algorithm:
     """What the kernel's function defines for these types."""
     request, machine = kernel.request, kernel.request.machine
+    if way.halves:
+        machine = replace(machine, half_vectors=True)
     place = RowLayout(machine, way.lanes, variant.last, way.fixed, used=kernel.use)
     place.tiles = tiles
     rows = zip(request.tensors, variant.types, kernel.views, strict=True)

@@ -50,6 +50,7 @@ _DECIDING = (
     "__init__",
     "algorithm",
     "fixed",
+    "halves",
     "hvx",
     "kernel_file",
     "math",
@@ -90,7 +91,7 @@ def compile_kernels(kernels: PythonKernels, machines: Sequence[str], on_step: Ca
     about = (kernels.package, kernels.backend, kernels.layout)
     sources = (*kernels.configs, Path(glue.__file__), resources.templates() / glue.TEMPLATE)
     calls = [path.read_bytes() for path in sources]
-    version = _halide()
+    version = _release("halide")
     missing: dict[str, list[Path]] = {}  # key -> folders; many machines use the same code
     kernel_of, machine_of = {}, {}
     for path in kernels.files:
@@ -111,7 +112,8 @@ def compile_kernels(kernels: PythonKernels, machines: Sequence[str], on_step: Ca
         path = kernel_of[key]
         request = request_of(kernels, ops[path.stem], path, machine_of[key])
         asked = replace(request, file=path.name).as_json().encode()
-        key_of_code = resources.content_key(*_deciding(path, request.machine), asked, version.encode())
+        releases = repr((version, request.machine.aligned and _release("ziglang"))).encode()
+        key_of_code = resources.content_key(*_deciding(path, request.machine), asked, releases)
         cached = resources.cache_dir("kernels") / key_of_code
         if not (cached / _KEY).is_file():
             on_step(f"HALIDE {path.relative_to(kernels.folder)} {machine_of[key]}")
@@ -121,6 +123,8 @@ def compile_kernels(kernels: PythonKernels, machines: Sequence[str], on_step: Ca
             on_step(f"SCALAR {name} on {machine_of[key]}: {why}")
         for name, why in report.untiled.items():
             on_step(f"NO TILES {name} on {machine_of[key]}, which adds products one by one: {why}")
+        for name, why in report.converted.items():
+            on_step(f"INTEGERS {name} on {machine_of[key]}, which has half floats: {why}")
         if report.not_on_gpu:
             on_step(f"NO GPU {path.stem}: {report.not_on_gpu}")
         for folder in folders:
@@ -135,10 +139,19 @@ def compile_kernels(kernels: PythonKernels, machines: Sequence[str], on_step: Ca
 def _install(cached: Path, folder: Path, include: str) -> None:
     """Copy the object files of a kernel for a machine, and write what its C++ file includes."""
     shutil.rmtree(folder, ignore_errors=True)
-    shutil.copytree(cached, folder, ignore=shutil.ignore_patterns("re*.json", "*.cl", "*.stmt", _KEY))
+    shutil.copytree(cached, folder, ignore=shutil.ignore_patterns("re*.json", "*.cl", "*.cpp", "*.stmt", _KEY))
+    _keep_version(folder, folder.name)
     file = folder.parent / KERNEL_INCLUDE
     if not file.is_file() or file.read_text("utf-8") != include:
         file.write_text(include, "utf-8")
+
+
+def _keep_version(folder: Path, machine: str) -> None:
+    """Keep the functions for the newest version of Hexagon that a machine can run; versions have folders."""
+    for newer in sorted(folder.glob("v[0-9]*/")):
+        if machine[-len(newer.name) :] >= newer.name:
+            shutil.copytree(newer, folder, dirs_exist_ok=True)
+        shutil.rmtree(newer)
 
 
 def _deciding(kernel: Path, machine: TargetMachine) -> list[bytes]:
@@ -149,13 +162,15 @@ def _deciding(kernel: Path, machine: TargetMachine) -> list[bytes]:
     files = [own / f"{name}.py" for name in names] + [
         file for folder in folders for file in sorted(folder.glob("*.py"))
     ]
+    if machine.aligned:  # with vectors of Hexagon
+        files += [resources.templates() / name for name in ("kernels/halves.hpp", "qnn/shared/support/Values.hpp")]
     return [text, repr(machine).encode(), *(file.read_bytes() for file in files)]
 
 
-def _halide() -> str | None:
-    """The installed release of Halide."""
+def _release(package: str) -> str | None:
+    """The installed release of a package."""
     try:
-        return metadata.version("halide")
+        return metadata.version(package)
     except metadata.PackageNotFoundError:
         return None
 
@@ -169,11 +184,12 @@ def _no_halide(kernel: Path) -> ToolMissing:
 
 def compile_texts(kernels: PythonKernels, path: Path, machine: str, into: Path) -> Report:
     """Compile one kernel for one machine into a folder, with the assembly of each function next to it."""
-    if _halide() is None:
+    if _release("halide") is None:
         raise _no_halide(path)
     op = _ops(kernels)[path.stem]
     request = request_of(kernels, op, path, machine)
     _compile(replace(request, texts=True), into)
+    _keep_version(into, machine)
     return Report.of_json((into / "report.json").read_text("utf-8"))
 
 
@@ -276,6 +292,8 @@ def stored_as(datatype: DataType, backend: str) -> str:
     if not kind or datatype.name in _NOT_TAKEN or (datatype.quantized and datatype.bits not in (8, 16)):
         return ""
     if kind == "i" and datatype.bits in (8, 16) and backends.ALL[backend].stores_unsigned:
+        if not datatype.quantized:
+            return ""  # numbers arrive with an offset
         kind = "u"
     return f"{kind}{datatype.bits}"
 
@@ -311,7 +329,7 @@ def _compile(request: Request, into: Path) -> None:
                 hint="take out lines of the kernel until it compiles, to see which one it is",
             )
         request = replace(request, deaths=(*request.deaths, begun[-1]))
-    for file in into.glob("*.o"):
+    for file in (*into.glob("*.o"), *into.glob("v*/*.o")):
         _adjust(file)
 
 

@@ -133,6 +133,8 @@ class Report:
     untiled: Mapping[str, str] = field(default_factory=dict)  # functions that add products one by one, and why
     # Functions that allocate memory, and how often before they do anything else.
     allocations: Mapping[str, int] = field(default_factory=dict)
+    # Functions for Hexagon that convert half floats by calculating with integers, and why.
+    converted: Mapping[str, str] = field(default_factory=dict)
 
     def as_json(self) -> str:
         """The report as JSON, for a file."""

@@ -55,8 +55,10 @@ def add_twin(kernel: Kernel, variant: KernelVariant, way: Way, folder: Path) -> 
     row = {"name": name, "twin": twin, "aligned": variant.aligned, "arguments": _arguments(request, variant, made)}
     row["lines"] = {tensor.name: max(kernel.uses.get(tensor.name, {0: False})) for tensor in made.outputs}
     row["tiles"] = way.tiled
-    if floats.calculates and request.machine.float_vectors and not way.fixed:
+    if way.halves or (floats.calculates and request.machine.float_vectors and not way.fixed):
         kernel.functions.append({**row, "why": NO_FLOATS})
+        if way.halves:
+            return
         integers = partial(_add_integers, kernel, variant, way, folder)
         or_why_not(kernel, f"{name}_integers", integers)
         return

@@ -25,6 +25,7 @@ from udogen.errors import BuildFailed, UdogenError, UsageError
 from udogen.kernels import hvx
 from udogen.kernels.algorithm import TYPES, schedule
 from udogen.kernels.fixed import NotFixedError
+from udogen.kernels.halves import TARGET, NotCompiledError, compile_halves
 from udogen.kernels.kernel_file import (
     Algorithm,
     Kernel,
@@ -76,6 +77,9 @@ def _vectors(kernel: Kernel, variant: KernelVariant) -> Iterator[Way]:
     of_tensors = [pair for pair in zip(kernel.request.tensors, variant.types, strict=True) if pair[1]]
     has_floats = any(stored in ("f32", "f16") for _, stored in of_tensors)
     is_real = has_floats or any(port.real for port, _ in of_tensors)
+    kinds = {stored for _, stored in of_tensors}
+    if machine.aligned and machine.float_vectors and "f16" in kinds and kinds <= {"f16", "f32"}:
+        yield Way(TARGET, machine.vector // TYPES["f16"].bytes(), halves=True)
     smallest = min(TYPES[stored].bytes() for _, stored in of_tensors)
     if machine.integers and is_real and not has_floats:
         for size in (smallest, 4):
@@ -95,8 +99,10 @@ def _compile(kernel: Kernel, variant: KernelVariant, folder: Path) -> tuple[str,
     for way in _ways(kernel, variant)[request.deaths.count(name) :]:
         try:
             found = _compile_with(kernel, variant, way, folder)
-        except (NotTiledError, NotFixedError, hl.HalideError) as fault:
-            if way.tiled:
+        except (NotCompiledError, NotTiledError, NotFixedError, hl.HalideError) as fault:
+            if way.halves and not line_of_fault(fault, request.file):
+                kernel.converted[name] = text_of(fault).splitlines()[0]
+            elif way.tiled:
                 kernel.untiled[name] = text_of(fault).splitlines()[0]
             else:
                 why = _why_not(kernel, name, way, fault) or why
@@ -150,11 +156,14 @@ def _compile_with(
             schedule(tensor, made.place, own=own)
     made.promise_bounds(aligned=variant.aligned)
     module = pipeline.compile_to_module(made.arguments(), name, target)
-    on_hvx = machine.aligned and way.lanes > 1
+    on_hvx = machine.aligned and way.lanes > 1 and not way.halves
     files = {hl.OutputFileType.object: "o"} | (_TEXTS if request.texts else {})
     files |= {hl.OutputFileType.stmt: "stmt"} if on_hvx else {}
     files |= {hl.OutputFileType.device_code: "cl"} if machine.gpu else {}
-    module.compile({kind: str(folder / f"{name}.{suffix}") for kind, suffix in files.items()})
+    if way.halves:
+        compile_halves(module, folder / name, aligned=variant.aligned, texts=request.texts)
+    else:
+        module.compile({kind: str(folder / f"{name}.{suffix}") for kind, suffix in files.items()})
     if on_hvx:
         text = (folder / f"{name}.stmt").read_text("utf-8")
         if not machine.float_vectors and re.search(r"\bfloat\d+x\d", text):
@@ -405,6 +414,7 @@ def _run(request: Request, folder: Path, limit: Callable[[], None] = lambda: Non
         lines,
         kernel.untiled,
         kernel.allocations,
+        kernel.converted,
     )
     (folder / "report.json").write_text(report.as_json(), "utf-8")
     if kernel.functions:

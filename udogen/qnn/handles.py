@@ -173,15 +173,6 @@ class ContextOptions:
     htp: Mapping[str, Any] = field(default_factory=dict)  # by the names of HTP_OPTIONS
 
     def __post_init__(self) -> None:
-        graphs: object = self.graphs
-        if not isinstance(graphs, (tuple, list)) or not all(isinstance(graph, str) for graph in graphs):
-            raise WrongType("the graphs of ContextOptions are not names", hint='give them in a tuple: graphs=("one",)')
-        for name in ("queue_depth", "memory_limit_hint"):
-            number = getattr(self, name)
-            if not isinstance(number, int) or not 0 <= number < 2**64:
-                raise WrongType(f"{name} of ContextOptions is {number!r}", hint="give an integer, 0 or more")
-        if not isinstance(self.htp, Mapping):
-            raise WrongType(f"htp of ContextOptions is a {type(self.htp).__name__}", hint='give a dict: {"OPTION": 1}')
         for key, value in self.htp.items():
             if key not in HTP_OPTIONS:
                 have = "it has: " + ", ".join(HTP_OPTIONS)

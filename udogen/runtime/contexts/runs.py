@@ -7,8 +7,7 @@ from dataclasses import replace
 from typing import TypeVar
 
 from udogen import error_tables
-from udogen.error_tables import describe
-from udogen.errors import RunFailed, UdogenError, UsageError, nearest
+from udogen.errors import UdogenError, UsageError, nearest
 from udogen.qnn.handles import Closing
 from udogen.runtime import failures
 from udogen.runtime.channel import Failed, LogLine
@@ -105,19 +104,9 @@ def _with_lines(graph: GraphRan, printed: Sequence[str]) -> GraphRan:
 
 def _explain(situation: Situation, failed: Failed) -> UdogenError:
     """The error that the worker reported."""
-    if not failed.function:
-        return failures.error_of(failed)
-    row = describe(failed.code)
-    reasons = situation.complaints()
-    if meant := error_tables.explain_log(situation.subject, "\n".join([*reasons, *situation.output])):
-        number = f"{failed.function}: {failed.code} ({row.name})"
-        return RunFailed(meant.sentence, hint=meant.hint, details=[number, *situation.details()])
-    return RunFailed(
-        f"{situation.what} {situation.library}: {failed.function} failed with {failed.code} ({row.name}) "
-        f"in phase `{situation.phase}`: " + (reasons[0] if reasons else row.meaning),
-        hint=row.remedy,
-        details=situation.details(without=reasons[0] if reasons else ""),
-    )
+    if failed.function:
+        return failures.api_error(situation, failed.function, failed.code)
+    return failures.error_of(failed)
 
 
 def describe_contexts(

@@ -1,0 +1,91 @@
+// For the C++ that Halide makes of a kernel: half floats are stored as their bits, and calculated as floats of HVX.
+
+typedef udo::Half float16_t;
+
+#pragma clang attribute push(__attribute__((always_inline)), apply_to = function)
+namespace {
+typedef int Register __attribute__((__vector_size__(128)));
+typedef NativeVector<int32_t, 32> Words;
+typedef NativeVector<uint16_t, 64> Halves;
+
+template <class To, class From>
+To bits(const From& from) {
+  To to;
+  std::memcpy(&to, &from, sizeof to < sizeof from ? sizeof to : sizeof from);
+  return to;
+}
+
+#if __HVX_ARCH__ >= 79
+// IEEE floats.
+void widen(Halves from, Words* to) {
+  const auto pair = __builtin_HEXAGON_V6_vcvt_sf_hf_128B(__builtin_HEXAGON_V6_vshuffh_128B(bits<Register>(from)));
+  to[0] = bits<Words>(__builtin_HEXAGON_V6_lo_128B(pair));
+  to[1] = bits<Words>(__builtin_HEXAGON_V6_hi_128B(pair));
+}
+
+Halves narrow(const Words* from) {
+  const auto mixed = __builtin_HEXAGON_V6_vcvt_hf_sf_128B(bits<Register>(from[1]), bits<Register>(from[0]));
+  return bits<Halves>(__builtin_HEXAGON_V6_vdealh_128B(mixed));
+}
+#else
+// Qfloat has no infinities and no NaN, and its last bit is always set.
+void widen(Halves from, Words* to) {
+  const auto one = __builtin_HEXAGON_V6_lvsplath_128B(0x3c00);
+  const auto pair = __builtin_HEXAGON_V6_vmpy_qf32_hf_128B(__builtin_HEXAGON_V6_vshuffh_128B(bits<Register>(from)), one);
+  to[0] = bits<Words>(__builtin_HEXAGON_V6_vconv_sf_qf32_128B(__builtin_HEXAGON_V6_lo_128B(pair)));
+  to[1] = bits<Words>(__builtin_HEXAGON_V6_vconv_sf_qf32_128B(__builtin_HEXAGON_V6_hi_128B(pair)));
+  for (int part = 0; part < 2; ++part) {
+    const Words exact = (to[part] + 0x1000) & ~0x1fff;
+    to[part] = (exact & 0x7fffffff) > 0x477fffff ? exact + 0x38000000 : exact;
+  }
+}
+
+Halves narrow(const Words* from) {
+  const auto zero = __builtin_HEXAGON_V6_vd0_128B();
+  const auto low = bits<Register>(from[0]), high = bits<Register>(from[1]);
+  const auto pair = __builtin_HEXAGON_V6_vcombine_128B(
+      __builtin_HEXAGON_V6_vadd_sf_128B(high, zero), __builtin_HEXAGON_V6_vadd_sf_128B(low, zero));
+  const auto mixed = __builtin_HEXAGON_V6_vconv_hf_qf32_128B(pair);
+  const auto usual = bits<NativeVector<int16_t, 64>>(__builtin_HEXAGON_V6_vdealh_128B(mixed));
+  const auto upper = bits<NativeVector<int16_t, 64>>(__builtin_HEXAGON_V6_vpackoh_128B(high, low));
+  const auto size = upper & 0x7fff;
+  const auto none = ((size > 0x7f80) & int16_t(0x200)) | int16_t(0x7c00);
+  return bits<Halves>(size > 0x477f ? none | (upper & int16_t(0x8000)) : usual);
+}
+#endif
+
+template <int Lanes>
+NativeVector<float, Lanes> floats(NativeVector<uint16_t, Lanes> from) {
+  constexpr int count = (Lanes + 63) / 64;
+  Words to[2 * count];
+  Halves parts[count];
+  std::memcpy(parts, &from, sizeof from);
+  for (int n = 0; n < count; ++n) widen(parts[n], to + 2 * n);
+  return bits<NativeVector<float, Lanes>>(to);
+}
+
+template <int Lanes>
+NativeVector<uint16_t, Lanes> halves(NativeVector<float, Lanes> from) {
+  constexpr int count = (Lanes + 63) / 64;
+  Words parts[2 * count];
+  Halves to[count];
+  std::memcpy(parts, &from, sizeof from);
+  for (int n = 0; n < count; ++n) to[n] = narrow(parts + 2 * n);
+  return bits<NativeVector<uint16_t, Lanes>>(to);
+}
+
+/// Clang makes vector instructions of these; of Halide's loops it makes single numbers.
+template <class Element, size_t Lanes>
+struct Ops : NativeVectorOps<Element, Lanes> {
+  using Usual = NativeVectorOps<Element, Lanes>;
+  using Vec = typename Usual::Vec;
+
+  static Vec select(typename Usual::Mask mask, Vec a, Vec b) {
+    const auto chosen = __builtin_convertvector(mask, decltype(a < b));
+    return chosen != 0 ? a : b;
+  }
+  static Vec max(Vec a, Vec b) { return a > b ? a : b; }
+  static Vec min(Vec a, Vec b) { return a < b ? a : b; }
+};
+}  // namespace
+#pragma clang attribute pop

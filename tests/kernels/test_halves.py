@@ -1,0 +1,123 @@
+"""Half floats on Hexagon: the C++ of kernels runs on this machine, with a model of the instructions of HVX."""
+
+from __future__ import annotations
+
+import ctypes
+import re
+import shlex
+import subprocess
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.kernels.random_kernels import config, definition
+from tests.making import compiler
+from udogen.kernels.objects import PythonKernels, compile_texts
+from udogen.resources import templates
+
+pytest.importorskip("halide", reason="pip install '.[kernels]'")
+
+MODEL = Path(__file__).with_name("hvx_floats.hpp")
+HEADERS = [f"-I{templates() / folder}" for folder in ("kernels", "qnn/shared/support")]
+HEAD = """import halide as hl
+
+from udogen.kernels import Rows
+
+k = hl.Var("k")
+
+"""
+# Op -> its function, and the same in numpy.
+OPS: Mapping[str, tuple[str, Callable[[Any], Any]]] = {
+    "Elements": (
+        "def Elements(x, y):\n    y[k] = hl.select(x[k] > 2.0, x[k] * 0.75, x[k])",
+        lambda x: np.where(x > 2.0, x * np.float32(0.75), x),
+    ),
+    "InRows": (
+        "def InRows(x: Rows, y: Rows):\n    y[k] = x[k] * x.max() + x.mean()",
+        lambda x: x * x.max(-1, keepdims=True) + x.mean(-1, keepdims=True, dtype=np.float32),
+    ),
+}
+VERSIONS = {
+    "v73": r"vmpy\(v\d+\.hf,|\.hf = v\d+:\d+\.qf32",
+    "v79": r"\.sf = vcvt\(v\d+\.hf\)|\.hf = vcvt\(v\d+\.sf",
+}
+
+
+class Dimension(ctypes.Structure):
+    _fields_ = (("min", ctypes.c_int32), ("extent", ctypes.c_int32), ("stride", ctypes.c_int32), ("flags", ctypes.c_uint32))
+
+
+class Buffer(ctypes.Structure):
+    _fields_ = (
+        ("device", ctypes.c_uint64), ("interface", ctypes.c_void_p), ("host", ctypes.c_void_p), ("flags", ctypes.c_uint64),
+        ("code", ctypes.c_uint8), ("bits", ctypes.c_uint8), ("lanes", ctypes.c_uint16), ("dimensions", ctypes.c_int32),
+        ("dim", ctypes.POINTER(Dimension)), ("padding", ctypes.c_void_p),
+    )  # fmt: skip
+
+
+def buffer(array: Any) -> Buffer:
+    """An array as the functions of Halide take it."""
+    rows = [Dimension(0, size, stride // 2, 0) for size, stride in zip(array.shape, array.strides, strict=True)]
+    dims = (Dimension * len(rows))(*reversed(rows))
+    return Buffer(0, None, array.ctypes.data, 0, 1, 16, 1, len(rows), dims, None)
+
+
+def place(halves: Any) -> Any:
+    """The place of each number among all half floats; that of zero is 0."""
+    size = (halves.view(np.uint16) & 0x7FFF).astype(int)
+    return np.where(np.signbit(halves), -size, size)
+
+
+@pytest.fixture(scope="module", params=OPS)
+def texts(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Mapping[str, Path]]:
+    """An op, and the folders of what it is compiled to for versions of Hexagon."""
+    folder, op = tmp_path_factory.mktemp("halves"), request.param
+    (folder / "Halves.xml").write_text(config("Halves", [definition(op, {"x": "FLOAT_16"}, {"y": "FLOAT_16"})]))
+    (folder / f"{op}.py").write_text(HEAD + OPS[op][0] + "\n")
+    made = {}
+    for version in VERSIONS:
+        made[version] = folder / version
+        made[version].mkdir()
+        kernels = PythonKernels("Halves", folder, "htp", "qnn", (folder / "Halves.xml",), ())
+        report = compile_texts(kernels, folder / f"{op}.py", f"hexagon-{version}", made[version])
+        assert not report.converted and not report.scalar
+    return op, made
+
+
+def test_each_version_has_its_own_instructions(texts: tuple[str, Mapping[str, Path]]) -> None:
+    op, made = texts
+    for version, folder in made.items():
+        code = (folder / f"Halves_{op}_f16.s").read_text()
+        assert {name for name, each in VERSIONS.items() if re.search(each, code)} == {version}
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_numbers_with_a_model_of_the_instructions(
+    version: str, texts: tuple[str, Mapping[str, Path]], tmp_path: Path
+) -> None:
+    """All half floats, and rows that are longer and shorter than vectors."""
+    op, made = texts
+    source = made[version] / f"Halves_{op}_f16.cpp"
+    text, library = source.read_text(), tmp_path / "library.so"
+    errors = dict.fromkeys(re.findall(r"\bhalide_error_\w+(?=\()", text.rpartition("HALIDE_FUNCTION_ATTRS")[2]))
+    stubs = "".join(f'extern "C" int {name}() {{ return -1; }}\n' for name in errors)
+    (tmp_path / "stubs.cpp").write_text(stubs)
+    argv = [*shlex.split(compiler("zig")), "-shared", "-fPIC", "-O1", "-w", *HEADERS, f"-D__HVX_ARCH__={version[1:]}"]
+    argv += ["-include", str(MODEL), str(source), "-x", "c++", str(tmp_path / "stubs.cpp"), "-o", str(library)]
+    subprocess.run(argv, check=True)
+    function = ctypes.CDLL(str(library))[f"Halves_{op}_f16"]
+    bits = np.arange(1 << 16, dtype=np.uint16)
+    every = bits[(bits & 0x7FF8 != 0x7C00) | (bits & 7 == 0)].view(np.float16)  # all but seven kinds of NaN
+    usual = np.random.default_rng(0).normal(size=(7, 1000)).astype(np.float16)
+    for x in [every] if op == "Elements" else [usual[:, :size].copy() for size in (5, 64, 127, 300, 1000)]:
+        y = np.empty_like(x)
+        assert function(None, ctypes.byref(buffer(x)), ctypes.byref(buffer(y))) == 0
+        with np.errstate(all="ignore"):
+            expected = OPS[op][1](x.astype(np.float32)).astype(np.float16)
+        assert np.array_equal(np.isnan(y), np.isnan(expected))
+        # Qfloat does not round to even what is halfway between two numbers.
+        limit = 0 if version == "v79" and op == "Elements" else 1
+        assert np.abs(place(y) - place(expected))[~np.isnan(y)].max() <= limit

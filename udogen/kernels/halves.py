@@ -1,0 +1,60 @@
+"""Half floats on Hexagon, of which Halide has no vectors: zig compiles the C++ that Halide makes of a function."""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+import halide as hl
+
+from udogen import process, resources
+
+TARGET = "hexagon-32-noos"
+HEADER = resources.templates() / "kernels/halves.hpp"
+VALUES = resources.templates() / "qnn/shared/support/Values.hpp"
+# The first version of Hexagon with floats of a kind -> their name in LLVM.
+_FLOATS = {"v68": "hvx_qfloat", "v79": "hvx_ieee_fp"}
+_VECTORS = "#if halide_cpp_use_native_vector("  # the first of the lines that name vectors; the function is after them
+# Halves are 16 bits, and casts of them are functions of the header.
+_EDITS = (
+    (r"\bNativeVectorOps<", "Ops<"),
+    (r"\bfloat(\d+)_ops::convert_from<float16_t\d+>", r"floats<\1>"),
+    (r"\bfloat16_t(\d+)_ops::convert_from<float\d+>", r"halves<\1>"),
+    (r"\bfloat16_t(\d+)", r"uint16x\1_t"),
+    (r"<float16_t,", "<uint16_t,"),
+)
+_ALIGNED = r"= (_halide_buffer_get_host\(\w+\));", r"= __builtin_assume_aligned(\1, 128);"
+
+
+class NotCompiledError(Exception):
+    """Zig is missing, or does not compile the C++ of a function."""
+
+
+def compile_halves(module: Any, file: Path, *, aligned: bool, texts: bool) -> None:
+    """Write object files, and with `texts` assembly, for all versions of Hexagon; later ones have folders."""
+    name, source = file.stem, file.with_suffix(".cpp")
+    module.compile({hl.OutputFileType.c_source: str(source)})
+    code = source.read_text("utf-8").split(f"\nHALIDE_FUNCTION_ATTRS\nint {name}_argv(")[0] + "\n}\n"
+    usual, vectors, function = code.partition(_VECTORS)
+    function = vectors + function
+    for pattern, text in (*_EDITS, *([_ALIGNED] if aligned else [])):
+        function = re.sub(pattern, text, function)
+    source.write_text(f'#include "{VALUES.name}"\n{usual}#include "{HEADER.name}"\n{function}', "utf-8")
+    for version, floats in _FLOATS.items():
+        into = file.parent / ("" if version == next(iter(_FLOATS)) else version)
+        into.mkdir(exist_ok=True)
+        for option, suffix in (("-c", "o"), *([("-S", "s")] if texts else [])):
+            machine = f"-mcpu=hexagon{version}+hvx{version}+hvx_length128b+{floats}"
+            done = process.run([*_zig(), machine, str(source), option, "-o", str(into / f"{name}.{suffix}")])
+            if done.returncode != 0:
+                raise NotCompiledError((done.stderr.strip().splitlines() or ["zig ended"])[0])
+
+
+def _zig() -> list[str]:
+    return [
+        *(sys.executable, "-m", "ziglang", "c++", "-target", "hexagon-linux-musl"),
+        *("-O2", "-g0", "-w", "-fPIC", "-fno-exceptions", "-fno-rtti", "-ffp-contract=off"),
+        *(f"-I{folder}" for folder in (HEADER.parent, VALUES.parent)),
+    ]
