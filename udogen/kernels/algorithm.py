@@ -422,11 +422,11 @@ def schedule(output: KernelTensor, place: RowLayout, *, own: bool) -> None:
 
     `own`: the kernel's own schedule has already made the vectors of the output.
     """
-    func, lanes = output.func, place.lanes
-    strided = isinstance(output.view, Rows) and not place.last
     if place.machine.gpu:
         _schedule_gpu(output, place, own=own)
         return
+    func, lanes = output.func, place.lanes
+    strided = isinstance(output.view, Rows) and not place.last
     enough = output._dim(0).extent() >= lanes
     wide = func.specialize(enough) if lanes > 1 and not own else None
     first, order = place.inner if strided else func.args()[0], list(reversed(func.args()))
@@ -439,18 +439,28 @@ def schedule(output: KernelTensor, place: RowLayout, *, own: bool) -> None:
         vector = hl.Var("vector")
         wide.split(first, first, vector, lanes, hl.TailStrategy.ShiftInwards)
         wide.reorder(vector, *reversed(order)).vectorize(vector)
-    for memory in output.scratch:
-        place_scratch(memory, func, [] if own else order[: -1 if isinstance(output.view, Rows) else None])
-        if place.sizes and isinstance(memory, ScratchTensor):
-            memory.func.bound_storage(memory.func.args()[0], reduce(hl.max, place.sizes))
-        for stage, names in memory.definitions(first) if lanes > 1 else ():
-            if names and (isinstance(memory, ScratchTensor) or names[0] == first.name()):
-                stage.vectorize(hl.Var(names[0]), lanes, _GUARD)
+    _place_memory(output, place, [] if own else order, first)
     for row, lane in output.of_rows:
         row.compute_at(func, place.inner if strided else place.row)
         if lane is None and lanes > 1 and strided:  # as many rows as a vector has elements
             for stage in (row, row.update(0)):
                 stage.specialize(enough).vectorize(place.inner, lanes, hl.TailStrategy.RoundUp)
+
+
+def _kept(output: KernelTensor) -> list[ScratchTensor | Steps]:
+    """The memory of an output that is really kept."""
+    return [memory for memory in output.scratch if not memory.is_inlined]
+
+
+def _place_memory(output: KernelTensor, place: RowLayout, order: Sequence[Any], first: hl.Var) -> None:
+    """Calculate memory in loops of an output, in vectors."""
+    for memory in _kept(output):
+        place_scratch(memory, output.func, order[: -1 if isinstance(output.view, Rows) else None])
+        if place.sizes and isinstance(memory, ScratchTensor):
+            memory.func.bound_storage(memory.func.args()[0], reduce(hl.max, place.sizes))
+        for stage, names in memory.definitions(first) if place.lanes > 1 else ():
+            if names and (isinstance(memory, ScratchTensor) or names[0] == first.name()):
+                stage.vectorize(hl.Var(names[0]), place.lanes, _GUARD)
 
 
 def _schedule_gpu(output: KernelTensor, place: RowLayout, *, own: bool) -> None:
@@ -480,7 +490,7 @@ def _schedule_gpu(output: KernelTensor, place: RowLayout, *, own: bool) -> None:
         row.compute_at(func, place.row if by_group else inner)
         for stage in (row, row.update(0)) if lane is not None else ():
             stage.gpu_threads(lane)
-    for memory in output.scratch:
+    for memory in _kept(output):
         _schedule_scratch_on_gpu(memory, func.args()[0], place)
 
 

@@ -84,7 +84,7 @@ class Fixed(hl.Expr):  # type: ignore[misc]  # Halide has no types
             return Fixed(self.integer + other.integer, self.scale, self.bound + other.bound)
         a, b = self.widened(_BITS - 1), other.widened(_BITS - 1)
         scale = hl.max(a.scale, b.scale)
-        both = [_upper_half(number.integer, _to_q31(number.scale / scale)) for number in (a, b)]
+        both = [upper_half(number.integer, _to_q31(number.scale / scale)) for number in (a, b)]
         terms = (*self.terms, *other.terms)
         if len(terms) == 2 and terms[0].number is self and self.has_bytes and terms[1].number is None:
             terms = self._moved(terms[1].factor)
@@ -115,7 +115,7 @@ class Fixed(hl.Expr):  # type: ignore[misc]  # Halide has no types
                 product.most, product.factors = self.most * other.most, (self, other)
                 return product.of_terms(*_products(self, other, product))
             a, b = self.widened(), other.widened()
-            product = Fixed(_upper_half(a.integer, b.integer), a.scale * b.scale * hl.f32(2.0**31), _MOST >> 1)
+            product = Fixed(upper_half(a.integer, b.integer), a.scale * b.scale * hl.f32(2.0**31), _MOST >> 1)
             product.most = a.most * b.most * hl.f32(2.0**-31)
             return product.of_terms(*_products(self, other, product))
         if _is_number(other):
@@ -205,7 +205,7 @@ class Fixed(hl.Expr):  # type: ignore[misc]  # Halide has no types
         """The number divided by a positive float that all elements share, rounded; saturates beyond about 2 ** 22."""
         wide = self.widened()
         factor, right, left = wide.factor_of(step, 23)
-        product = _upper_half(wide.integer, factor)
+        product = upper_half(wide.integer, factor)
         rounded = (product + ((hl.i32(1) << right) >> 1)) >> right
         most = hl.i32(1 << _BITS) >> left
         return hl.clamp(rounded, -most, most) << left
@@ -302,7 +302,7 @@ def _of_long(number: Fixed, of: hl.Type, step: Any, zero: Any) -> hl.Expr:
     """`stored_as` for one integer of up to 30 bits, to bytes: the upper half of a product."""
     factor, right, left = number.factor_of(step, 15)
     narrow = hl.min(right, _MOST_SHIFT)
-    wide = _upper_half(number.integer, factor >> (right - narrow))
+    wide = upper_half(number.integer, factor >> (right - narrow))
     whole = hl.i16_sat(hl.rounding_shift_right(wide, hl.cast(hl.UInt(32), narrow)))
     most = hl.cast(hl.Int(16), hl.i32(32767) >> left)
     whole = hl.clamp(whole, -most, most) << hl.cast(hl.UInt(16), left)
@@ -405,7 +405,7 @@ def like(a: Any, b: Any) -> tuple[Fixed, Fixed]:
         return Fixed(hl.i32(0), b.scale, b.bound), b
     a, b = of_shared(a).widened(_BITS), of_shared(b).widened(_BITS)
     scale = hl.max(a.scale, b.scale)
-    integers = [_upper_half(number.integer, _to_q31(number.scale / scale)) for number in (a, b)]
+    integers = [upper_half(number.integer, _to_q31(number.scale / scale)) for number in (a, b)]
     return Fixed(integers[0], scale, _MOST), Fixed(integers[1], scale, _MOST)
 
 
@@ -469,8 +469,8 @@ def _power_of(x: Fixed) -> tuple[hl.Expr, hl.Expr]:
     # 2 ** -rest between 1 / 2 and 1, in Q30
     poly = hl.i32(0)
     for factor in (-0.00095265, 0.00922489, -0.05531363, 0.24018562, -0.6931443):
-        poly = _upper_half(poly, rest) + hl.i32(round(factor * (1 << _BITS)))
-    return _upper_half(poly, rest) + hl.i32(1 << _BITS), whole
+        poly = upper_half(poly, rest) + hl.i32(round(factor * (1 << _BITS)))
+    return upper_half(poly, rest) + hl.i32(1 << _BITS), whole
 
 
 def _exp_of_byte(x: hl.Expr, scale: hl.Expr) -> Fixed:
@@ -502,11 +502,11 @@ def sigmoid(x: Fixed) -> Fixed:
     power = exp(Fixed(-hl.abs(x.integer), x.scale, x.bound, at_most_zero=True)).integer >> 1  # Q29
     whole = power + hl.i32(1 << 29)  # 1 to 2, in Q29
     # Newton's method for 1 / whole, in Q30
-    inverse = hl.i32(round(24 / 17 * (1 << 30))) - _upper_half(whole, hl.i32(round(8 / 17 * (1 << 31)))) * 2
+    inverse = hl.i32(round(24 / 17 * (1 << 30))) - upper_half(whole, hl.i32(round(8 / 17 * (1 << 31)))) * 2
     for _ in range(3):
-        error = hl.i32(1 << 28) - _upper_half(inverse, whole)  # 1 - found * whole, in Q28
-        inverse = inverse + (_upper_half(inverse, error) << 3)
-    small = _upper_half(power, inverse) << 2
+        error = hl.i32(1 << 28) - upper_half(inverse, whole)  # 1 - found * whole, in Q28
+        inverse = inverse + (upper_half(inverse, error) << 3)
+    small = upper_half(power, inverse) << 2
     return Fixed(hl.select(x.integer >= 0, inverse, small), hl.f32(2.0**-_BITS), _MOST)
 
 
@@ -519,7 +519,7 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, int | float)
 
 
-def _upper_half(a: hl.Expr, b: hl.Expr) -> hl.Expr:
+def upper_half(a: hl.Expr, b: hl.Expr) -> hl.Expr:
     """a * b / 2 ** 31: two instructions of HVX."""
     return hl.rounding_mul_shift_right(a, b, 31)
 
