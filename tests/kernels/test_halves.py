@@ -37,8 +37,9 @@ OPS: Mapping[str, tuple[str, Callable[[Any], Any]]] = {
         lambda x: np.where(x > 2.0, x * np.float32(0.75), x),
     ),
     "InRows": (
-        "def InRows(x: Rows, y: Rows):\n    y[k] = x[k] * x.max() + x.mean()",
-        lambda x: x * x.max(-1, keepdims=True) + x.mean(-1, keepdims=True, dtype=np.float32),
+        "def InRows(x: Rows, y: Rows):\n    whole = hl.cast(hl.Float(32), hl.cast(hl.Int(32), x[k]))\n"
+        "    y[k] = hl.floor(x[k]) + whole * x.max() + x.mean()",
+        lambda x: np.floor(x) + np.trunc(x) * x.max(-1, keepdims=True) + x.mean(-1, keepdims=True, dtype=np.float32),
     ),
 }
 # Version -> its instructions, and the packets for 64 elements at most.
