@@ -20,11 +20,12 @@ _VECTORS = "#if halide_cpp_use_native_vector("  # the first of the lines that na
 # Halves are 16 bits, and casts of them are functions of the header.
 _EDITS = (
     (r"\bNativeVectorOps<", "Ops<"),
-    (r"\bfloat(\d+)_ops::convert_from<float16_t\d+>", r"floats<\1>"),
-    (r"\bfloat16_t(\d+)_ops::convert_from<float\d+>", r"halves<\1>"),
+    (r"\b(\w+)_ops::convert_from<float16_t(\d+)>", r"fromHalves<\1, \2>"),
+    (r"\bfloat16_t(\d+)_ops::convert_from<(\w+)>", r"toHalves<\2, \1>"),
     (r"\bfloat16_t(\d+)", r"uint16x\1_t"),
     (r"<float16_t,", "<uint16_t,"),
 )
+_ARITHMETIC = re.compile(r"\bfloat16_t\d+(?:_ops::(?!convert_from)| \w+ = (?!reinterpret<|float16_t))")
 _ALIGNED = r"= (_halide_buffer_get_host\(\w+\));", r"= __builtin_assume_aligned(\1, 128);"
 
 
@@ -39,6 +40,8 @@ def compile_halves(module: Any, file: Path, *, aligned: bool, texts: bool) -> No
     code = source.read_text("utf-8").split(f"\nHALIDE_FUNCTION_ATTRS\nint {name}_argv(")[0] + "\n}\n"
     usual, vectors, function = code.partition(_VECTORS)
     function = vectors + function
+    if _ARITHMETIC.search(function):
+        raise NotCompiledError("it calculates in half floats, without converting them to floats")
     for pattern, text in (*_EDITS, *([_ALIGNED] if aligned else [])):
         function = re.sub(pattern, text, function)
     source.write_text(f'#include "{VALUES.name}"\n{usual}#include "{HEADER.name}"\n{function}', "utf-8")
