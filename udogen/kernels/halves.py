@@ -58,6 +58,16 @@ def compile_halves(module: Any, file: Path, *, aligned: bool, texts: bool) -> No
 def _zig() -> list[str]:
     return [
         *(sys.executable, "-m", "ziglang", "c++", "-target", "hexagon-linux-musl"),
-        *("-O2", "-g0", "-w", "-fPIC", "-fno-exceptions", "-fno-rtti", "-ffp-contract=off"),
+        *(
+            "-O2",
+            "-mllvm",
+            "-unroll-runtime=0",
+            "-g0",
+            "-w",
+            "-fPIC",
+            "-fno-exceptions",
+            "-fno-rtti",
+            "-ffp-contract=off",
+        ),
         *(f"-I{folder}" for folder in (HEADER.parent, VALUES.parent)),
     ]
