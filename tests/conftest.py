@@ -17,7 +17,7 @@ import sysconfig
 import tempfile
 import time
 import venv
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -141,14 +141,17 @@ def _compile_through_ccache() -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Mark the slow tests; put the slowest files first."""
     unknown = config.stash.setdefault(UNKNOWN_ROWS, [])
+    by_file = defaultdict[str, list[pytest.Item]](list)
+    for item in items:
+        by_file[item.nodeid.partition("::")[0]].append(item)
     for reason, patterns in resources.read_toml((HERE / "slow.toml").read_bytes()).items():
         for pattern in patterns:
             # A file, a test, or one of its parameters; `*` matches anything.
             named = re.compile("tests/" + re.escape(pattern).replace(r"\*", ".*") + r"($|::|\[)")
-            modifyitems = [item for item in items if named.match(item.nodeid)]
-            for item in modifyitems:
+            slow = [item for item in by_file["tests/" + pattern.partition("::")[0]] if named.match(item.nodeid)]
+            for item in slow:
                 item.add_marker(pytest.mark.slow(reason=reason))
-            if not modifyitems:
+            if not slow:
                 unknown.append(pattern)
     ranks = {f"tests/{name}": rank for rank, name in enumerate(SLOWEST)}
     items.sort(key=lambda item: ranks.get(item.nodeid.partition("::")[0], len(ranks)))

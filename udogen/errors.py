@@ -257,9 +257,9 @@ def writing(file: Path | str, *, hint: str = "choose another file") -> Iterator[
         raise UsageError(f"cannot write {file}: {fault.strerror}", hint=hint) from fault
 
 
-def write_file(file: Path | str, content: str | bytes, *, hint: str = "choose another file") -> None:
+def write_file(file: Path | str, content: str | bytes) -> None:
     """Write a file that a user named, completely or not at all."""
-    with writing(file, hint=hint):
+    with writing(file):
         replace_file(Path(file), content.encode() if isinstance(content, str) else content)
 
 

@@ -36,9 +36,11 @@ _COUNT, _SECONDS = (0, 2**32 - 1), (0, math.inf)
 _LIMITS = {
     **dict.fromkeys(("timeout", "seconds"), _SECONDS),
     "within": (0, TIMEOUT_MAX),
+    "log_level": (1, 5),  # QnnLog_Level_t
+    "memory_limit_hint": (0, 2**64 - 1),
     **dict.fromkeys(("jobs", "loops", "soc", "sessions", "left_out", "queue_depth", "executions"), _COUNT),
     **dict.fromkeys(("planned", "passed", "failed", "error", "skipped", "ran", "absent", "unbuilt"), _COUNT),
-    **dict.fromkeys(("width", "height", "pixel_format", "pixel_bytes", "shard"), _COUNT),
+    **dict.fromkeys(("width", "height", "pixel_format", "pixel_bytes", "shard", "device", "threshold"), _COUNT),
 }
 
 

@@ -12,7 +12,7 @@ from udogen.findings import Finding
 from udogen.tables import many
 
 # passed: within the tolerance.  failed: wrong numbers.  error: no numbers (refused, crashed, too slow, or the
-# reference failed).  skipped: not run.  ran: executed, but without a reference to compare with.
+# reference failed).  skipped: not run.  ran: executed, but nothing to compare with.
 # Neither of the last two is ever counted as passed.
 Status = Literal["passed", "failed", "error", "skipped", "ran"]
 STATUSES: tuple[Status, ...] = ("failed", "error", "skipped", "ran", "passed")  # most important first
@@ -99,7 +99,7 @@ class Verdict:
             there = self.planned - self.unaccounted
             found.append(f"{many(self.planned, self.unit)} planned, and there are results of {there}")
         if not self.passed and not self.is_bad:
-            why = {"without a reference": self.ran, "skipped": self.skipped, "not run": self.absent}
+            why = {"without expected values": self.ran, "skipped": self.skipped, "not run": self.absent}
             rows = [f"{many(count, self.unit)} {words}" for words, count in why.items() if count]
             found.append("nothing was compared: " + (", ".join(rows) or f"no {self.unit}"))
         return tuple(found)

@@ -258,6 +258,8 @@ MISTAKES = {
     "run op PACKAGE LeakyRelu --input input=X --shape output=3x3": 5,
     "run op PACKAGE LeakyRelu --input input=X --shape nope=1x2": 2,
     "run op PACKAGE LeakyRelu --input input=X --quant input=0,0": 2,
+    "run op PACKAGE LeakyRelu --input input=X --quant input=0.5,1": 2,
+    "run op PACKAGE LeakyRelu --input input=X --quant output=0.5": 2,
     "run op PACKAGE LeakyRelu --input input=X --quant input=nan,1": 2,
     "run op PACKAGE LeakyRelu --input input=X --quant input=1,x": 2,
     "run op PACKAGE LeakyRelu --input input=X --quant input=1,99999999999": 2,

@@ -271,7 +271,7 @@ def flipped(folder: Path) -> tuple[Path, Path]:
         ),
         (
             lambda folder: (store(folder, kind="real"), folder / "m.onnx"), {"graphs": ["kv_forwart"]},
-            "{binary} has no graph kv_forwart", "did you mean `kv_forward`? it has: prefill_forward, kv_forward",
+            "{binary} has no graph `kv_forwart`", "did you mean `kv_forward`?",
         ),
         (no_folder, {"embed": True}, "cannot write {out}: No such file or directory", "give another -o"),
         (flipped, {}, "{binary} is not the file that forward_0.bin.udogen.json describes: its", ""),

@@ -25,7 +25,7 @@ from udogen.clients import programs
 from udogen.clients.client import Refused, check_rules, register
 from udogen.clients.package import Package, PackageOptions, find_packages
 from udogen.clients.snippets import Literal
-from udogen.errors import UdogenError, UsageError
+from udogen.errors import RunFailed, UdogenError, UsageError
 from udogen.opdef.names import cpp_string
 
 HERE = PackageOptions()
@@ -223,7 +223,7 @@ def test_unbuilt_targets_are_listed_with_the_command_that_builds_them(tmp_path: 
     lay(PLAIN, tmp_path, chosen=("cpu",))
     for file in tmp_path.glob("**/arm64-v8a/*.so"):
         file.unlink()
-    with pytest.raises(UsageError) as caught:
+    with pytest.raises(RunFailed) as caught:
         find_packages([tmp_path], PackageOptions("cpu_android"))
     assert caught.value.message == "package LeakyReluPackage is not built for the cpu backend of Android"
     assert caught.value.hint == f"udogen build cpu_android -C {tmp_path}/LeakyReluPackage"

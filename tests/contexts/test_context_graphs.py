@@ -284,7 +284,7 @@ with Runtime("htp", runtime="emulator") as first, Runtime("htp", runtime="real")
 """
     done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, timeout=LONG)
     assert done.returncode == 0, done.stderr
-    assert "cannot be registered in HTP_QTI_AISW: " in done.stdout
+    assert "cannot be registered in libQnnHtp.so: " in done.stdout
     assert "was loaded into this process first" in done.stdout
 
 

@@ -106,11 +106,10 @@ def test_registered_where_the_backend_registers_memory(everywhere: Runtime) -> N
     with MemoryDomain(everywhere) as domain:
         made = domain.allocate(state_roles(everywhere))
         there = made.attach(step, step.inputs[0], APP_WRITE)
-        assert (there.handle is not None, there.data is None) == (everywhere.emulator, everywhere.emulator)
+        assert (there.part is not None, there.data is None) == (everywhere.emulator, everywhere.emulator)
         assert domain.registers is everywhere.emulator
-        assert made.attach(step, step.outputs[0], APP_READ).handle == there.handle
+        assert made.attach(step, step.outputs[0], APP_READ).part is there.part
         assert made.attach(step, step.inputs[0], APP_WRITE) is there
-        assert there.view is None  # its contents are not accessed
 
 
 # --- description and roles --------------------------------------------------------------------------------------------
@@ -148,6 +147,9 @@ class Playing:
     def __init__(self, name: str, inputs: list[QnnTensor], outputs: list[QnnTensor]) -> None:
         self.name, self.inputs, self.outputs = name, tuple(inputs), tuple(outputs)
         self.context = PlayingContext()
+
+
+Playing.__name__ = "Graph"  # known by its name
 
 
 def playing(*graphs: Playing) -> MemoryDomain:
@@ -422,12 +424,12 @@ class Gone:
     def __init__(self, runtime: Runtime) -> None:
         with Buffer("memfd", BYTES) as buffer:
             context = runtime.contexts[0]
-            self.memory = MemoryHandle(context.handle, buffer.descriptor(), dtype="FLOAT_32", shape=SHAPE)
-            self.handle = self.memory.handle
-            self.memory.close()
+            memory = MemoryHandle(context.handle, buffer.descriptor(), dtype="FLOAT_32", shape=SHAPE)
+            self.memory = SimpleNamespace(handle=memory.handle)
+            memory.close()
 
     def attach(self, *_given: object) -> Attachment:
-        return Attachment(handle=self.handle)
+        return Attachment(part=self)
 
 
 def test_nobody_relies_on_what_a_failed_execution_has_written(runtime: Runtime, domain: MemoryDomain) -> None:

@@ -334,7 +334,7 @@ def prepare(runtime):
         except RunFailed:
             pass
 
-prepare(opened())  # nowhere, unless somebody asks
+prepare(opened())  # without a log
 lines = []
 prepare(Runtime(BACKEND, runtime=KIND, log=lambda level, line: lines.append((level, line)), log_level=3))
 assert any(level == 3 and "Starting stage" in line for level, line in lines)
@@ -369,9 +369,9 @@ def test_a_context_ends_in_order_even_if_a_step_fails(fails: str) -> None:
 
     cleanup = ContextCleanup(SimpleNamespace(close=step("handle")), SimpleNamespace(close=step("profile")))  # type: ignore[arg-type]
     for number in range(3):
-        cleanup.before[number] = step(f"before {number}")
+        cleanup.before.append(step(f"before {number}"))
         cleanup.after.append(step(f"after {number}"))
     with pytest.raises(RunFailed, match=fails) if fails else nullcontext():
         cleanup.run()
-    assert done == ["before 2", "before 1", "before 0", "handle", "profile", "after 2", "after 1", "after 0"]
+    assert done == ["before 2", "before 1", "before 0", "handle", "after 2", "after 1", "after 0", "profile"]
     assert not cleanup.before and not cleanup.after, "each step runs once"

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import ast
-import io
 import re
-import tokenize
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from itertools import accumulate
@@ -88,17 +86,14 @@ def table(path: Path) -> Iterator[Text]:
 
 def comments(path: Path) -> Iterator[Text]:
     """The docstrings and comments of a source."""
-    text, found = path.read_text("utf-8"), list[tuple[int, str]]()
+    text = path.read_text("utf-8")
+    c = re.search(r"\.(c|h|cpp|hpp|cl)(\.mako)?$", path.name)
+    hits = re.finditer(C_COMMENT if c else r"(?:^|\s)#+ (.*)", text, re.S if c else re.M)
+    found = [(text.count("\n", 0, hit.start()) + 1, "".join(hit.groups(""))) for hit in hits]
     if path.suffix == ".py":
         for node in ast.walk(ast.parse(text)):
             if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and (words := ast.get_docstring(node)):
                 found.append((node.body[0].lineno, words))
-        tokens = tokenize.generate_tokens(io.StringIO(text).readline)
-        found += [(token.start[0], token.string.lstrip("# ")) for token in tokens if token.type == tokenize.COMMENT]
-    else:
-        c = re.search(r"\.(c|h|cpp|hpp|cl)(\.mako)?$", path.name)
-        hits = re.finditer(C_COMMENT if c else r"(?:^|\s)#+ (.*)", text, re.S if c else re.M)
-        found = [(text[: hit.start()].count("\n") + 1, "".join(hit.groups(""))) for hit in hits]
     for number, words in found:
         yield Text(number, re.sub(r"`[^`]*`", CODE, " ".join(re.sub(r"^\s*\*", "", words, flags=re.M).split())))
 

@@ -265,12 +265,10 @@ def test_references_have_no_threads(tmp_path: Path) -> None:
     assert {*Path("/proc/self/task").iterdir()} <= before
 
 
-FIRST = {node.op: node for node in reversed(NODES)}
+SOME = list({node.op: node for node in NODES}.values())[::6]
 
 
-@pytest.mark.parametrize(
-    "nodes", [list(FIRST.values()), [each for each in NODES if each not in FIRST.values()]], ids=["first", "more"]
-)
+@pytest.mark.parametrize("nodes", [SOME, [node for node in NODES if node not in SOME]], ids=["some", "others"])
 def test_kernels_return_what_onnx_returns(nodes: list[Node], tmp_path: Path) -> None:
     made = [compile_node(node, f"{node.op}{number}", tmp_path) for number, node in enumerate(nodes)]
     library = link(tmp_path)

@@ -33,8 +33,8 @@ CASES = 4
 
 @dataclass(frozen=True)
 class Form:
-    """What is summed: the variables of the output, the domain, the indices of both factors; numpy; the shapes,
-    in letters for sizes: I is the side of an image, W that of a window."""
+    """What is summed: the variables of the output, the domain, the indices of both factors, or of one; numpy; the
+    shapes, in letters for sizes: I is the side of an image, W that of a window, P x Q an image of N x M windows."""
 
     variables: str
     domain: str
@@ -72,6 +72,10 @@ FORMS = {
                  "n, r.x, r.y, r.z", "conv(padded(a, W), b, 1)", ("BMMK", "WWKN", "BMMN")),
     "same depthwise": Form("n m h i", _WINDOW.format(1, 2), f"n, {_SAME.format('r.x', 'r.y')}, i",
                            "n, r.x, r.y", "depthwise(padded(a, W), b, 1)", ("BMMN", "WWN", "BMMN")),
+    "pool": Form("n m h i", "(0, W), (0, W)", "n, m * S + r.x, h * S + r.y, i", "",
+                 "depthwise(a, np.ones((W, W, 1), int), S)", ("BIIN", "WWN", "BMMN")),
+    "box": Form("n m", "(0, W), (0, W)", "n + r.x, m + r.y", "",
+                "depthwise(a[None, :, :, None], np.ones((W, W, 1), int), 1)[0, ..., 0]", ("QP", "WWN", "MN")),
     "lines": Form("m", _K, "r.x, m", "r.x, m", "(a * b).sum(-1)", ("MK", "MK", "M")),
     "columns": Form("n i", "(0, a.extent(1))", "n, r.x, i", "n, r.x", "(a * b).sum(1)", ("BKN", "KN", "BN")),
     "rows": Form("k", "", "k", "k", "(a * b).sum(-1, keepdims=True)", ("MK", "MK", "M1")),
@@ -87,6 +91,8 @@ class Sums:
         self.form = dice.choice([form for form in FORMS if form != "rows" or self.kind != "integers"])
         a, b = (self.draw_type() for _ in "ab")
         self.types = {"a": a, "b": b if dice.random() < 0.5 else a}
+        if not FORMS[self.form].b:
+            del self.types["b"]
         if dice.random() < 0.3 and self.form != "rows":
             self.types["c"] = self.types["a"] if self.kind != "integers" else "i32"
         self.way = dice.choice(list(WAYS)[:-1]) if self.kind == "integers" else ""
@@ -116,7 +122,7 @@ class Sums:
         if self.form == "rows":
             lines.append("    found = a.sum(lambda k: a[k] * b[k])")
         else:
-            lines.append(f"    r = hl.RDom([{form.domain}])")
+            lines.append(f"    r = hl.RDom([{self.sized(form.domain)}])")
             lines.append(f"    found = {self.sized(self.summed())}")
         at = ", ".join(form.variables.split())
         if "c" in self.types:
@@ -132,8 +138,9 @@ class Sums:
     def summed(self) -> str:
         """The sum in Halide."""
         form = FORMS[self.form]
-        a, b = (self.factor(name, f"{name}[{at}]", numpy=False) for name, at in (("a", form.a), ("b", form.b)))
-        found = f"total(r, {b} * {a})" if self.is_swapped else f"total(r, {a} * {b})"
+        places = {"a": form.a, "b": form.b}
+        factors = [self.factor(name, f"{name}[{at}]", numpy=False) for name, at in places.items() if at]
+        found = f"total(r, {' * '.join(factors[::-1] if self.is_swapped else factors)})"
         least, most = RANGES["i32"]
         return {
             "u32": f"hl.i32({found})",
@@ -241,12 +248,13 @@ class Sums:
             products = math.prod(size[each] for each in "MKNB")
             products *= size["W"] ** 2 * size["M"] if "WW" in FORMS[self.form].shapes[1] else 1
             if products <= MOST_PRODUCTS:
-                return size | {"I": (size["M"] - 1) * size["S"] + size["W"], "D": 2 * size["K"]}
+                more = {"P": size["N"] + size["W"] - 1, "Q": size["M"] + size["W"] - 1, "D": 2 * size["K"]}
+                return size | {"I": (size["M"] - 1) * size["S"] + size["W"]} | more
 
     def fixed_point(self, count: int) -> tuple[dict[str, str], dict[str, str]]:
         """Values that fill the ranges of their types; outputs that hold about the range of their sum, or less."""
         dice, scales, values, mean, square = self.dice, {}, {}, 1.0, 1.0
-        for name in "ab":
+        for name in [each for each in self.types if each != "c"]:
             low, high = RANGES[self.types[name].replace("q", "")]
             scale = 10 ** dice.uniform(-1, 1) / (high - low)
             zero = dice.choice((max(0, low), low, high, (low + high) // 2, dice.randint(low, high)))

@@ -49,6 +49,20 @@ FAR = [
     ("hl.u8_sat(A >> 20)", "np.clip(a >> 20, 0, 255)"),
     ("hl.u8_sat(hl.i16(A) >> 9)", "np.maximum(wrap(a, 'i16') >> 9, 0)"),
 ]
+# Bits that a narrow number has lost do not come back where it is widened.
+LEFT = {
+    kind: [
+        row
+        for n in (1, bits // 2, bits - 1)
+        for row in (
+            (f"hl.{kind}(A) << {n}", f"wrap(a << {n}, '{kind}')"),
+            (f"hl.i32((hl.{kind}(A) - hl.{kind}(A + B)) << {n}) * 3 - B", f"wrap(-b << {n}, '{kind}') * 3 - b"),
+        )
+    ]
+    + [(f"hl.{kind}(A) << hl.{kind}(B & {bits - 1})", f"wrap(a << (b & {bits - 1}), '{kind}')")]
+    + [(f"hl.{kind}(A) + hl.{kind}(A)", f"wrap(2 * a, '{kind}')")]
+    for kind, bits in (("u8", 8), ("i8", 8), ("u16", 16), ("i16", 16))
+}
 RESULTS = {"SaturatedWords": ("UINT_16", "hl.u16"), "Far": ("UINT_8", "hl.u8")}  # of the others: INT_32
 OPS = {  # the type of the inputs, the view, the indices, the outputs: all have vectors of the same length
     "Shifts": ("UINT_8", "Flat", "i", SHIFTS[:2]),
@@ -61,6 +75,12 @@ OPS = {  # the type of the inputs, the view, the indices, the outputs: all have 
     "Bytes": ("INT_32", "Flat", "i", OF_BYTES),
     "Shortened": ("INT_32", "Flat", "i", SHORTENED),
     "Far": ("INT_32", "Flat", "i", FAR),
+    **{
+        f"Left_{kind}_{dtype}": (dtype, "Flat", "i", rows)
+        for kind, rows in LEFT.items()
+        for dtype in ("UINT_8", "UINT_16", "INT_32")
+        if dtype != "UINT_8" or kind[1:] == "8"
+    },
 }
 
 

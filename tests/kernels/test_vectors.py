@@ -37,13 +37,13 @@ OPS: Mapping[str, tuple[Mapping[str, str], Mapping[str, str], str]] = {
         "    y[i, j, k] = (x[i, j, k] ^ x[hl.max(i - 1, 0), j, k]) + hl.select(j == 1, @, 0)",
     ),
     "Dot": (
-        {"a": "INT_8", "b": "INT_8"}, {"y": "INT_32"},
+        {"a": "UINT_8", "b": "UINT_8"}, {"y": "INT_32"},
         "a: Whole(2), b: Whole(2), y: Whole(2)):\n    j, r = hl.Var('j'), hl.RDom([(0, a.extent(0))])\n"
         "    y[i, j] = hl.sum(r, hl.i32(a[r.x, j]) * b[i, r.x]) + hl.select(i == 130, @, 0)",
     ),
     "Pair": (
-        {"a": "INT_16", "b": "INT_16"}, {"y": "INT_16", "z": "INT_16"},
-        "a, b, y, z):\n    y[i] = a[i] + b[i]\n    z[i] = a[i] - b[i] + hl.i16(@)",
+        {"a": "UINT_16", "b": "UINT_16"}, {"y": "UINT_16", "z": "UINT_16"},
+        "a, b, y, z):\n    y[i] = a[i] + b[i]\n    z[i] = a[i] - b[i] + hl.u16(@)",
     ),
     "Scheduled": (
         {"a": "UINT_16"}, {"y": "UINT_16"},

@@ -209,7 +209,7 @@ RIGHT = f'{HEAD}reference = "reference.py:scale"\n'
 @pytest.mark.parametrize(
     ("tests", "arguments", "code", "sentence"),
     [
-        (HEAD, ("--backend", "cpu"), 2, "nothing was compared: 1 case without a reference"),
+        (HEAD, ("--backend", "cpu"), 2, "nothing was compared: 1 case without expected values"),
         (RIGHT, ("--backend", "cpu", "--on", "ssh:nobody@localhost:1"), 3, "nothing was compared: 1 case not run"),
         (
             RIGHT,
@@ -217,12 +217,13 @@ RIGHT = f'{HEAD}reference = "reference.py:scale"\n'
             3,
             '"reason": "ssh does not reach the device: ssh: connect',
         ),
+        (RIGHT.replace('"4"', '"0"'), ("--backend", "cpu"), 2, "nothing was compared: 1 case without expected values"),
         (RIGHT, ("--case", "Other"), 2, "no case of "),
         (RIGHT, ("--backend", "gpu"), 2, "no case of "),
         (RIGHT, ("--shard", "9/9", "--backend", "cpu"), 2, "part 9 of 9"),
         ("", (), 2, "1 error in the test file"),
     ],
-    ids=["no-reference", "no-device", "reason", "pattern", "backend", "shard", "empty"],
+    ids=["no-reference", "no-device", "reason", "empty-outputs", "pattern", "backend", "shard", "empty"],
 )
 def test_a_run_that_compares_nothing_is_not_green(
     folder: Path, tests: str, arguments: tuple[str, ...], code: int, sentence: str

@@ -115,7 +115,7 @@ def test_a_reference_that_fails_and_none_at_all(run: Run) -> None:
     assert broken.status == "error" and broken.error is not None and broken.error.kind == "reference"
     found = run('[[op]]\nname = "Scale"\ndtype = "FLOAT_32"\nshape = "3"\n')
     assert [outcome.status for outcome in found.outcomes] == ["ran"]
-    assert not found.verdict.ok and found.verdict.reasons == ("nothing was compared: 1 case without a reference",)
+    assert not found.verdict.ok and found.verdict.reasons == ("nothing was compared: 1 case without expected values",)
 
 
 def test_missing_places_are_reported_and_never_pass(run: Run, toys: Path) -> None:
@@ -418,7 +418,7 @@ def test_pytest_collects_cases(toys: Path) -> None:
     assert "no tests ran" in without.stdout
     toy.write(toys, '[[op]]\nname = "Scale"\ndtype = "FLOAT_32"\nshape = "3"\n')
     unchecked = run_pytest(toys, "--udogen", "--udogen-backend", "cpu", cache=cache)
-    assert unchecked.returncode == 5 and "nothing was compared: 1 case without a reference" in unchecked.stdout
+    assert unchecked.returncode == 5 and "nothing was compared: 1 case without expected values" in unchecked.stdout
 
 
 def test_pytest_reports_mistakes_of_the_test_file(tmp_path: Path) -> None:

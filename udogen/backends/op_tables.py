@@ -136,11 +136,6 @@ class OpNames:
         return self.name.lower()
 
     @property
-    def param_count(self) -> int:
-        """How many parameters it has."""
-        return len(self.param_literals)
-
-    @property
     def default_tables(self) -> list[Table]:
         """The tables that hold the defaults of tensors."""
         return [table for table in self.tables if table.name.endswith(("_data", "_dims"))]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import MISSING, Field, dataclass, fields
 from functools import lru_cache
 from pathlib import Path
@@ -89,6 +89,11 @@ class PackageLibrary(Part):
                 sources = {name: was for name, was in lines.items() if not name.startswith(made)}
                 return sorted(name for name, was in sources.items() if _digest(self.path / name) != was)
         return []
+
+
+def first_built(package: PackageLibrary, rows: Iterable[Target]) -> Path | None:
+    """The library of the first of these targets that is built; None if none is."""
+    return next((file for row in rows for file in package.artifacts(row) if file.is_file()), None)
 
 
 def open_locked(folder: Path, *, shared: bool, say: Say = no_say) -> int:

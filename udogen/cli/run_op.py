@@ -32,6 +32,7 @@ from udogen.cli.options import (
     verb,
 )
 from udogen.errors import UsageError, VerificationFailed, read_plain, reading, writing
+from udogen.opdef import datatypes
 
 if TYPE_CHECKING:
     from udogen.findings import Finding
@@ -240,6 +241,12 @@ def _call(built: Built, options: RunOpOptions, files: Mapping[str, str]) -> OpCa
         rules=options.rules,
     )
     call = make_call(op, built, options.op, asked)
+    for tensor in (*call.inputs, *call.outputs):
+        if tensor.name in asked.quants and not datatypes.BY_NAME[tensor.dtype].quantized:
+            raise UsageError(
+                f"--quant {tensor.name}: the tensor is {tensor.dtype}, which has no scale",
+                hint=f"--dtype {tensor.name}=UFIXED_POINT_8, or leave it out",
+            )
     return replace(call, context=_content(options.context), save_context=options.save_context is not None)
 
 

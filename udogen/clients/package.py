@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import re
-import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from udogen import backends
 from udogen.backends import architectures, targets
-from udogen.backends.backend import Target
 from udogen.build import elf
-from udogen.build.package import PackageLibrary, open_packages
+from udogen.build.package import PackageLibrary, first_built, open_packages
 from udogen.errors import UdogenError, UsageError, file_hint
 from udogen.findings import suggestion
 from udogen.inspect import kinds
 from udogen.opdef.model import Op
-from udogen.runtime.built import Built, find_built, op_libraries
+from udogen.runtime.built import Built, built_for, find_built, op_libraries
 from udogen.runtime.op.session import OpSession
 
 PC, ANDROID, LINUX = "pc", "android", "linux"  # systems
@@ -96,9 +94,8 @@ class Package:
             return self.library.file
         if self.built is None:
             return None
-        rows = [row for row in self.built.rows if row.native and row.backend == self.backend]
-        files = [each for row in rows for each in self.built.artifacts(row)]
-        return next((file.resolve() for file in files if file.is_file()), None)
+        file = first_built(self.built, [row for row in self.built.rows if row.native and row.backend == self.backend])
+        return file.resolve() if file else None
 
     @property
     def registration_path(self) -> str:
@@ -246,17 +243,18 @@ def _part_of(
 def _libraries(
     path: Path, part: PackageLibrary, platform: Platform, folder: str, registration: Path | None
 ) -> tuple[Library, ...]:
+    backend, android = platform.backend, platform.system == ANDROID
     try:
         if not platform.is_device:
-            return (_library(find_built(path, backend=platform.backend).library.resolve(), platform, folder),)
-        if backends.ALL[platform.backend].two_halves:
-            pair = op_libraries(path, arch=platform.arch, machine="aarch64", android=platform.system == ANDROID)
-            return tuple(_library(each.file.resolve(), platform, folder) for each in pair.registrations)
-        rows = [row for row in part.rows if _fits(row, platform)]
-        file = next((each for row in rows for each in part.artifacts(row) if each.is_file()), None) or _not_built(
-            part, rows, platform
-        )
-        return (_library(file.resolve(), platform, folder),)
+            files = [find_built(path, backend=backend).library]
+        elif backends.ALL[backend].two_halves:
+            pair = op_libraries(path, arch=platform.arch, machine="aarch64", android=android)
+            files = [registration.file for registration in pair.registrations]
+        else:
+            rows = [row for row in part.rows if row.backend == backend and not row.native and not row.arch]
+            what = f"the {backend} backend of {'Android' if android else 'aarch64 Linux'}"
+            files = [built_for(part, [row for row in rows if row.for_android is android], what)]
+        return tuple(_library(file.resolve(), platform, folder) for file in files)
     except UdogenError:
         # SNPE's tools need only the registration library.
         if registration is not None and registration.is_file():
@@ -264,32 +262,13 @@ def _libraries(
         raise
 
 
-def _fits(row: Target, platform: Platform) -> bool:
-    return (
-        row.backend == platform.backend
-        and not row.native
-        and not row.arch
-        and row.for_android is (platform.system == ANDROID)
-    )
-
-
-def _not_built(part: PackageLibrary, rows: Sequence[Target], platform: Platform) -> Path:
-    what = f"the {platform.backend} backend of {'Android' if platform.system == ANDROID else 'aarch64 Linux'}"
-    if not rows:
-        raise UsageError(f"package {part.name} has no target for {what}", hint="see `udogen build --help`")
-    raise UsageError(
-        f"package {part.name} is not built for {what}",
-        hint=f"udogen build {part.goal(rows[0])} -C {shlex.quote(str(part.path))}",
-    )
-
-
 def _registration_of(parts: Sequence[PackageLibrary], platform: Platform) -> Path | None:
     row_id = REGISTRATION_TARGETS[platform.system]
     for part in parts:
         if part.kind.registration:
             rows = [row for row in part.rows if row.id == row_id]
-            files = [each for row in rows for each in part.artifacts(row)]
-            return next((file.resolve() for file in files if file.is_file()), files[0] if files else None)
+            file = first_built(part, rows)
+            return file.resolve() if file else next((part.artifacts(row)[0] for row in rows), None)
     return None
 
 
@@ -309,7 +288,8 @@ def _of_file(path: Path, platform: Platform, options: PackageOptions) -> Package
     backend = (built.folder.backend if built.folder else "") or platform.backend or kind.kind.backend
     _check_file(path, binary, backend, platform, options)
     hexagon = binary.machine == "hexagon"
-    platform = Platform(_system_of(binary, options), backend, platform.arch or (binary.arch if hexagon else ""))
+    system = PC if binary.machine == "x86_64" else options.system or LINUX
+    platform = Platform(system, backend, platform.arch or (binary.arch if hexagon else ""))
     folder = _device_folder(options, platform, built.package)
     return Package(
         name=built.package,
@@ -321,10 +301,6 @@ def _of_file(path: Path, platform: Platform, options: PackageOptions) -> Package
         folder=folder,
         built=built.folder,
     )
-
-
-def _system_of(binary: elf.Elf, options: PackageOptions) -> str:
-    return PC if binary.machine == "x86_64" else options.system or LINUX
 
 
 def _check_file(path: Path, binary: elf.Elf, backend: str, platform: Platform, options: PackageOptions) -> None:

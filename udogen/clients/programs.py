@@ -12,7 +12,7 @@ from udogen import backends
 from udogen.backends import cpu
 from udogen.clients import rules
 from udogen.clients.client import Client, ClientRule, Snippet
-from udogen.clients.package import REGISTRATION_TARGETS, Library, Package
+from udogen.clients.package import ANDROID, REGISTRATION_TARGETS, Library, Package
 from udogen.clients.snippets import Literal, device_snippets, parts, parts_of, sent_files
 from udogen.opdef.model import Tensor
 from udogen.plugins import Registry
@@ -404,7 +404,12 @@ JAVA = Client(
     "Java on Android",
     "QNN SDK 2.25, docs/QNN/TFLiteDelegate/java_interface.html; SNPE 2.25, running_model_with_udo.html",
     (
-        rules.android_only("an Android app loads only libraries for Android", "--android with --target v75"),
+        rules.each_package(
+            "android",
+            lambda package: "" if package.platform.system == ANDROID else "it runs in Android apps only",
+            "an Android app loads only libraries for Android",
+            "--android with --target v75",
+        ),
         *map(_unless_snpe, _TFLITE_RULES),
         rules.each_package(
             "library-names",

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from udogen.backends.backend import PROVIDER
 from udogen.clients.client import ClientRule
-from udogen.clients.package import ANDROID, LINUX, Library, Package
+from udogen.clients.package import LINUX, Library, Package
 from udogen.opdef.model import Op, Tensor
 
 
@@ -91,16 +91,6 @@ def not_linux_devices(consequence: str) -> ClientRule:
         lambda package: "this is a device with Linux" if package.platform.system == LINUX else "",
         consequence,
         "--android, for a device with Android",
-    )
-
-
-def android_only(consequence: str, remedy: str) -> ClientRule:
-    """Only Android."""
-    return each_package(
-        "android",
-        lambda package: "" if package.platform.system == ANDROID else "it runs in Android apps only",
-        consequence,
-        remedy,
     )
 
 

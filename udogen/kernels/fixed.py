@@ -7,9 +7,11 @@ instruction.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import reduce
+from math import prod
 from typing import Any
 
 import halide as hl
@@ -21,6 +23,8 @@ _MOST_TERMS = 3  # of a sum that is rounded as a whole
 _MOST_SHIFT = 15  # of HVX's instruction that shifts and narrows: it takes four bits
 _SHORT = 1 << 10  # no integer of a factor, so that products have 20 bits
 _LOW = 14  # bits of the lower part of a factor
+MOST_BYTES = 128  # of a window, whose sum has 15 bits
+_CONSTANT = re.compile(r": (\d+)>$")
 _TABLES: dict[int, tuple[Any, Any, Any]] = {}  # of exponentials, for each scale
 
 
@@ -80,9 +84,9 @@ class Fixed(hl.Expr):  # type: ignore[misc]  # Halide has no types
             return Fixed(self.integer + other.integer, self.scale, self.bound + other.bound)
         a, b = self.widened(_BITS - 1), other.widened(_BITS - 1)
         scale = hl.max(a.scale, b.scale)
-        both = [_upper_half(number.integer, _to_q31(number.scale / scale)) for number in (a, b)]
+        both = [upper_half(number.integer, _to_q31(number.scale / scale)) for number in (a, b)]
         terms = (*self.terms, *other.terms)
-        if len(terms) == 2 and terms[0].number is self and terms[0].has_bytes and terms[1].number is None:
+        if len(terms) == 2 and terms[0].number is self and self.has_bytes and terms[1].number is None:
             terms = self._moved(terms[1].factor)
         return Fixed(both[0] + both[1], scale, _MOST).of_terms(*terms)
 
@@ -111,7 +115,7 @@ class Fixed(hl.Expr):  # type: ignore[misc]  # Halide has no types
                 product.most, product.factors = self.most * other.most, (self, other)
                 return product.of_terms(*_products(self, other, product))
             a, b = self.widened(), other.widened()
-            product = Fixed(_upper_half(a.integer, b.integer), a.scale * b.scale * hl.f32(2.0**31), _MOST >> 1)
+            product = Fixed(upper_half(a.integer, b.integer), a.scale * b.scale * hl.f32(2.0**31), _MOST >> 1)
             product.most = a.most * b.most * hl.f32(2.0**-31)
             return product.of_terms(*_products(self, other, product))
         if _is_number(other):
@@ -187,11 +191,21 @@ class Fixed(hl.Expr):  # type: ignore[misc]  # Halide has no types
         spare = hl.clamp(_BITS - self._bits_of_sum(count), 0, _BITS)
         return Fixed(integer << spare, scale * hl.reinterpret(hl.Float(32), (127 - spare) << 23), _MOST)
 
+    @property
+    def has_bytes(self) -> bool:
+        return self.zero is not None and bool(self.stored.type().bits() == 8)
+
+    def of_window(self, stored: hl.Expr, count: int) -> Fixed:
+        """The sum of so many bytes, given that of the stored ones in 16 bits."""
+        found = Fixed(hl.cast(hl.Int(16), stored), self.scale, self.bound * count, self.zero * count)
+        found.most = self.most * hl.f32(float(count))
+        return found
+
     def in_steps(self, step: Any) -> hl.Expr:
         """The number divided by a positive float that all elements share, rounded; saturates beyond about 2 ** 22."""
         wide = self.widened()
         factor, right, left = wide.factor_of(step, 23)
-        product = _upper_half(wide.integer, factor)
+        product = upper_half(wide.integer, factor)
         rounded = (product + ((hl.i32(1) << right) >> 1)) >> right
         most = hl.i32(1 << _BITS) >> left
         return hl.clamp(rounded, -most, most) << left
@@ -211,12 +225,14 @@ class Term:
         return Term(self.number.widened(16), self.factor * hl.f32(2.0 ** (self.number.bound.bit_length() - 16)))
 
     @property
-    def has_bytes(self) -> bool:
-        return self.number is not None and self.number.zero is not None and self.number.stored.type().bits() == 8
+    def has_words(self) -> bool:
+        """Whether the number is one of 16 bits, and a zero point."""
+        return self.number is not None and self.number.zero is not None and self.number.stored.type().bits() <= 16
 
     @property
-    def has_words(self) -> bool:
-        return self.number is not None and self.number.zero is not None and self.number.stored.type().bits() == 16
+    def is_narrow(self) -> bool:
+        """Whether the number fits in 16 bits with its sign: a byte, or the sum of a few."""
+        return self.has_words and self.number is not None and self.number.bound < 1 << 15
 
 
 def _products(a: Fixed, b: Fixed, product: Fixed) -> Sequence[Term]:
@@ -245,7 +261,7 @@ def stored_as(number: Fixed, of: hl.Type, step: Any, zero: Any) -> hl.Expr:
     Sums of short integers are multiplied by integers of 15 to 28 bits and shifted, in as narrow vectors as possible.
     """
     terms = [term for term in number.terms if term.number is not None]
-    if len(terms) <= _MOST_TERMS and all(term.has_words for term in terms):
+    if len(terms) <= _MOST_TERMS and all(term.has_words and not term.is_narrow for term in terms):
         return _of_words(number.terms, of, step, zero)
     if (
         of.bits() == 8
@@ -260,30 +276,33 @@ def stored_as(number: Fixed, of: hl.Type, step: Any, zero: Any) -> hl.Expr:
 
 def _of_short(terms: Sequence[Term], of: hl.Type, step: Any, zero: Any) -> hl.Expr:
     """`stored_as` for bytes and other integers of up to 20 bits: products with 15 bits."""
-    are_bytes = all(term.has_bytes or term.number is None for term in terms)
-    terms = terms if are_bytes else [term.widened() for term in terms]
+    are_narrow = all(term.is_narrow or term.number is None for term in terms)
+    terms = terms if are_narrow else [term.widened() for term in terms]
     room = (2.0**31 - 2.0**25) / len(terms)
     limits = [hl.f32(room) if term.number is None else hl.min(32767.0, room / term.number.most) for term in terms]
-    shift, factors = _factors(terms, limits, step, most=_MOST_SHIFT if are_bytes else 24)
+    spare = hl.clamp(hl.cast(hl.Int(32), hl.count_leading_zeros(hl.abs(zero) + 256)) - 17, 0, 7)
+    shift, factors = _factors(terms, limits, step, most=_MOST_SHIFT + spare if are_narrow else 24)
     found = (hl.i32(1) << shift) >> 1
     for term, factor in zip(terms, factors, strict=True):
         if term.number is None:
             found = found + factor
-        elif term.has_bytes:
+        elif term.is_narrow:
             found = found + (term.number.zero * factor + _product(hl.cast(hl.Int(16), term.number.stored), factor))
         else:
             found = found + term.number.integer * _short(factor)
-    if not are_bytes:
-        found = found >> hl.cast(hl.UInt(32), hl.max(shift - _MOST_SHIFT, 0))
+    last = hl.max(shift - _MOST_SHIFT, 0)
+    if not are_narrow:
+        found, last = found >> hl.cast(hl.UInt(32), last), hl.i32(0)
     whole = hl.i16_sat(found >> hl.cast(hl.UInt(32), hl.min(shift, _MOST_SHIFT)))
-    return hl.saturating_cast(of, hl.saturating_add(whole, hl.cast(hl.Int(16), zero)))
+    whole = hl.saturating_add(whole, hl.cast(hl.Int(16), zero << last))
+    return hl.saturating_cast(of, whole >> hl.cast(hl.Int(16), last) if are_narrow else whole)
 
 
 def _of_long(number: Fixed, of: hl.Type, step: Any, zero: Any) -> hl.Expr:
     """`stored_as` for one integer of up to 30 bits, to bytes: the upper half of a product."""
     factor, right, left = number.factor_of(step, 15)
     narrow = hl.min(right, _MOST_SHIFT)
-    wide = _upper_half(number.integer, factor >> (right - narrow))
+    wide = upper_half(number.integer, factor >> (right - narrow))
     whole = hl.i16_sat(hl.rounding_shift_right(wide, hl.cast(hl.UInt(32), narrow)))
     most = hl.cast(hl.Int(16), hl.i32(32767) >> left)
     whole = hl.clamp(whole, -most, most) << hl.cast(hl.UInt(16), left)
@@ -294,7 +313,7 @@ def _of_words(terms: Sequence[Term], of: hl.Type, step: Any, zero: Any) -> hl.Ex
     """`stored_as` for integers of 16 bits: products with 28 bits in two parts, of which the lower one is shifted."""
     limit = (2.0**28 - 2.0**16) / len(terms)
     limits = [hl.f32(2.0 ** (29 + _LOW) if term.number is None else limit) for term in terms]
-    shift, factors = _factors(terms, limits, step, most=_LOW + 14)
+    shift, factors = _factors(terms, limits, step, most=_LOW + 14, low=_LOW)
     shift = hl.max(shift - _LOW, 0)
     low, high = hl.i32(0), (hl.i32(1) << shift) >> 1
     for term, factor in zip(terms, factors, strict=True):
@@ -315,15 +334,20 @@ def _of_words(terms: Sequence[Term], of: hl.Type, step: Any, zero: Any) -> hl.Ex
     return hl.saturating_cast(of, hl.saturating_add(whole, hl.cast(hl.Int(16), zero)))
 
 
-def _factors(terms: Sequence[Term], limits: Sequence[hl.Expr], step: Any, *, most: int) -> tuple[hl.Expr, list[Any]]:
-    """The factors of terms in steps, times a power of two of at most `most`, as integers up to their limits."""
-    ratios, room = [term.factor / step for term in terms], hl.f32(2.0**most)
+def _factors(
+    terms: Sequence[Term], limits: Sequence[hl.Expr], step: Any, *, most: Any, low: int = 0
+) -> tuple[hl.Expr, list[Any]]:
+    """The factors of terms in steps, times a power of two of at most `most`, as integers up to their limits.
+
+    What is added to products has `low` bits fewer.
+    """
+    ratios, room = [term.factor / step for term in terms], hl.reinterpret(hl.Float(32), (hl.i32(127) + most) << 23)
     for ratio, limit in zip(ratios, limits, strict=True):
         room = hl.min(room, limit / hl.max(hl.abs(ratio), hl.f32(_TINY)))
     shift = (hl.reinterpret(hl.Int(32), hl.max(room, hl.f32(1.0))) >> 23) - 127
     factors = []
     for term, ratio, limit in zip(terms, ratios, limits, strict=True):
-        steps = hl.max(shift - _LOW, 0) if term.number is None and most > 24 else shift
+        steps = hl.max(shift - low, 0) if term.number is None and low else shift
         wide = hl.clamp(ratio * hl.reinterpret(hl.Float(32), (steps + 127) << 23), -limit, limit)
         factors.append(hl.cast(hl.Int(32), wide + hl.select(wide < hl.f32(0.0), hl.f32(-0.5), hl.f32(0.5))))
     return shift, factors
@@ -381,7 +405,7 @@ def like(a: Any, b: Any) -> tuple[Fixed, Fixed]:
         return Fixed(hl.i32(0), b.scale, b.bound), b
     a, b = of_shared(a).widened(_BITS), of_shared(b).widened(_BITS)
     scale = hl.max(a.scale, b.scale)
-    integers = [_upper_half(number.integer, _to_q31(number.scale / scale)) for number in (a, b)]
+    integers = [upper_half(number.integer, _to_q31(number.scale / scale)) for number in (a, b)]
     return Fixed(integers[0], scale, _MOST), Fixed(integers[1], scale, _MOST)
 
 
@@ -406,8 +430,21 @@ def count_of(over: hl.RDom) -> hl.Expr:
     return reduce(lambda a, b: a * b, (over[axis].extent() for axis in range(over.dimensions())), hl.i32(1))
 
 
+def size_of(over: hl.RDom) -> int:
+    """The number of elements of a domain, if the kernel's file has it; otherwise 0."""
+    found = [_CONSTANT.search(str(over[axis].extent())) for axis in range(over.dimensions())]
+    return prod(int(match[1]) if match else 0 for match in found)
+
+
+def wide_byte(stored: hl.Expr) -> hl.Expr:
+    """A byte in 16 bits, in which a few are added."""
+    return hl.cast(hl.Int(16) if stored.type().is_int() else hl.UInt(16), stored)
+
+
 def total(over: hl.RDom, x: Fixed) -> Fixed:
     """The sum over a domain, with as many bits as its length leaves."""
+    if x.has_bytes and 0 < size_of(over) <= MOST_BYTES:
+        return x.of_window(hl.sum(over, wide_byte(x.stored)), size_of(over))
     count = count_of(over)
     shift = x.too_many_bits(count)
     step = hl.i32(1) << shift
@@ -432,8 +469,8 @@ def _power_of(x: Fixed) -> tuple[hl.Expr, hl.Expr]:
     # 2 ** -rest between 1 / 2 and 1, in Q30
     poly = hl.i32(0)
     for factor in (-0.00095265, 0.00922489, -0.05531363, 0.24018562, -0.6931443):
-        poly = _upper_half(poly, rest) + hl.i32(round(factor * (1 << _BITS)))
-    return _upper_half(poly, rest) + hl.i32(1 << _BITS), whole
+        poly = upper_half(poly, rest) + hl.i32(round(factor * (1 << _BITS)))
+    return upper_half(poly, rest) + hl.i32(1 << _BITS), whole
 
 
 def _exp_of_byte(x: hl.Expr, scale: hl.Expr) -> Fixed:
@@ -465,11 +502,11 @@ def sigmoid(x: Fixed) -> Fixed:
     power = exp(Fixed(-hl.abs(x.integer), x.scale, x.bound, at_most_zero=True)).integer >> 1  # Q29
     whole = power + hl.i32(1 << 29)  # 1 to 2, in Q29
     # Newton's method for 1 / whole, in Q30
-    inverse = hl.i32(round(24 / 17 * (1 << 30))) - _upper_half(whole, hl.i32(round(8 / 17 * (1 << 31)))) * 2
+    inverse = hl.i32(round(24 / 17 * (1 << 30))) - upper_half(whole, hl.i32(round(8 / 17 * (1 << 31)))) * 2
     for _ in range(3):
-        error = hl.i32(1 << 28) - _upper_half(inverse, whole)  # 1 - found * whole, in Q28
-        inverse = inverse + (_upper_half(inverse, error) << 3)
-    small = _upper_half(power, inverse) << 2
+        error = hl.i32(1 << 28) - upper_half(inverse, whole)  # 1 - found * whole, in Q28
+        inverse = inverse + (upper_half(inverse, error) << 3)
+    small = upper_half(power, inverse) << 2
     return Fixed(hl.select(x.integer >= 0, inverse, small), hl.f32(2.0**-_BITS), _MOST)
 
 
@@ -482,7 +519,7 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, int | float)
 
 
-def _upper_half(a: hl.Expr, b: hl.Expr) -> hl.Expr:
+def upper_half(a: hl.Expr, b: hl.Expr) -> hl.Expr:
     """a * b / 2 ** 31: two instructions of HVX."""
     return hl.rounding_mul_shift_right(a, b, 31)
 

@@ -33,6 +33,7 @@ _SHIFTED = re.compile(
     r"(?:\bu?int(?:8|16)x\d+\)?(?:saturating_cast)?\(\(int(?P<word>32)|\(uint8x\d+\)saturating_cast\(\(int(?P<short>16))"
     r"x\d+\)shift_right\(|\(uint16x\d+\)saturating_cast\(\(u?int(?P<rounded>32)x\d+\)rounding_shift_right\("
 )
+_LEFT = re.compile(r"\((?=u|int8)u?int(8|16)x(\d+)\)shift_left\(")
 _AMOUNT = re.compile(r", x\d+\((?:\(u?int\d+\))?(\d+)\)$")
 
 
@@ -49,6 +50,8 @@ def compiled_wrongly(loops: str) -> str:
     for saturated, narrowed, bits, of_words, word in _NARROWED.findall(loops):
         if int(saturated or narrowed or of_words) * int(bits or word) % (2 * _VECTOR):
             return "a narrowing shift"
+    if any(int(bits) * int(lanes) < _VECTOR for bits, lanes in _LEFT.findall(loops)):
+        return "a shift of half a vector"
     if any(_amount(loops, shift.end()) > _MOST_SHIFTS[str(shift.lastgroup)] for shift in _SHIFTED.finditer(loops)):
         return "a narrowing shift by many bits"
     return ""
@@ -88,8 +91,9 @@ class _Operators:
 
     def rows(self) -> list[tuple[Any, str, Any]]:
         """The rows of `replaced`."""
-        ways = {"mul": self.product, "rmul": self.product, "truediv": self.quotient, "rtruediv": self.quotient,
-                "floordiv": self.quotient, "rshift": self.shifted, "mod": self.remainder}  # fmt: skip
+        ways = {"add": self.total, "radd": self.total, "mul": self.product, "rmul": self.product,
+                "truediv": self.quotient, "rtruediv": self.quotient, "floordiv": self.quotient,
+                "rshift": self.shifted, "lshift": self.wrapped, "mod": self.remainder}  # fmt: skip
         return [
             (
                 kind,
@@ -160,12 +164,27 @@ class _Operators:
             return shift
         return shift + self.unknown(hl.cast(usual.type(), 0))  # not to be narrowed with it
 
+    def wrapped(self, usual: Any, a: Any, amount: Any) -> Any:
+        """Halide shifts the widened number where this one is widened, and what has left its bits comes back."""
+        of = usual.type()
+        if self.is_half(of):
+            return hl.cast(of, hl.cast(hl.Int(16), a) << hl.cast(hl.Int(16), amount))
+        return ~(~usual) if of.bits() < 32 else usual
+
+    def total(self, usual: Any, a: Any, b: Any) -> Any:
+        of = usual.type()  # a sum of equal numbers becomes a shift
+        return hl.cast(of, hl.cast(hl.Int(16), a) + hl.cast(hl.Int(16), b)) if self.is_half(of) else usual
+
+    def is_half(self, of: hl.Type) -> bool:
+        """Whether numbers of this type fill no vector, and HVX has no instruction to multiply or shift them."""
+        return of in (hl.UInt(8), hl.Int(8), hl.UInt(16)) and of.bits() * self.lanes < _VECTOR
+
     def product(self, usual: Any, a: Any, b: Any) -> Any:
         of = usual.type()
-        is_narrow = of in (hl.UInt(8), hl.Int(8), hl.UInt(16)) and of.bits() * self.lanes < _VECTOR
-        if is_narrow and self.length is None:
+        is_half = self.is_half(of)
+        if is_half and self.length is None:
             return hl.cast(of, hl.cast(hl.Int(16), a) * hl.cast(hl.Int(16), b))
-        if is_narrow or (32 * self.lanes <= _VECTOR and (self.is_data(usual, a) or self.is_data(usual, b))):
+        if is_half or (32 * self.lanes <= _VECTOR and (self.is_data(usual, a) or self.is_data(usual, b))):
             wide = hl.Int(32) if of.bits() < 32 else of
             return hl.cast(of, (hl.cast(wide, a) + self.unknown(hl.cast(wide, 0))) * hl.cast(wide, b))
         return usual

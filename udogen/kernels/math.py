@@ -11,7 +11,7 @@ import halide as hl
 
 from udogen.kernels import fixed
 from udogen.kernels.fixed import Fixed
-from udogen.kernels.scratch import scan, scratch
+from udogen.kernels.scratch import places, scan, scratch
 from udogen.kernels.sums import Domain
 
 __all__ = [
@@ -20,6 +20,8 @@ __all__ = [
 ]  # fmt: skip
 
 _ROUNDER = 12582912.0  # 1.5 * 2 ** 23
+_LOG2_E = 1549082005  # in Q30
+_INFINITE = 0x7F800000  # its bits
 
 
 def select(condition: hl.Expr, a: Any, b: Any) -> hl.Expr:
@@ -69,21 +71,44 @@ def exp(x: Any) -> hl.Expr:
     """e to the power of x, within two units of the last place; below -87.3 it is zero."""
     if _is_fixed(x):
         return fixed.exp(x)
-    cut = hl.clamp(x, hl.f32(-87.3), hl.f32(88.7))
+    if places and places[-1].machine.aligned:
+        return _exp_of_bits(x)
+    cut = hl.clamp(x, hl.f32(-87.3), hl.f32(88.7228))
     shifted = cut * hl.f32(1.44269504) + hl.f32(_ROUNDER)
-    power = hl.reinterpret(hl.Int(32), shifted) - hl.reinterpret(hl.Int(32), hl.f32(_ROUNDER))
     whole = shifted - hl.f32(_ROUNDER)
     rest = (cut - whole * hl.f32(0.693359375)) + whole * hl.f32(2.12194440e-4)
     poly = hl.f32(1.9875691500e-4)
     for factor in (1.3981999507e-3, 8.3334519073e-3, 4.1665795894e-2, 1.6666665459e-1, 5.0000001201e-1):
         poly = poly * rest + hl.f32(factor)
     result = poly * rest * rest + rest + hl.f32(1.0)
-    # 2 ** 128 is not a float: the power is applied in two steps.
-    half = power >> 1
-    for part in (half, power - half):
-        result = result * hl.reinterpret(hl.Float(32), (part + 127) << 23)
-    result = hl.select(x < hl.f32(-87.3), hl.f32(0.0), result)
+    # The low bits of the shifted number are the power, which is added to the exponent.
+    bits = hl.reinterpret(hl.UInt(32), result) + (hl.reinterpret(hl.UInt(32), shifted) << 23)
+    result = hl.select(x < hl.f32(-87.3), hl.f32(0.0), hl.reinterpret(hl.Float(32), bits))
     return hl.select(x > hl.f32(88.7228), hl.f32(float("inf")), result)
+
+
+def _exp_of_bits(x: hl.Expr) -> hl.Expr:
+    """The same in integers: on HVX, each operation of floats has a conversion after it.
+
+    With t = x * log2(e) and its fraction f, the exponent and the mantissa are the bits of t + (2 ** f - 1 - f).
+    """
+    bits = hl.reinterpret(hl.Int(32), x)
+    size, is_negative = bits & 0x7FFFFFFF, bits < 0
+    mantissa = _left(bits & 0x7FFFFF, 7) | 0x40000000
+    whole = mantissa >> hl.min(133 - (size >> 23), 31)  # in Q24
+    power = fixed.upper_half(whole, hl.select(is_negative, hl.i32(-_LOG2_E), hl.i32(_LOG2_E)))  # in Q23
+    fraction, poly = _left(power, 8) & 0x7FFFFFFF, hl.i32(0)
+    for factor in (2.1612915e-4, 1.24678464e-3, 9.67545157e-3, 5.548528062e-2, 2.4022930555e-1, -3.0685295556e-1):
+        poly = fixed.upper_half(poly, fraction) + hl.i32(round(factor * (1 << 31)))
+    found = power + (127 << 23) + (fixed.upper_half(poly, fraction) + 128 >> 8)
+    beyond = hl.select(size > _INFINITE, hl.i32(0x7FC00000), hl.select(is_negative, hl.i32(0), hl.i32(_INFINITE)))
+    most = hl.select(is_negative, hl.reinterpret(hl.Int(32), hl.f32(87.3)), hl.reinterpret(hl.Int(32), hl.f32(88.7228)))
+    return hl.reinterpret(hl.Float(32), hl.select(size > most, beyond, found))
+
+
+def _left(x: hl.Expr, count: int) -> hl.Expr:
+    """An integer shifted left by an amount that Halide does not know: it would multiply."""
+    return x << hl.reinterpret(hl.UInt(32), hl.f32(count * 2.0**-149))
 
 
 def inverse(x: Any) -> hl.Expr:

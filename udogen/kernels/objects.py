@@ -293,6 +293,8 @@ def stored_as(datatype: DataType, backend: str) -> str:
     if not kind or datatype.name in _NOT_TAKEN or (datatype.quantized and datatype.bits not in (8, 16)):
         return ""
     if kind == "i" and datatype.bits in (8, 16) and backends.ALL[backend].stores_unsigned:
+        if not datatype.quantized:
+            return ""  # numbers arrive with an offset
         kind = "u"
     return f"{kind}{datatype.bits}"
 

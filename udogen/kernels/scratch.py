@@ -32,6 +32,12 @@ class ScratchTensor:
         self._number: Fixed | None = None  # what was written, in fixed point
         self._written: list[tuple[Any, ...]] = []  # the indices of each definition
 
+    @property
+    def is_inlined(self) -> bool:
+        """Whether elements are calculated where they are used: those of rows in fixed point, or in a GPU's groups."""
+        place = self._place
+        return bool(place.sizes) and len(self._written) == 1 and (place.fixed or place.machine.gpu)
+
     def _at(self, indices: Any) -> tuple[Any, ...]:
         given = indices if isinstance(indices, tuple) else (indices,)
         return (*given, *(self._place.rest if self._place.sizes else ()))
@@ -68,6 +74,7 @@ class Steps:
     """What there is before each step of a scan."""
 
     __iter__ = None
+    is_inlined = False
 
     def __init__(self, func: Any, free: Sequence[Any], count: int) -> None:
         self.func, self._free, self._count = func, free, count

@@ -7,6 +7,7 @@ a * b, and q times the sum of a, and p times the sum of b, and p * q for each el
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import dataclass, field
@@ -15,7 +16,7 @@ from typing import Any
 
 import halide as hl
 
-from udogen.kernels.fixed import Fixed, count_of
+from udogen.kernels.fixed import MOST_BYTES, Fixed, count_of, size_of, wide_byte
 from udogen.kernels.scratch import UNDEFINED, ScratchTensor, variables_of
 
 _RDom = hl.RDom  # which is replaced while a function is called
@@ -31,6 +32,9 @@ _ROWS = 32  # of such a tile
 _SOME = 8  # rows whose sums of a block are in registers
 _TRANSPOSED = (8, 4)  # lines that each level of the transposition of 32 words takes
 _MOST = 1 << 30  # elements of a tensor: more do not fit in memory
+
+
+_CLAMPED = re.compile(r"\b(?:min|max|select)\(")
 
 
 class NotTiledError(Exception):
@@ -49,6 +53,7 @@ class Sum:
     rows: Any = None  # sums of the factor of rows, in all lanes of a vector
     ones: Any = None  # a vector of ones
     aligned: Any = None  # the tensor of the factor of rows, which is loaded by four bytes
+    window: tuple[Any, Any] | None = None  # sums of a window's lines, which rows share, and their domain
 
 
 @dataclass
@@ -99,7 +104,7 @@ class Lines:
 
 @dataclass
 class Columns:
-    """Elements that columns share with no row; they may lie in memory, in the order of their use."""
+    """What columns share with no row; it may lie in memory, in the order of its use."""
 
     func: Any
     inner: Sequence[str]  # the names of a domain's variables
@@ -139,21 +144,25 @@ class Tiles:
     lines: list[Lines] = field(default_factory=list)
     last: Sequence[Any] = ()  # indices of the columns and rows of the output
     fits: list[Any] = field(default_factory=list)  # conditions, without which the op needs its other function
-    elements: list[tuple[Any, str, Any]] = field(default_factory=list)  # that were read: tensor, first index, value
+    elements: list[tuple[Any, Sequence[Any], Any]] = field(default_factory=list)  # that were read, with indices
     columns: list[Columns] = field(default_factory=list)
     reductions: list[RowReduction] = field(default_factory=list)
     scratch: list[ScratchTile] = field(default_factory=list)
     lengths: dict[str, Any] = field(default_factory=dict)  # of the axes of domains, by the names of their variables
 
-    def read(self, tensor: Any, first: str, value: Any) -> Any:
+    def read(self, tensor: Any, at: Sequence[Any], value: Any) -> Any:
         """An element that is read, which may lie in memory if columns share it with no row."""
-        self.elements.append((tensor, first, value))
-        free = [] if self.on_hvx else variables_of([value])
+        self.elements.append((tensor, at, value))
+        return value if self.on_hvx else self.of_columns(value, in_lines=str(at[0]) not in self.lengths)
+
+    def of_columns(self, value: Any, *, in_lines: bool) -> Any:
+        """A value that may lie in memory if columns share it with no row."""
+        free = variables_of([value])
         inner = [axis.name() for axis in free if axis.name() in self.lengths]
         others = [axis.name() for axis in free if axis.name() not in self.lengths]
         if not inner or not others or self.names[1] in others:
             return value
-        found = Columns(_define("columns", free, value), inner, others, first not in self.lengths)
+        found = Columns(_define("columns", free, value), inner, others, in_lines)
         self.columns.append(found)
         return _at(found.func, *free)
 
@@ -184,10 +193,10 @@ class Tiles:
         each_has += [{self.names[0], *(var.name() for var in line.func.args()[1:-1])} for line in self.lines]
         return bool(each_has) and all({self.names[0]} <= found <= names for found in each_has)
 
-    def element(self, value: hl.Expr) -> tuple[Any, str]:
-        """The tensor of which this is an element, and its first index."""
+    def element(self, value: hl.Expr) -> tuple[Any, Sequence[Any]]:
+        """The tensor of which this is an element, and its indices."""
         text = str(value)
-        return next(((tensor, first) for tensor, first, element in self.elements if str(element) == text), (None, ""))
+        return next(((tensor, at) for tensor, at, element in self.elements if str(element) == text), (None, [""]))
 
 
 class Domain:
@@ -206,14 +215,50 @@ class Domain:
 
     def total(self, of: Any) -> Any:
         """The sum of something over the domain."""
+        count = count_of(self.over)
         if isinstance(of, Fixed):
             if of.factors is None:
-                raise NotTiledError("a sum of no products")
-            count = count_of(self.over)
+                if not of.has_bytes:
+                    raise NotTiledError("a sum of no products")
+                return of.of_window(self._of_window(of.stored), size_of(self.over))
             return of.summed(self._of_products(*of.factors, count), count, self.tiles.fits)
         if self.tiles.on_hvx:
-            return hl.cast(of.type(), self._of_products(*self._factors(of), count_of(self.over)))
+            for *_, byte in self.tiles.elements:
+                if str(of) == str(hl.cast(of.type(), byte)):
+                    return hl.cast(of.type(), self._of_window(byte))
+            return hl.cast(of.type(), self._of_products(*self._factors(of), count))
         return self._of_any(of)
+
+    def _of_window(self, byte: hl.Expr) -> hl.Expr:
+        """The sum of bytes over a domain of a known size, in 16 bits: rows of a tile share the sums of lines."""
+        (tensor, at), wide = self.tiles.element(byte), wide_byte(byte)
+        if tensor is None or not 0 < size_of(self.over) <= MOST_BYTES:
+            raise NotTiledError("a sum of no products")
+        n, axis = self._shared_axis(at)
+        if axis is None or len(self.axes) == 1:
+            return self._of_any(wide)
+        place, others = hl.Var("place"), [each for each in range(len(self.axes)) if each != axis]
+        free = self.free(byte)
+        along, zero = [*(each for each in free if each.name() != self.tiles.names[1]), place], hl.cast(wide.type(), 0)
+        byte = tensor.buffer[(*at[:n], place, *at[n + 1 :])]
+        element = _define("element", [*along, *(self.variables[each] for each in others)], wide_byte(byte))
+        axes = [[self.axes[each] for each in some] for some in (others, [axis])]
+        over = [_RDom([(each.min(), each.extent()) for each in some]) for some in axes]
+        lines = _define("lines", along, zero, _at(element, *along, *(over[0][each] for each in range(len(others)))))
+        line = _define("line", [*free, self.variables[axis]], _at(lines, *along[:-1], at[n]))
+        func = _define("sums", free, zero, _at(line, *free, over[1].x))
+        self.tiles.sums.append(Sum(func, over[1], window=(lines, over[0])))
+        return _at(func, *free)
+
+    def _shared_axis(self, at: Sequence[Any]) -> tuple[int, int | None]:
+        """The index of an element that is a row plus a place along one axis of the domain, which no other has."""
+        names = [{axis.name() for axis in variables_of([index])} for index in at]
+        for n, found in enumerate(names):
+            for axis, variable in enumerate(self.variables):
+                is_alone = not any(found & other for other in names[:n] + names[n + 1 :])
+                if found == {self.tiles.names[1], variable.name()} and is_alone and not _CLAMPED.search(str(at[n])):
+                    return n, axis
+        return 0, None
 
     def reduced(self, of: Any, both: Callable[[Any, Any], Any], start: Any) -> hl.Expr:
         """A value of each row over a domain of one axis, in vectors of partial results."""
@@ -283,7 +328,7 @@ class Domain:
         if self._is_column(other):
             few, many = sorted((one, other), key=lambda each: len(each.free))
             return self._of_vectors(few, many, count)
-        is_along = self.tiles.element(one.number.stored)[1] == self.variables[0].name()
+        is_along = str(self.tiles.element(one.number.stored)[1][0]) == self.variables[0].name()
         return self._of_lines(one, other, count) if is_along else self._of_quads(one, other, count)
 
     def _is_column(self, factor: _Bytes) -> bool:
@@ -291,7 +336,9 @@ class Domain:
 
     def _of_vectors(self, few: _Bytes, many: _Bytes, count: Any) -> hl.Expr:
         """Products of two factors of columns, of which `few` may be the same for several rows."""
-        products = self._of_any(hl.cast(hl.Int(32), hl.cast(hl.Int(16), many.number.stored)) * few.number.integer)
+        factors = [hl.cast(hl.Int(16), each) for each in (many.number.stored, few.number.integer)]
+        factors[1] = self.tiles.of_columns(factors[1], in_lines=True)
+        products = self._of_any(reduce(lambda a, b: a * b, (hl.cast(hl.Int(32), each) for each in factors)))
         if many.number.zero is _NO_ZERO:
             return products
         zero = many.number.zero
@@ -477,7 +524,9 @@ def tile(output: Any, tiles: Tiles, vector: int, lanes: int) -> None:
             _schedule_stage(loops, total.func, total.func.update(), axes, lanes)
         else:
             _schedule_quads(loops, total, axes)
-        if total.packed is None and tiles.on_hvx:
+        if total.window is not None:
+            _schedule_window(loops, total, axes)
+        elif total.packed is None and tiles.on_hvx:
             total.func.update().specialize(axes[0].extent() == _TAPS).unroll(axes[0])
         if total.columns is not None:
             loops.hold(total.more)
@@ -494,6 +543,17 @@ def _schedule_stage(loops: _Loops, func: Any, update: Any, axes: Sequence[Any], 
     for variable in inside:
         func.unroll(variable)
         update.unroll(variable)
+
+
+def _schedule_window(loops: _Loops, total: Sum, axes: Sequence[Any]) -> None:
+    """Keep the sums of lines in registers, too."""
+    lines, domain = total.window
+    place, over = lines.args()[-1], [domain[n] for n in range(domain.dimensions())]
+    loops.hold(lines).reorder_storage(loops.column, place)
+    lines.vectorize(loops.column, loops.lanes).unroll(place)
+    lines.update().reorder(loops.column, *over, place).vectorize(loops.column, loops.lanes)
+    for stage, each in [(total.func.update(), axes[0]), *((lines.update(), each) for each in (place, *over))]:
+        stage.unroll(each)
 
 
 def _schedule_columns(columns: Columns, output: Any, column: str, order: Sequence[Any], lanes: int) -> None:

@@ -17,7 +17,7 @@ from types import TracebackType
 from typing import Any, NamedTuple, TypeVar
 
 from udogen.errors import RunFailed, UsageError, WrongType
-from udogen.findings import suggestion
+from udogen.findings import unknown
 from udogen.qnn import abi
 from udogen.qnn.interface import DEBUG, INFO, Interface, LogSink, QnnError, log_callback, text_of
 from udogen.qnn.tensors import OpConfig, QnnTensor, tensor_array, type_code
@@ -173,19 +173,9 @@ class ContextOptions:
     htp: Mapping[str, Any] = field(default_factory=dict)  # by the names of HTP_OPTIONS
 
     def __post_init__(self) -> None:
-        graphs: object = self.graphs
-        if not isinstance(graphs, (tuple, list)) or not all(isinstance(graph, str) for graph in graphs):
-            raise WrongType("the graphs of ContextOptions are not names", hint='give them in a tuple: graphs=("one",)')
-        for name in ("queue_depth", "memory_limit_hint"):
-            number = getattr(self, name)
-            if not isinstance(number, int) or not 0 <= number < 2**64:
-                raise WrongType(f"{name} of ContextOptions is {number!r}", hint="give an integer, 0 or more")
-        if not isinstance(self.htp, Mapping):
-            raise WrongType(f"htp of ContextOptions is a {type(self.htp).__name__}", hint='give a dict: {"OPTION": 1}')
         for key, value in self.htp.items():
             if key not in HTP_OPTIONS:
-                have = "it has: " + ", ".join(HTP_OPTIONS)
-                raise UsageError(f"HTP has no context option `{key}`", hint=suggestion(str(key), HTP_OPTIONS, have))
+                raise unknown("HTP has no context option", key, HTP_OPTIONS)
             if value is None or isinstance(value, (str, bytes)):
                 raise UsageError(f"the context option {key} is {value!r}", hint="give True, False or a number")
 

@@ -29,10 +29,10 @@ _PIPE_SIZE = 1 << 20  # bytes; further output is dropped, as nothing reads the p
 
 
 @contextmanager
-def captured_prints(sink: Callable[[str], None]) -> Iterator[None]:
+def captured_prints(sink: Callable[[str], None] | None) -> Iterator[None]:
     """Pass the lines that C code prints inside to `sink`, at the end."""
-    printed = _printed(os.getpid())
-    if printed is None:
+    printed = _printed(os.getpid()) if sink else None
+    if sink is None or printed is None:
         yield
         return
     printed.begin()
@@ -160,9 +160,8 @@ class Interface:
             raise self.error(function, code, began)
 
     def record_line(self, level: int, text: str) -> None:
-        """Record a log line, for the error of a call that fails meanwhile."""
-        if level <= WARN:
-            self._lines.append((time.monotonic(), level, text))
+        """Record an error or a warning that was logged, for the error of a call that fails meanwhile."""
+        self._lines.append((time.monotonic(), level, text))
 
     def error(self, function: str, code: int, began: float) -> QnnError:
         """The error of a call that began at a time (time.monotonic), with the lines logged since."""

@@ -6,9 +6,10 @@ them.
 
 from __future__ import annotations
 
+from operator import index
 from typing import NamedTuple
 
-from udogen.errors import UsageError, kind_of
+from udogen.errors import UsageError
 
 
 class Soc(NamedTuple):
@@ -53,15 +54,10 @@ def model_of(text: str) -> int | None:
     return found.model if found else None
 
 
-def number_of(given: object, what: str = "the soc") -> int:
+def number_of(given: int | str, what: str = "the soc") -> int:
     """The number of a processor that a caller names as for `model_of`, or gives itself; 0: none was chosen."""
     known = f"one of {', '.join(ALL)}, its number, or a version of Hexagon (v75)"
-    if isinstance(given, str):
-        model = model_of(given) if given else 0
-    else:
-        model = given.__index__() if hasattr(given, "__index__") and not isinstance(given, bool) else None
-        if model is None:
-            raise UsageError(f"{what} is {kind_of(given)}", hint=known)
+    model = index(given) if not isinstance(given, str) else model_of(given) if given else 0
     if model is None or not 0 <= model < 2**32:
         raise UsageError(f"{what} {given!r} is an unknown processor", hint=known)
     return model

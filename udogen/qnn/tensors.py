@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from math import prod
 from typing import Any
 
-from udogen.errors import RunFailed, UsageError, WrongType, kind_of, nearest
+from udogen.errors import RunFailed, UsageError, kind_of, nearest
 from udogen.opdef import datatypes
 from udogen.opdef.datatypes import Named
 from udogen.qnn import abi, quantization
@@ -134,14 +134,13 @@ class QnnTensor:
         self._bind(self.struct, data)
 
     def _bind(self, struct: Any, data: Any) -> None:
-        ffi = abi.ffi()
-        need = byte_size(self.dtype, self.shape)
+        ffi, need = abi.ffi(), self.nbytes
         try:
-            memoryview(b"" if isinstance(data, ffi.CData) else data).cast("B")
-        except TypeError as fault:
+            buffer = data if isinstance(data, ffi.CData) else ffi.from_buffer(data)
+        except (TypeError, ValueError) as fault:
             what = f"the data of tensor `{self.name}` is {kind_of(data)}"
             raise UsageError(what, hint="give a contiguous numpy array, or other memory that can be written") from fault
-        have = len(memoryview(data).cast("B")) if not isinstance(data, ffi.CData) else ffi.sizeof(data)
+        have = ffi.sizeof(buffer)
         if have < need:
             raise RunFailed(
                 f"tensor `{self.name}` ({self.dtype} {list(self.shape)}) needs {need} bytes, its buffer has {have}",
@@ -153,7 +152,6 @@ class QnnTensor:
                 f"a client buffer holds at most {MOST_BYTES}",
                 hint="register memory for it, or split it",
             )
-        buffer = data if isinstance(data, ffi.CData) else ffi.from_buffer(data)
         self._data = buffer
         struct.v1.memType = ffi.integer_const("QNN_TENSORMEMTYPE_RAW")
         struct.v1.clientBuf.data = ffi.cast("void *", buffer)
@@ -338,16 +336,12 @@ def tensor_array(tensors: Sequence[QnnTensor]) -> Any:
     return array
 
 
-def _sizes(shape: Any, name: str) -> tuple[int, ...]:
-    """A shape as a tuple; raises unless it is a sequence of integers of 32 bits."""
-    sizes = tuple(shape) if isinstance(shape, Iterable) and not isinstance(shape, str) else (None,)
-    for size in sizes:
-        is_whole = not isinstance(size, bool) and hasattr(size, "__index__")
-        if not is_whole or not 0 <= size.__index__() < 2**32:
-            raise (UsageError if is_whole else WrongType)(
-                f"tensor `{name}` cannot have the shape {shape!r}", hint="give integers: (1, 8)"
-            )
-    return tuple(map(int, sizes))
+def _sizes(shape: Sequence[int], name: str) -> tuple[int, ...]:
+    """A shape as a tuple; raises unless its integers have 32 bits."""
+    sizes = tuple(map(operator.index, shape))
+    if not all(0 <= size < 2**32 for size in sizes):
+        raise UsageError(f"tensor `{name}` cannot have the shape {shape!r}", hint="give integers: (1, 8)")
+    return sizes
 
 
 def _quantization(given: Any, name: str) -> Any:

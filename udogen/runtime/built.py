@@ -15,14 +15,14 @@ from udogen import backends
 from udogen.backends import architectures, htp
 from udogen.backends.backend import PROVIDER, Target
 from udogen.build import elf
-from udogen.build.package import PackageLibrary, open_packages, package_of
+from udogen.build.package import PackageLibrary, first_built, open_packages, package_of
 from udogen.configs import resolve
 from udogen.configs.load import load
 from udogen.errors import RunFailed, UsageError, file_hint
 from udogen.findings import Findings
 from udogen.opdef.model import Op, OpPackage
 from udogen.runtime import failures
-from udogen.runtime.library import interface_providers
+from udogen.runtime.library import only_provider
 from udogen.runtime.op.calls import OpPackageInfo
 from udogen.runtime.package_queries import is_registration, read_registration
 from udogen.runtime.snpe import host as udo_host
@@ -94,26 +94,15 @@ def backend_of(path: Path) -> str:
     return next(iter(usable)) if len(usable) == 1 else _USUAL
 
 
-def _built_in(folder: PackageLibrary, backend: str, provider: str) -> Built:
-    """The library for this machine in a package folder."""
-    native = _native_targets(folder, backend)
-    library = next((library for row in native for library in folder.artifacts(row) if library.is_file()), None)
-    if library is None:
-        targets = " ".join(row.id for row in native)
-        raise RunFailed(
-            f"package {folder.name} is not built for the {backend} backend of this machine",
-            hint=f"udogen build {targets} -C {shlex.quote(str(folder.path))}",
-        )
-    return Built(library, provider or folder.provider, folder.name, folder)
-
-
 def find_built(path: Path, *, backend: str = "cpu", provider: str = "") -> Built:
     """The library behind a path: a library itself, or the package folder it was built in.
 
     `built = find_built(Path("out/MyPackage"), backend="htp")`
     """
     if path.is_dir():
-        return _built_in(_of_backend(path, backend), backend, provider)
+        folder = _of_backend(path, backend)
+        library = built_for(folder, _native_targets(folder, backend), f"the {backend} backend of this machine")
+        return Built(library, provider or folder.provider, folder.name, folder)
     if not path.exists():
         hint = file_hint(path, "give a built library, or the folder of a generated package")
         raise RunFailed(f"no op package at {path}", hint=hint)
@@ -126,7 +115,7 @@ def find_built(path: Path, *, backend: str = "cpu", provider: str = "") -> Built
         package = None  # in a package folder, but not its library
     if package is not None and not provider:
         return Built(path, package.provider, package.name, package)
-    provider = provider or _only_provider(path)
+    provider = provider or only_provider(path)
     return Built(path, provider, package.name if package else provider.removesuffix(PROVIDER), package)
 
 
@@ -186,19 +175,6 @@ def _native_targets(folder: PackageLibrary, backend: str) -> list[Target]:
     return fitting
 
 
-def _only_provider(library: Path) -> str:
-    providers = interface_providers(library)
-    if len(providers) == 1:
-        return providers[0]
-    if not providers:
-        raise RunFailed(
-            f"{library} exports no interface provider", hint="give an op package, or name its symbol with --provider"
-        )
-    raise UsageError(
-        f"{library} exports several interface providers", hint="choose with --provider: " + ", ".join(providers)
-    )
-
-
 _ANDROID = "aarch64-android"
 
 
@@ -238,7 +214,8 @@ def op_libraries(package: Path, *, arch: str | int = "", machine: str = "", andr
     folder = _folder(package)
     if machine == "x86_64":
         # The target must be NULL or CPU: libQnnHtp returns 4003 for HTP on a PC.
-        file = _built(folder, [row for row in folder.rows if row.native and row.backend == folder.backend], "this PC")
+        rows = [row for row in folder.rows if row.native and row.backend == folder.backend]
+        file = built_for(folder, rows, "this PC")
         _check(file, "x86_64", "")
         return OpLibraries(folder.name, "", (LibraryRegistration(str(file), folder.provider, None, file),), ())
     if machine not in ("aarch64", "arm64"):
@@ -247,7 +224,7 @@ def op_libraries(package: Path, *, arch: str | int = "", machine: str = "", andr
     on_android = hasattr(sys, "getandroidapilevel") if android is None else android
     arm = _arm(folder, on_android)
     rows = [row for row in folder.rows if row.backend == folder.backend and row.arch == version]
-    hexagon = _built(folder, rows, f"Hexagon {version}", others=_versions(folder))
+    hexagon = built_for(folder, rows, f"Hexagon {version}", others=_versions(folder))
     _check(arm, "aarch64", "")
     _check(hexagon, "hexagon", version)
     return OpLibraries(
@@ -330,9 +307,9 @@ def _arm(folder: PackageLibrary, android: bool) -> Path:
     return library or _missing(folder, rows[:1], f"aarch64 {system}", "")
 
 
-def _built(folder: PackageLibrary, rows: list[Target], what: str, others: str = "") -> Path:
-    library = next((file for row in rows for file in folder.artifacts(row) if file.is_file()), None)
-    return library or _missing(folder, rows, what, others)
+def built_for(folder: PackageLibrary, rows: list[Target], what: str, others: str = "") -> Path:
+    """The library of the first of these targets that is built; raises if none is."""
+    return first_built(folder, rows) or _missing(folder, rows, what, others)
 
 
 def _missing(folder: PackageLibrary, rows: list[Target], what: str, others: str) -> Path:
@@ -351,7 +328,7 @@ def _versions(folder: PackageLibrary) -> str:
     return ", ".join(
         f"Hexagon {row.arch}"
         for row in folder.rows
-        if row.arch and row.backend == folder.backend and any(file.is_file() for file in folder.artifacts(row))
+        if row.arch and row.backend == folder.backend and first_built(folder, [row])
     )
 
 

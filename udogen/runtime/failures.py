@@ -145,11 +145,14 @@ def api_error(situation: Situation, function: str, code: int) -> RunFailed:
     reason = f": {reasons[0]}" if reasons else f": {row.meaning}"
     details = situation.details(without=reasons[0] if reasons else "")
     if meant := error_tables.explain_log(situation.subject, "\n".join([*reasons, *situation.output])):
-        kind = RegistrationFailed if situation.call is None else OpFailed
+        kind = OpFailed if situation.call else RegistrationFailed if situation.what == _PACKAGE else RunFailed
         return kind(meant.sentence, hint=meant.hint, details=[f"{function}: {number}", *situation.details()])
     if function == "deviceCreate":
         text = f"{situation.subject} takes no such device: {number}{reason}"
         return RunFailed(text, hint="choose another --soc, or leave it out", details=details)
+    if situation.what != _PACKAGE:
+        text = f"{situation.subject}: {function} failed with {number} in phase `{situation.phase}`{reason}"
+        return RunFailed(text, hint=row.remedy, details=details)
     if situation.call is None:
         if code == 4003 and situation.target:
             text = f"{situation.subject} cannot be registered for the target `{situation.target}` ({number})"

@@ -234,6 +234,32 @@ def check_provider(path: Path, provider: str) -> None:
     )
 
 
+def only_provider(library: Path) -> str:
+    """The interface provider of an op package that exports one; raises for others."""
+    providers = interface_providers(library)
+    if len(providers) == 1:
+        return providers[0]
+    if not providers:
+        raise RunFailed(f"{library} exports no interface provider", hint="is it an op package? If so, name its symbol")
+    raise UsageError(f"{library} exports several interface providers", hint=f"name one of: {', '.join(providers)}")
+
+
+def check_symbols(runtime: Path, library: Path) -> None:
+    """Raise if an HTP package would call another runtime: it is linked to the first loaded library that fits."""
+    from udogen.build import elf
+    from udogen.qnn.interface import opened
+
+    runtime = runtime.resolve()
+    before = opened[: opened.index(runtime)] if runtime in opened else []
+    other = next((path for path in before if "qhpi_register_ops_v1" in elf.read(path).exports), None)
+    if other is not None:
+        raise RunFailed(
+            f"{library} cannot be registered in {runtime.name}: {other} was loaded into this process first, "
+            "and the package would call its functions",
+            hint="use one HTP runtime in a process; `udogen run context` has a child for each",
+        )
+
+
 def sdk_build_id(path: Path) -> str:
     """The QNN SDK whose C++ headers a library was built with (`--htp-api core`); empty for other libraries."""
     from udogen.build import elf

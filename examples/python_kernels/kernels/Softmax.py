@@ -4,12 +4,11 @@ import halide as hl
 
 import udogen
 from udogen.kernels import Rows
-from udogen.kernels.math import exp
+from udogen.kernels.math import exp, scratch
 
 
 @udogen.kernel
 def Softmax(x: Rows("axis"), y: Rows("axis"), axis=-1):
-    k = hl.Var("k")
-    top = x.max()
-    total = x.sum(lambda k: exp(x[k] - top))
-    y[k] = exp(x[k] - top) / total
+    k, top, powers = hl.Var("k"), x.max(), scratch()
+    powers[k] = exp(x[k] - top)
+    y[k] = powers[k] / x.sum(lambda k: powers[k])

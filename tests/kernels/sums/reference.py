@@ -31,3 +31,8 @@ def add(a, b):
 
 def multiply(a, b):
     return a * b
+
+
+def box(x):
+    sums = sum(np.roll(x.astype(np.int64), (-i, -j), (0, 1)) for i in range(3) for j in range(3))
+    return (sums[:-2, :-2] + 4) // 9

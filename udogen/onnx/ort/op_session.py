@@ -317,18 +317,22 @@ class _Builder:
         tensor = next((each for each in self._ops[call.op_type].params if each.name == param.name), None)
         if tensor is not None and (why := attribute_fault(tensor)):
             raise _inexpressible(call, f"parameter `{param.name}` {why}")
-        array = np.asarray(param.data if isinstance(param, QnnTensor) else param.value)
-        if array.dtype.kind not in "biuf" or array.ndim > 1 or not array.size:
-            raise _inexpressible(
-                call, f"parameter `{param.name}` has the shape {list(array.shape)}; attributes are numbers and lists"
-            )
-        types = [*(tensor.datatypes if tensor is not None else ()), datatypes.BY_NAME[param.dtype]]
-        numbers: list[float] = array.ravel().astype(float).tolist()
-        if param.dtype != "FLOAT_32" and any(kind.integral for kind in types):
-            numbers = [int(number) for number in array.ravel()]
-            if any(number not in _INT32 for number in numbers):
-                raise _inexpressible(call, f"parameter `{param.name}` does not fit into 32 bits")
-        return self._helper.make_attribute(param.name, numbers if array.ndim else numbers[0])
+        types = {datatypes.BY_NAME[param.dtype], *(tensor.datatypes if tensor is not None else ())}
+        is_integral = param.dtype != "FLOAT_32" and any(kind.integral for kind in types)
+        return self._helper.make_attribute(param.name, _value_of(call, param, integral=is_integral))
+
+
+def _value_of(call: OpCall, param: CallParam, *, integral: bool) -> float | list[float]:
+    """The value of an attribute."""
+    array = np.asarray(param.data if isinstance(param, QnnTensor) else param.value)
+    if array.dtype.kind not in "biuf" or array.ndim > 1 or not array.size:
+        raise _inexpressible(
+            call, f"parameter `{param.name}` has the shape {list(array.shape)}; attributes are numbers and lists"
+        )
+    numbers = list(map(int if integral else float, array.ravel().tolist()))
+    if integral and any(number not in _INT32 for number in numbers):
+        raise _inexpressible(call, f"parameter `{param.name}` does not fit into 32 bits")
+    return numbers if array.ndim else numbers[0]
 
 
 def _quantized(arg: QnnTensor) -> bool:

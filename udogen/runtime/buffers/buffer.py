@@ -10,13 +10,11 @@ import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
-from functools import partial
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol
 
 from udogen.errors import RunFailed, UsageError
 from udogen.qnn import abi
-from udogen.qnn.handles import DMA_BUF, ION, MemoryHandle, SharedRange, run_all
+from udogen.qnn.handles import DMA_BUF, ION, Closing, MemoryHandle, SharedRange, run_all
 from udogen.qnn.interface import QnnError
 from udogen.qnn.tensors import APP_READ, QnnTensor, byte_size
 from udogen.runtime import arguments
@@ -25,6 +23,9 @@ from udogen.runtime.buffers.memory import ANY, Image, Wanted, align_up, check_al
 
 if TYPE_CHECKING:
     from udogen.runtime.buffers.domains import Access
+    from udogen.runtime.contexts.binding import TensorBinding
+    from udogen.runtime.contexts.graph import Graph
+    from udogen.runtime.contexts.runtime import Runtime
 
 # How a tensor is bound: as client memory, or registered as a buffer of its own (ION, DMA_BUF) or part of a shared one.
 RAW, SHARED_BUFFER = "RAW", "SHARED_BUFFER"
@@ -33,18 +34,16 @@ TENSORS, WEIGHTS_SIZE, SPILL_SIZE = "tensors", "weights", "spill_fill"  # the ki
 
 @dataclass(eq=False)
 class Attachment:
-    """The memory of one tensor: the client's (`data`, a writable buffer), or registered with the context (`handle`).
+    """The memory of one tensor: the client's, or a part of a buffer that is registered with the context.
 
-    A graph sets `unbind` while a tensor is bound to it, and calls `unused` after its user unbound the tensor.
     The owner of the memory calls `end_binding` before it frees the memory.
     """
 
-    data: Any = None
-    handle: Any = None
-    view: memoryview | None = None  # its bytes, if the client may access them
+    data: Any = None  # its bytes, writable for an output; None if the client may not access them
+    part: RegisteredPart | None = None
     access: Access | None = None  # if its memory takes part in the executions of its graph
-    unused: Callable[[], None] | None = None
-    unbind: Callable[[], None] | None = None  # set while a tensor is bound to it; waits for a running execution
+    user: tuple[Graph, TensorBinding] | None = None  # while a tensor is bound to it
+    held: Any = None  # as the tensor's struct has it then: the handle of the part, or the data, kept in place
     ended: str = ""  # why it can no longer be used
 
     def attach(self, _graph: Any, _info: QnnTensor, _role: str) -> Attachment:
@@ -54,8 +53,9 @@ class Attachment:
     def end_binding(self, why: str) -> None:
         """Unbind the tensor before the memory is freed, after a running execution."""
         self.ended = why
-        if self.unbind is not None:
-            self.unbind()
+        if self.user is not None:
+            graph, binding = self.user
+            graph.release(binding)
 
 
 class Bindable(Protocol):
@@ -66,7 +66,7 @@ class Bindable(Protocol):
         ...
 
 
-class Buffer:
+class Buffer(Closing):
     """Memory for tensors: `Buffer("shared", 4096)`; a context manager.
 
     `kind` is client, shared (rpcmem where the machine has it, else memfd), memfd, rpcmem, ashmem, file,
@@ -113,7 +113,7 @@ class Buffer:
         self._memory: Any = backing.memory  # freed with its last reference
         self._begin = backing.begin
         self._fd = backing.fd
-        self._identity = None if backing.fd is None else _identity(backing.fd)
+        self.identity = None if backing.fd is None else _identity(backing.fd)  # the file behind it: (device, inode)
         owned = backing.fd if backing.owns_fd else None
         self._close_fd = None if owned is None else weakref.finalize(self, _close, owned, _identity(owned))
         self._holders: dict[object, str] = {}
@@ -159,11 +159,6 @@ class Buffer:
         return self._fd
 
     @property
-    def identity(self) -> tuple[int, int] | None:
-        """The file behind its descriptor: (device, inode)."""
-        return self._identity
-
-    @property
     def exported(self) -> bool:
         """Whether an array or a view of its bytes exists."""
         return self._memory is not None and sys.getrefcount(self._memory) > 2  # `_memory` and the argument
@@ -194,7 +189,7 @@ class Buffer:
                 f"file descriptor {fd} of buffer `{self.name}` was closed outside of udogen",
                 hint="hand out os.dup(buffer.fd): only the buffer may close its descriptor",
             ) from problem
-        if (status.st_dev, status.st_ino) != self._identity:
+        if (status.st_dev, status.st_ino) != self.identity:
             raise RunFailed(
                 f"file descriptor {fd} of buffer `{self.name}` refers to another file now: it was closed, "
                 "and its number was reused",
@@ -267,7 +262,7 @@ class Buffer:
         """
         arguments.expect(how, str, "how memory is bound", "RAW, ION, DMA_BUF or SHARED_BUFFER")
         begin = arguments.whole(offset, f"the offset in buffer `{self.name}`", least=-ANY, most=ANY)
-        length = self.size - begin if nbytes is None else nbytes
+        length = self.size - begin if nbytes is None else arguments.whole(nbytes, "the size of a part", least=1)
         return BufferPart(self, begin, length, how or (SHARED_BUFFER if self.fd is not None else RAW))
 
     @property
@@ -277,7 +272,8 @@ class Buffer:
 
     def take(self, nbytes: int, *, alignment: int = 64) -> int:
         """The offset of `nbytes` that follow what was taken before: `buffer.part(buffer.take(256), 256)`."""
-        nbytes = arguments.whole(nbytes, f"the number of bytes to take from buffer `{self.name}`", least=1)
+        if nbytes < 1:
+            raise UsageError(f"{nbytes} bytes cannot be taken from buffer `{self.name}`", hint="take at least one")
         check_alignment(alignment)
         self.check_open()
         offset = align_up(self._taken, alignment)
@@ -345,19 +341,9 @@ class Buffer:
                 f"buffer `{self.name}` cannot be closed: it is in use by {', '.join(held)}", hint="close that first"
             )
 
-    def __enter__(self) -> Buffer:
-        self._open_memory()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        try:
-            self.close()
-        except RunFailed:
-            if error is None:
-                raise
-            self._closes_when_free = True  # the first error is raised; the buffer is freed with its last hold
+    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
+        self._closes_when_free = error is not None  # if it is held then: the first error is raised
+        super().__exit__(kind, error, trace)
 
     def check_open(self) -> None:
         """Raise after it was closed."""
@@ -401,15 +387,12 @@ class BufferPart:
     how: str
 
     def __post_init__(self) -> None:
-        arguments.expect(self.buffer, Buffer, "the buffer of a part", "a Buffer")
         if self.how not in (RAW, ION, DMA_BUF, SHARED_BUFFER):
             raise UsageError(f"memory is not bound as {self.how!r}", hint="RAW, ION, DMA_BUF or SHARED_BUFFER")
-        begin = arguments.whole(self.offset, f"the offset in buffer `{self.buffer.name}`", least=-ANY, most=ANY)
-        length = arguments.whole(self.nbytes, "the number of bytes of a part", least=-ANY, most=ANY)
-        if begin < 0 or length <= 0 or begin + length > self.buffer.size:
+        end = self.offset + self.nbytes
+        if self.offset < 0 or self.nbytes <= 0 or end > self.buffer.size:
             raise UsageError(
-                f"bytes {begin} to {begin + length} are not in buffer `{self.buffer.name}`, which has "
-                f"{self.buffer.size}",
+                f"bytes {self.offset} to {end} are not in buffer `{self.buffer.name}`, which has {self.buffer.size}",
                 hint="give an offset and a length inside it",
             )
 
@@ -433,12 +416,12 @@ class BufferPart:
                 f"output `{info.name}` cannot be bound to buffer `{self.buffer.name}`, which is read-only",
                 hint="open its file for writing",
             )
-        if self.how == RAW:
-            return self.buffer.attached(Attachment(data=view))
-        place = graph.context.registrations.register(
-            self.buffer, how=self.how, dtype=info.dtype, shape=tuple(info.shape), offset=self.offset
-        )
-        return self.buffer.attached(graph.context.registrations.attach(place, view))
+        part = None
+        if self.how != RAW:
+            part = graph.context.registrations.register(
+                self.buffer, how=self.how, dtype=info.dtype, shape=tuple(info.shape), offset=self.offset
+            )
+        return self.buffer.attached(Attachment(view, part))
 
 
 WEIGHTS, SPILL_FILL = "WEIGHTS_BUFFER", "SHARED_SPILLFILL_BUFFER"
@@ -479,9 +462,9 @@ def record_registration(new: RegisteredRange) -> Callable[[], None]:
     A spill-fill buffer that another context also uses shares the lock of that registration.
     """
     with _table_lock:
-        for other in _same_file(new.buffer):
+        for other in [entry for entry in _entries if entry.buffer.identity == new.buffer.identity]:
             if fault := _fault(new, other):
-                raise RunFailed(*fault[:1], hint=fault[1])
+                raise RunFailed(fault[0], hint=fault[1])
             if new.kind == other.kind == SPILL_FILL and new.offset == other.offset:
                 new.turn = other.turn
         _entries.append(new)
@@ -498,10 +481,6 @@ def is_registered(kind: str, owner: int) -> bool:
     """Whether a context has a registration of this kind."""
     with _table_lock:
         return any(entry.kind == kind and entry.owner == owner for entry in list(_entries))
-
-
-def _same_file(buffer: Buffer) -> Iterator[RegisteredRange]:
-    return (entry for entry in list(_entries) if entry.buffer.identity == buffer.identity)
 
 
 def _fault(new: RegisteredRange, other: RegisteredRange) -> tuple[str, str] | None:
@@ -539,23 +518,17 @@ _NOT_SUPPORTED = 1000
 
 @dataclass(eq=False)
 class RegisteredPart:
-    """One registered range."""
+    """The part of a buffer that is registered as memory of a tensor."""
 
+    entry: RegisteredRange
     memory: MemoryHandle
-    buffer: Buffer
-    how: str
-    offset: int
-    dtype: str
-    nbytes: int
     undo: Callable[[], None]
-    attached: list[weakref.ref[Attachment]] = field(default_factory=list)
 
     @property
     def is_bound(self) -> bool:
         """Whether a tensor is bound to it, or is being bound."""
-        return any(
-            attachment is not None and not attachment.ended for attachment in (known() for known in self.attached)
-        )
+        attached = list(self.entry.buffer._attached)
+        return any(attachment.part is self and not attachment.ended for attachment in attached)
 
 
 class Registrations:
@@ -572,58 +545,47 @@ class Registrations:
 
     def register(self, buffer: Buffer, *, how: str, dtype: str, shape: Sequence[int], offset: int) -> RegisteredPart:
         """Register a range for this tensor; an existing registration is reused if it fits."""
-        nbytes = byte_size(dtype, shape)
+        place = buffer.fd_offset + offset
         with self._lock:
             self._context.check_open()
             for row in self._rows:
-                if row.buffer is buffer and row.offset == offset and row.how == how:
-                    return self._again(row, dtype, shape, nbytes)
-            new = self._new(buffer, how, dtype, shape, offset)
-            self._rows.append(new)
-            return new
+                if row.entry.buffer is buffer and row.entry.offset == place and row.entry.kind == how:
+                    if row.memory.dtype == dtype and row.entry.size >= byte_size(dtype, shape):
+                        return row
+                    raise RunFailed(
+                        f"byte {offset} of buffer `{buffer.name}` is registered with context {self._context.name} for "
+                        f"{row.entry.size} bytes of {row.memory.dtype}: it cannot also be {dtype} {list(shape)}",
+                        hint="register the largest tensor of a range first, and tensors of another type in another "
+                        "range",
+                    )
+            self._rows.append(self._new(buffer, how, dtype, shape, place))
+            return self._rows[-1]
 
-    def attach(self, row: RegisteredPart, view: memoryview) -> Attachment:
-        """The attachment of a tensor to a registered range."""
-        attachment = Attachment(handle=row.memory.handle, view=view, unused=partial(self._sweep, row))
-        row.attached = [reference for reference in row.attached if reference() is not None]
-        row.attached.append(weakref.ref(attachment))
-        return attachment
-
-    def _again(self, row: RegisteredPart, dtype: str, shape: Sequence[int], nbytes: int) -> RegisteredPart:
-        if row.dtype == dtype and row.nbytes >= nbytes:
-            return row
-        raise RunFailed(
-            f"byte {row.offset} of buffer `{row.buffer.name}` is registered with context {self._context.name} for "
-            f"{row.nbytes} bytes of {row.dtype}: it cannot also be {dtype} {list(shape)}",
-            hint="register the largest tensor of a range first, and tensors of another type in another range",
-        )
-
-    def _new(self, buffer: Buffer, how: str, dtype: str, shape: Sequence[int], offset: int) -> RegisteredPart:
+    def _new(self, buffer: Buffer, how: str, dtype: str, shape: Sequence[int], place: int) -> RegisteredPart:
         fd, context = buffer.descriptor(), self._context
-        part = SharedRange(buffer.fd_offset + offset, buffer.fd_offset + buffer.size)
+        part = SharedRange(place, buffer.fd_offset + buffer.size)
         if how != SHARED_BUFFER and part.offset:
             raise RunFailed(
                 f"byte {part.offset} of buffer `{buffer.name}` cannot be registered as {how} memory, which "
                 "begins with its descriptor",
                 hint="register it as SHARED_BUFFER",
             )
-        nbytes = byte_size(dtype, shape)
-        entry = RegisteredRange(how, buffer, part.offset, nbytes, context.name, self._owner)
+        entry = RegisteredRange(how, buffer, place, byte_size(dtype, shape), context.name, self._owner)
         with ExitStack() as stack:
             stack.callback(record_registration(entry))
             stack.callback(buffer.hold(f"context {context.name}", until_closed=lambda: self.release(buffer)))
             if context.session is not None:
                 stack.callback(context.session.charge(buffer, buffer.size))
             try:
-                place = {"shared": part} if how == SHARED_BUFFER else {"kind": how, "address": buffer.address}
-                memory = MemoryHandle(context.handle, fd, dtype=dtype, shape=shape, **place)
+                given = {"shared": part} if how == SHARED_BUFFER else {"kind": how, "address": buffer.address}
+                memory = MemoryHandle(context.handle, fd, dtype=dtype, shape=shape, **given)
             except QnnError as problem:
                 if problem.code == _NOT_SUPPORTED:
-                    raise _no_shared_memory(context) from problem
+                    raise NoSharedMemory(context.runtime) from problem
                 raise
             stack.callback(memory.close)
             undo = stack.pop_all().close
-        return RegisteredPart(memory, buffer, how, offset, dtype, nbytes, undo)
+        return RegisteredPart(entry, memory, undo)
 
     @contextmanager
     def all_or_none(self) -> Iterator[None]:
@@ -640,7 +602,7 @@ class Registrations:
     def release(self, buffer: Buffer) -> None:
         """Deregister all ranges of a buffer; raises while a tensor is bound to one."""
         with self._lock:
-            rows = [row for row in self._rows if row.buffer is buffer]
+            rows = [row for row in self._rows if row.entry.buffer is buffer]
             if any(row.is_bound for row in rows):
                 raise RunFailed(
                     f"buffer `{buffer.name}` cannot be deregistered: tensors of context {self._context.name} are "
@@ -649,11 +611,10 @@ class Registrations:
                 )
             self._undo(rows)
 
-    def _sweep(self, row: RegisteredPart) -> None:
-        """Deregister a range that no tensor is bound to any more."""
+    def release_unused(self, parts: Sequence[RegisteredPart]) -> None:
+        """Deregister those of these ranges that no tensor is bound to any more."""
         with self._lock:
-            if row in self._rows and not row.is_bound:
-                self._undo([row])
+            self._undo([row for row in self._rows if row in parts and not row.is_bound])
 
     def close(self) -> None:
         """Deregister everything, before the context is freed."""
@@ -669,12 +630,11 @@ class Registrations:
 class NoSharedMemory(RunFailed):
     """The backend of a context registers no memory."""
 
-
-def _no_shared_memory(context: Any) -> NoSharedMemory:
-    runtime = context.runtime
-    return NoSharedMemory(
-        f"{runtime.path.name} registers no shared memory on this machine: it returned {_NOT_SUPPORTED} (not supported)",
-        hint="on a PC no library of Qualcomm does: use memory of this process (no --shared; in Python arrays, or "
-        'buffer.part(offset, size, how="RAW")), '
-        'or udogen\'s emulator (--runtime emulator; runtime="emulator")',
-    )
+    def __init__(self, runtime: Runtime) -> None:
+        super().__init__(
+            f"{runtime.path.name} registers no shared memory on this machine: it returned {_NOT_SUPPORTED} (not "
+            "supported)",
+            hint="on a PC no library of Qualcomm does: use memory of this process (no --shared; in Python arrays, or "
+            'buffer.part(offset, size, how="RAW")), '
+            'or udogen\'s emulator (--runtime emulator; runtime="emulator")',
+        )

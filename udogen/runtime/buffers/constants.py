@@ -11,7 +11,6 @@ from udogen.opdef.datatypes import Named
 from udogen.qnn.handles import Closing
 from udogen.qnn.quantization import Quantization
 from udogen.qnn.tensors import STATIC, QnnTensor, byte_size
-from udogen.runtime import arguments
 from udogen.runtime.buffers.buffer import Buffer
 from udogen.runtime.buffers.memory import KINDS
 
@@ -44,7 +43,7 @@ class Constants(Closing):
                 hint=f"one of: {fitting}",
             )
         self.rows: list[ConstantPlacement] = []
-        self._buffer, self._threshold = buffer, arguments.whole(threshold, "the threshold of constants")
+        self._buffer, self._threshold = buffer, threshold
         self._end_hold: list[Callable[[], None]] = []
 
     def tensor(
@@ -66,36 +65,31 @@ class Constants(Closing):
             )
         offset = self._buffer.take(nbytes)
         self._buffer.view[offset : offset + nbytes] = given
-        return self._referring(name, dtype, shape, offset, quant)
+        return self.refer(name, dtype=dtype, shape=shape, offset=offset, quant=quant)
 
     def refer(
         self, name: str, *, dtype: Named, shape: Sequence[int], offset: int, quant: Quantization = None
     ) -> QnnTensor:  # fmt: skip
         """A static tensor whose values are at this offset of the buffer; nothing is copied."""
-        nbytes = byte_size(dtype, shape)
-        if self._buffer is None:
+        nbytes, buffer = byte_size(dtype, shape), self._buffer
+        if buffer is None:
             raise UsageError(
                 f"constant `{name}` refers to a buffer, but none was given", hint="give one for the constants"
             )
-        if offset < 0 or offset + nbytes > self._buffer.size:
+        if offset < 0 or offset + nbytes > buffer.size:
             raise RunFailed(
-                f"constant `{name}` would be bytes {offset} to {offset + nbytes} of buffer `{self._buffer.name}`, "
-                f"which has {self._buffer.size}",
+                f"constant `{name}` would be bytes {offset} to {offset + nbytes} of buffer `{buffer.name}`, "
+                f"which has {buffer.size}",
                 hint="give an offset inside it",
             )
-        return self._referring(name, dtype, shape, offset, quant)
+        view = buffer.view[offset : offset + nbytes]
+        self._end_hold.append(buffer.hold(f"constant `{name}`"))
+        return self._made(name, dtype, shape, view, quant, ConstantPlacement(name, REFERENCE, nbytes, offset))
 
     def close(self) -> None:
         """Release the buffer."""
         while self._end_hold:
             self._end_hold.pop()()
-
-    def _referring(self, name: str, dtype: Named, shape: Sequence[int], offset: int, quant: Quantization) -> QnnTensor:
-        assert self._buffer is not None  # checked by both callers
-        nbytes, buffer = byte_size(dtype, shape), self._buffer
-        view = buffer.view[offset : offset + nbytes]
-        self._end_hold.append(buffer.hold(f"constant `{name}`"))
-        return self._made(name, dtype, shape, view, quant, ConstantPlacement(name, REFERENCE, nbytes, offset))
 
     def _made(
         self, name: str, dtype: Named, shape: Sequence[int], data: Any, quant: Quantization, row: ConstantPlacement

@@ -18,19 +18,21 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from udogen.errors import RunFailed, UsageError, kind_of
+from udogen.errors import RunFailed, UsageError
 from udogen.findings import suggestion
 from udogen.opdef import datatypes
 from udogen.opdef.datatypes import Named
 from udogen.qnn.handles import ION, Closing, run_all
 from udogen.qnn.interface import QnnError
 from udogen.qnn.tensors import APP_READ, APP_WRITE, QnnTensor, byte_size
-from udogen.runtime.buffers.buffer import Attachment, Buffer, BufferPart, NoSharedMemory
+from udogen.runtime.buffers.buffer import Attachment, Buffer, BufferPart, NoSharedMemory, RegisteredPart
 
 if TYPE_CHECKING:
     import numpy as np
 
     from udogen.runtime.contexts.binding import TensorBinding
+    from udogen.runtime.contexts.context import Context
+    from udogen.runtime.contexts.graph import Graph
     from udogen.runtime.contexts.runtime import Runtime
     from udogen.runtime.sessions import Session, Sessions
 
@@ -58,7 +60,7 @@ class BufferDesc:
 class Role:
     """One tensor that a managed buffer is used as, an input or an output: `Role(graph, "key", "output")`."""
 
-    graph: Any  # a Graph of an open context
+    graph: Graph  # of an open context
     tensor: str
     usage: str
 
@@ -101,9 +103,6 @@ def _contradiction(fault: str, hint: str) -> UsageError:
 
 
 def _check_role(role: Role, before: Sequence[Role]) -> None:
-    if not hasattr(role.graph, "inputs") or isinstance(role.graph, type):
-        hint = "give a Graph: context.graph(name)"
-        raise _contradiction(f"the graph of a role is {kind_of(role.graph)}", hint)
     hint = "a role is a tensor of a graph and its usage: input or output"
     if role.usage not in (INPUT, OUTPUT):
         fault = f"`{role.usage}` is not a usage: {INPUT} or {OUTPUT}"
@@ -199,19 +198,15 @@ class ManagedBuffer(Buffer):
                 details=[f"it was allocated as {role}" for role in self.roles],
                 hint="allocate it with this role too",
             )
-        handle = self._register(graph.context)
-        data = self._bytes() if handle is None else None
+        part = self._register(graph.context) if self.domain.registers else None
         access = Access(self, str(wanted), writes=wanted.usage == OUTPUT, info=info)
-        attachment = self.attached(Attachment(data=data, handle=handle, access=access))
+        attachment = self.attached(Attachment(self._bytes() if part is None else None, part, access))
         return self._attachments.setdefault(wanted, attachment)
 
-    def _register(self, context: Any) -> Any:
-        """The handle of its memory in a context; None if the backend registers no memory."""
-        if not self.domain.registers:
-            return None
+    def _register(self, context: Context) -> RegisteredPart | None:
+        """Its memory, registered with a context; None if the backend registers no memory."""
         try:
-            known = context.registrations.register(self, how=ION, dtype=self.dtype, shape=self.info.shape, offset=0)
-            return known.memory.handle
+            return context.registrations.register(self, how=ION, dtype=self.dtype, shape=self.info.shape, offset=0)
         except NoSharedMemory:
             pass
         except QnnError as finding:
@@ -476,16 +471,14 @@ class BufferPair:
 
     def __init__(self, name: str, first: ManagedBuffer, second: ManagedBuffer) -> None:
         self.name, self.reading, self.writing = name, first, second
-        self._bound: list[tuple[Any, str, str]] = []
+        self._bound: list[tuple[Graph, str, str]] = []
         self._bindings: list[Sequence[TensorBinding]] = []  # of each graph
 
     def __repr__(self) -> str:
         return f"<Pair {self.name}: reading {self.reading!r}, writing {self.writing!r}>"
 
-    def bind(self, graph: Any, *, reads: str = "", writes: str = "") -> None:
+    def bind(self, graph: Graph, *, reads: str = "", writes: str = "") -> None:
         """Bind an input of a graph to the state, and an output to the next one; either may be left out."""
-        if not hasattr(graph, "binding") or isinstance(graph, type):
-            raise UsageError(f"state `{self.name}` cannot be bound to {kind_of(graph)}", hint="give a Graph")
         self._bindings.append(self._place(graph, reads, writes))
         self._bound.append((graph, reads, writes))
 
@@ -496,10 +489,9 @@ class BufferPair:
             if not graph.flip(self._bindings[number]):
                 self._bindings[number] = self._place(graph, reads, writes)
 
-    def _place(self, graph: Any, reads: str, writes: str) -> Sequence[TensorBinding]:
+    def _place(self, graph: Graph, reads: str, writes: str) -> Sequence[TensorBinding]:
         now = {reads: (self.reading, self.writing), writes: (self.writing, self.reading)}
-        bindings: Sequence[TensorBinding] = graph.bind_both({tensor: pair for tensor, pair in now.items() if tensor})
-        return bindings
+        return graph.bind_both({tensor: pair for tensor, pair in now.items() if tensor})
 
     def copy_from(self, source: Any) -> None:
         """Write the state."""

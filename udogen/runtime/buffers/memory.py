@@ -52,13 +52,8 @@ class Wanted:
 
     def given(self) -> set[str]:
         """The names of what is given."""
-        rows = {
-            "size": self.size != 0,
-            "fd": self.fd is not None,
-            "offset": self.offset != 0,
-            "image": bool(self.image),
-        }
-        return {name for name, is_given in rows.items() if is_given}
+        rows = {"size": self.size, "fd": self.fd is not None, "offset": self.offset, "image": self.image}
+        return {name for name, value in rows.items() if value}
 
 
 class _Library:

@@ -5,16 +5,16 @@ numpy is imported with the first array: the worker of `udogen run op` binds only
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from functools import cached_property, partial
+from functools import cached_property
 from math import prod
 from typing import TYPE_CHECKING, Any
 
 from udogen.errors import RunFailed, UsageError, WrongType
 from udogen.qnn import abi
 from udogen.qnn.tensors import APP_READ, APP_WRITE, MOST_BYTES, QnnTensor, byte_size
-from udogen.runtime.buffers.buffer import Attachment
+from udogen.runtime.buffers.buffer import Attachment, RegisteredPart
 
 if TYPE_CHECKING:
     import numpy as np
@@ -41,9 +41,8 @@ class TensorBinding:
         self._registered = ffi.integer_const("QNN_TENSORMEMTYPE_MEMHANDLE")
         self._from_buffer, self._null = ffi.from_buffer, ffi.NULL
         self._attachment: Attachment | None = None
-        self._held: Any = None  # keeps the bound memory alive and in place
         self._borrowed: Any = None
-        self._spare: tuple[Attachment | None, Any] = (None, None)  # see `flip`
+        self._spare: Attachment | None = None  # see `flip`
         self._why = ""  # why its memory was freed
 
     def __repr__(self) -> str:
@@ -93,23 +92,20 @@ class TensorBinding:
 
     def bind_both(self, graph: Graph, place: Any, other: Any) -> None:
         """Bind the tensor to one place, and prepare the other for `flip`."""
-        self.bind(graph, other)
-        spare = self._attachment, self._held
-        self.bind(graph, place)
-        assert spare[0] is not None and self._attachment is not None
-        spare[0].unbind = self._attachment.unbind
+        spare = self.bind(graph, other)
+        spare.user = self.bind(graph, place).user
         self._spare = spare
 
     def flip(self) -> bool:
         """Exchange both places of `bind_both`; False if one of them was freed, or the tensor bound again or unbound."""
-        now, (spare, held) = self._attachment, self._spare
+        now, spare = self._attachment, self._spare
         if now is None or spare is None or now.ended or spare.ended:
             return False
-        self._spare, self._attachment, self._held = (now, self._held), spare, held
-        if spare.data is None:
-            self._body.memHandle = spare.handle
+        self._attachment, self._spare = spare, now
+        if spare.part is None:
+            self._memory.data = spare.held
         else:
-            self._memory.data = held
+            self._body.memHandle = spare.held
         return True
 
     @property
@@ -117,27 +113,26 @@ class TensorBinding:
         """Whether its memory takes part in executions (`Attachment.access`)."""
         return self._attachment is not None and self._attachment.access is not None
 
-    def bind(self, graph: Graph, place: Any) -> None:
+    def bind(self, graph: Graph, place: Any) -> Attachment:
         """Bind the tensor to memory; raises if that is too small, has another type, or is read-only for an output."""
         if hasattr(place, "attach") and not isinstance(place, type):
             attachment: Attachment = place.attach(graph, self.info, self.role)
         else:
             if hasattr(place, "__array_interface__"):
                 self.check(place)
-            attachment = Attachment(data=place)
-        held = self._hold(attachment.data) if attachment.handle is None else None
+            attachment = Attachment(place)
+        part = attachment.part
+        attachment.held = self._hold(attachment.data) if part is None else part.memory.handle
         if self._attachment is not None:
-            self._attachment.unbind = None
-        self._attachment, self._held, self._why = attachment, held, ""
-        self._spare = None, None
-        attachment.unbind = partial(graph.release, self)
+            self._attachment.user = None
+        self._attachment, self._spare, self._why = attachment, None, ""
+        attachment.user = graph, self
         self._restore()
+        return attachment
 
     def array(self) -> Array:
         """The bound memory as an array."""
-        attachment = self._attachment
-        view = None if attachment is None else (attachment.view if attachment.view is not None else attachment.data)
-        if view is None:
+        if self._attachment is None or self._attachment.data is None:
             raise RunFailed(
                 f"tensor `{self.info.name}` has no memory that can be shown",
                 hint="bind it to an array or a buffer first",
@@ -145,7 +140,7 @@ class TensorBinding:
         import numpy as np
 
         _, dtype, shape = self._layout
-        array: Array = np.frombuffer(view, np.uint8)[: self.nbytes].view(dtype).reshape(shape)
+        array: Array = np.frombuffer(self._attachment.data, np.uint8)[: self.nbytes].view(dtype).reshape(shape)
         return self.written(array) if self.is_dynamic and self.role == APP_READ else array
 
     @property
@@ -206,26 +201,25 @@ class TensorBinding:
         if self._attachment is not None:  # otherwise nothing executes it before it is bound
             self._restore()
 
-    def clear(self) -> Callable[[], None] | None:
-        """Unbind the memory; returns the function to call after all tensors are unbound, or None."""
+    def clear(self) -> RegisteredPart | None:
+        """Unbind the memory; returns it if it is registered."""
         attachment, self._attachment = self._attachment, None
-        self._held = self._borrowed = None
-        self._spare = None, None
+        self._borrowed = self._spare = None
         self._restore()
         if attachment is None:
             return None
-        attachment.unbind, self._why = None, attachment.ended
-        return attachment.unused
+        attachment.user, self._why = None, attachment.ended
+        return attachment.part
 
     def _restore(self) -> None:
         attachment = self._attachment
         if attachment is None:
             self._memory.data, self._memory.dataSize = self._null, 0
-        elif attachment.data is None:
-            self._body.memType, self._body.memHandle = self._registered, attachment.handle
+        elif attachment.part is not None:
+            self._body.memType, self._body.memHandle = self._registered, attachment.held
         else:
             self._body.memType = self._raw
-            self._memory.data, self._memory.dataSize = self._held, self.nbytes
+            self._memory.data, self._memory.dataSize = attachment.held, self.nbytes
 
     def _hold(self, data: Any) -> Any:
         """The memory as a cffi buffer; raises if it cannot hold the tensor."""

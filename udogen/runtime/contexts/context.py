@@ -12,8 +12,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from udogen.errors import RunFailed, UnknownName, UsageError, kind_of
-from udogen.findings import suggestion
+from udogen.errors import RunFailed, UsageError
+from udogen.findings import unknown
 from udogen.qnn.handles import PRECISIONS, Closing, ContextHandle, ContextOptions, GraphHandle, ProfileHandle, run_all
 from udogen.qnn.system import BinaryInfo, GraphInfo
 from udogen.qnn.tensors import APP_READ, APP_WRITE
@@ -37,20 +37,20 @@ class ContextCleanup:
     """
 
     def __init__(self, handle: ContextHandle, profile: ProfileHandle | None) -> None:
-        self.handle, self.profile = handle, profile
-        self.before: dict[object, Callable[[], None]] = {}  # called last to first, before the context is freed
-        self.after: list[Callable[[], None]] = []  # called after it is freed
+        self.handle = handle
+        self.before: list[Callable[[], None]] = []  # called last to first, before the context is freed
+        self.after = [profile.close] if profile else []  # called last to first, after it is freed
         self._lock, self._process = threading.RLock(), os.getpid()
 
     def run(self) -> None:
         """Run every step, then raise the first error."""
         with self._lock:
-            after = [*self.after, *([self.profile.close] if self.profile else [])]
             # In a forked process they belong to the parent.
-            before = [] if self._process != os.getpid() else list(self.before.values())
+            before = [] if self._process != os.getpid() else self.before
+            steps = [*reversed(before), self.handle.close, *reversed(self.after)]
             self.before.clear()
             self.after.clear()
-            run_all([*reversed(before), self.handle.close, *reversed(after)])
+            run_all(steps)
 
 
 class Context(Closing):
@@ -133,8 +133,7 @@ class Context(Closing):
                 return self._graphs[name]
             info = next((row for row in self.info.graphs if row.name == name), None)
             if info is None:
-                has = f"it has: {', '.join(self.names) or 'none'}"
-                raise UnknownName(f"context {self.name} has no graph `{name}`", hint=suggestion(name, self.names, has))
+                raise unknown(f"context {self.name} has no graph", name, self.names)
             if self.deferred:
                 raise RunFailed(
                     f"the graphs of context {self.name} are deferred", hint="register its buffers and call `finalize`"
@@ -153,9 +152,9 @@ class Context(Closing):
 
     def finalize_graph(self, built: GraphHandle) -> Graph:
         """Prepare a graph made by `new_graph`, so that it can be executed and stored."""
-        if not isinstance(built, GraphHandle) or built.owner is not self:
-            what = kind_of(built)
-            raise UsageError(f"context {self.name} cannot finalize {what}", hint="give a graph of its `new_graph`")
+        if built.owner is not self:
+            message = f"graph `{built.name}` is not one of context {self.name}"
+            raise UsageError(message, hint="give a graph of its `new_graph`")
         with self._lock:
             self.check_open()
             built.finalize(self.profile)
@@ -221,21 +220,15 @@ class Context(Closing):
 
         return external.register(kind, self, buffer, offset, features)
 
-    def on_close(self, undo: Callable[[], None]) -> Callable[[], None]:
-        """Call a function before the context is freed, last to first; returns the function that cancels this.
+    def on_close(self, undo: Callable[[], None]) -> None:
+        """Call a function before the context is freed, last to first.
 
         Objects that `undo` refers to live as long as the context; if it refers to the context, that lives until its
         runtime is closed.
         """
-        key, waiting = object(), self.ending.before
         with self._lock:
             self.check_open()
-            waiting[key] = undo
-
-        def withdraw() -> None:
-            waiting.pop(key, None)
-
-        return withdraw
+            self.ending.before.append(undo)
 
     def keep(self, release: Callable[[], None]) -> None:
         """Call a function after the context is freed, to release what the runtime may read until then."""
@@ -312,6 +305,16 @@ open_runtimes: weakref.WeakKeyDictionary[Runtime, None] = (  # in the order of o
     weakref.WeakKeyDictionary()
 )
 lost_libraries: dict[Path, int] = {}  # unusable libraries: in use when this process was forked (path -> parent)
+
+
+def check_not_lost(library: Path) -> None:
+    """Raise for a library of a runtime that was in use when this process was forked."""
+    if library in lost_libraries:
+        raise RunFailed(
+            f"{library.name} cannot be used in process {os.getpid()}: it was in use in its parent "
+            f"({lost_libraries[library]}) when that was forked, and its threads do not exist here",
+            hint='close the runtime before the fork, or start new processes: multiprocessing.get_context("spawn")',
+        )
 
 
 def close_at_exit(runtime: Runtime) -> None:

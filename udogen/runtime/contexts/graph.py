@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
-from udogen.errors import RunFailed, UnknownName, UsageError
-from udogen.findings import suggestion
+from udogen.errors import RunFailed, UsageError
+from udogen.findings import unknown
 from udogen.qnn import abi
 from udogen.qnn.handles import GraphHandle, ProfileHandle
 from udogen.qnn.system import GraphInfo
@@ -73,7 +73,7 @@ class Graph:
         self._call, self._args = handle.call(*arrays, counts=(len(self.inputs), len(self.outputs)), profile=profile)
         self._lock = handle.one_at_a_time
         self._guarded: tuple[TensorBinding, ...] = ()  # whose memory takes part in executions
-        self._ready = False  # every tensor is bound
+        self._ready = False  # open, and every tensor is bound
         self._missing = {*self._ins, *self._outs}  # tensors that are not bound
         self._open = True
         self._executed = False  # at its largest size, if it has dynamic dimensions
@@ -126,10 +126,10 @@ class Graph:
         """
         with self._lock:
             graph = [self.binding(name) for name in (self._bindings if names is None else names)]
-            unused = [end_hold for binding in graph if (end_hold := binding.clear()) is not None]
+            parts = [part for binding in graph if (part := binding.clear()) is not None]
             self._update_state()
-        for end_hold in dict.fromkeys(reversed(unused)):
-            end_hold()
+        if parts:
+            self.context.registrations.release_unused(parts)
 
     def release(self, binding: TensorBinding) -> None:
         """Unbind memory that its owner frees, after a running execution."""
@@ -149,10 +149,7 @@ class Graph:
         arguments.expect(name, str, f"the name of a tensor of graph `{self.name}`", "its name")
         binding = self._bindings.get(name)
         if binding is None:
-            raise UnknownName(
-                f"graph `{self.name}` has no tensor `{name}`",
-                hint=suggestion(name, self._bindings, f"it has: {', '.join(self._bindings)}"),
-            )
+            raise unknown(f"graph `{self.name}` has no tensor", name, self._bindings)
         return binding
 
     def array(self, name: str) -> Array:
@@ -174,15 +171,13 @@ class Graph:
         with self._lock:
             if not self._ready:
                 self._refuse()
-            if self._dynamic or shapes:
-                self._execute_largest()
-                self._size(shapes or {})
-            began = monotonic()
-            code = self._call(*self._args) if not self._guarded else self._call_guarded()
-        if code:
-            raise self._handle.interface.error("graphExecute", code, began)
-        if self._dynamic:
-            self._check_sizes()
+            if not self._dynamic and not shapes:
+                self._run()
+                return
+            self._execute_largest()
+            self._size(shapes or {})
+            self._run()
+        self._check_sizes()
 
     def execute_async(self) -> Future[None]:
         """Execute it on the bound memory without waiting for the end, only for an earlier execution of this graph."""
@@ -192,13 +187,9 @@ class Graph:
         entered: list[Access] = []
         began = monotonic()
 
-        def leave(codes: Sequence[int]) -> None:
-            for access in reversed(entered):
-                access.end(codes)
-
         def done(code: int) -> None:
             try:
-                leave([code])
+                _leave(entered, [code])
             finally:
                 self._lock.release()
                 if code:
@@ -219,7 +210,7 @@ class Graph:
             future.set_running_or_notify_cancel()
             self._handle.start(self._args, done)
         except BaseException:
-            leave([])
+            _leave(entered, [])
             self._lock.release()
             raise
         return future
@@ -262,13 +253,10 @@ class Graph:
                     self._refuse(borrowed)
                 if len(results) + len(given) > len(borrowed):
                     self._refuse_results(results)
-                began = monotonic()
-                code = self._call(*self._args) if not self._guarded else self._call_guarded(borrowed)
+                self._run(borrowed)
             finally:
                 for binding in borrowed:
                     binding.end_borrowing()
-        if code:
-            raise self._handle.interface.error("graphExecute", code, began)
         if self._dynamic:
             self._check_sizes()
             results = {name: self._bindings[name].written(array) for name, array in results.items()}
@@ -285,13 +273,10 @@ class Graph:
                     self.copied += binding.lend(array)
                 for binding, array in outputs:
                     binding.lend(array, into=True)
-                began = monotonic()
-                code = self._call(*self._args) if not self._guarded else self._call_guarded(borrowed)
+                self._run(borrowed)
             finally:
                 for binding in borrowed:
                     binding.end_borrowing()
-        if code:
-            raise self._handle.interface.error("graphExecute", code, began)
 
     def _refuse_results(self, results: Mapping[str, Array]) -> None:
         for name in results.keys() - {binding.info.name for binding in self._outs}:
@@ -323,7 +308,14 @@ class Graph:
 
     # --- around executions ------------------------------------------------------------------------------------------
 
-    def _call_guarded(self, borrowed: Sequence[TensorBinding] = ()) -> int:
+    def _run(self, borrowed: Sequence[TensorBinding] = ()) -> None:
+        """Execute it on the memory that its tensors are bound to, or have borrowed."""
+        began = monotonic()
+        code = self._call(*self._args) if not self._guarded else self._call_guarded(borrowed)
+        if code:
+            raise self._handle.interface.error("graphExecute", code, began)
+
+    def _call_guarded(self, borrowed: Sequence[TensorBinding]) -> int:
         codes: list[int] = []  # the code it returned, for `Access.end`
         entered: list[Access] = []
         try:
@@ -333,8 +325,7 @@ class Graph:
                 if codes == [0] and binding.role == APP_READ and binding.guarded and binding not in borrowed:
                     binding.access.announce(binding.shape)
         finally:
-            for access in reversed(entered):
-                access.end(codes)
+            _leave(entered, codes)
         return codes[0]
 
     def _execute_largest(self) -> None:
@@ -426,3 +417,9 @@ class Graph:
         """Disable it in a forked process, in which an execution of the parent never ends."""
         self._lock = threading.Lock()
         self._open = self._ready = False
+
+
+def _leave(entered: Sequence[Access], codes: Sequence[int]) -> None:
+    """End the accesses of an execution that returned these codes: none if it did not start."""
+    for access in reversed(entered):
+        access.end(codes)

@@ -18,7 +18,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from udogen.errors import RunFailed, UsageError, kind_of, open_plain, replace_file
+from udogen.errors import RunFailed, UsageError, open_plain, replace_file
 from udogen.qnn import abi
 
 SUFFIX = ".udogen.json"
@@ -243,8 +243,6 @@ def flat_view(binary: Any) -> Any:
     hint = "give the path of a context binary (a str or a Path), or its bytes"
     try:
         view = memoryview(binary)
-    except TypeError as problem:
-        raise UsageError(f"the context binary is {kind_of(binary)}", hint=hint) from problem
     except ValueError as problem:  # a mapping that was closed
         raise UsageError(f"the context binary cannot be read: {problem}", hint=hint) from problem
     if not view.c_contiguous:

@@ -7,8 +7,7 @@ from dataclasses import replace
 from typing import TypeVar
 
 from udogen import error_tables
-from udogen.error_tables import describe
-from udogen.errors import RunFailed, UdogenError, UsageError, nearest
+from udogen.errors import UdogenError, UsageError, nearest
 from udogen.qnn.handles import Closing
 from udogen.runtime import failures
 from udogen.runtime.channel import Failed, LogLine
@@ -60,11 +59,6 @@ class ContextSession(Closing):
         """Have the worker free its contexts, and end it."""
         self._worker.close(5.0)
 
-    @property
-    def runtime(self) -> RuntimeInfo:
-        """The runtime in the worker."""
-        return self._opened
-
     def ask(self, command: object, reply: type[_Reply], situation: Situation) -> _Reply:
         """The worker's reply to a command."""
         if not self._worker.running:
@@ -86,7 +80,7 @@ class ContextSession(Closing):
         command = OpenContexts(replace(options, runtime=runtime, qnn_lib=library))
         situation = Situation(f"runtime {chosen.path}", what="the")
         timeout = max(options.timeout or 0.0, _START_SECONDS)
-        self._opened = self._worker.start(command, RuntimeInfo, situation, timeout)
+        self.runtime = self._worker.start(command, RuntimeInfo, situation, timeout)
 
 
 def _situation(shard: Shard) -> Situation:
@@ -105,19 +99,9 @@ def _with_lines(graph: GraphRan, printed: Sequence[str]) -> GraphRan:
 
 def _explain(situation: Situation, failed: Failed) -> UdogenError:
     """The error that the worker reported."""
-    if not failed.function:
-        return failures.error_of(failed)
-    row = describe(failed.code)
-    reasons = situation.complaints()
-    if meant := error_tables.explain_log(situation.subject, "\n".join([*reasons, *situation.output])):
-        number = f"{failed.function}: {failed.code} ({row.name})"
-        return RunFailed(meant.sentence, hint=meant.hint, details=[number, *situation.details()])
-    return RunFailed(
-        f"{situation.what} {situation.library}: {failed.function} failed with {failed.code} ({row.name}) "
-        f"in phase `{situation.phase}`: " + (reasons[0] if reasons else row.meaning),
-        hint=row.remedy,
-        details=situation.details(without=reasons[0] if reasons else ""),
-    )
+    if failed.function:
+        return failures.api_error(situation, failed.function, failed.code)
+    return failures.error_of(failed)
 
 
 def describe_contexts(

@@ -10,6 +10,7 @@ import warnings
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, nullcontext
+from functools import partial
 from importlib import import_module
 from mmap import mmap
 from pathlib import Path
@@ -17,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from udogen import backends, error_tables
 from udogen.errors import RunFailed, UsageError
-from udogen.qnn import heads, interface, socs, system
+from udogen.qnn import heads, socs, system
 from udogen.qnn.handles import (
     BackendHandle,
     Closing,
@@ -31,13 +32,19 @@ from udogen.qnn.handles import (
     devices,
     run_all,
 )
-from udogen.qnn.interface import DEBUG, ERROR, INFO, WARN, Interface, LogSink, QnnError
+from udogen.qnn.interface import ERROR, INFO, WARN, Interface, LogSink, QnnError, captured_prints
 from udogen.qnn.system import BinaryInfo
 from udogen.qnn.tensors import OpConfig
-from udogen.runtime import arguments
 from udogen.runtime.arguments import PathArgument
 from udogen.runtime.contexts import manifest
-from udogen.runtime.contexts.context import Context, ContextCleanup, close_at_exit, lost_libraries, open_runtimes
+from udogen.runtime.contexts.context import (
+    Context,
+    ContextCleanup,
+    check_not_lost,
+    close_at_exit,
+    lost_libraries,
+    open_runtimes,
+)
 from udogen.runtime.contexts.manifest import flat_view, mapped_file
 from udogen.runtime.library import (
     RuntimeInfo,
@@ -45,9 +52,10 @@ from udogen.runtime.library import (
     check_build,
     check_loadable,
     check_provider,
+    check_symbols,
     find_runtime,
     forget_builds,
-    interface_providers,
+    only_provider,
 )
 from udogen.runtime.worker.loaded_package import LoadedPackage, listen
 
@@ -71,7 +79,7 @@ class Runtime(Closing):
 
     uses_arrays = True  # import numpy while a library restores the first context
     captures_prints = True  # what the library prints goes to `log`
-    _ended = True  # until it is open
+    closed = True  # until it is open
 
     def __init__(
         self,
@@ -91,14 +99,8 @@ class Runtime(Closing):
         else:
             chosen = find_runtime(backend, qnn_lib=qnn_lib, runtime=runtime, on_step=on_step)
         check_loadable(chosen.path, "runtime library")
-        if chosen.path in lost_libraries:
-            raise RunFailed(
-                f"{chosen.path.name} cannot be used in process {os.getpid()}: it was in use in its parent "
-                f"({lost_libraries[chosen.path]}) when that was forked, and its threads do not exist here",
-                hint='close the runtime before the fork, or start new processes: multiprocessing.get_context("spawn")',
-            )
+        check_not_lost(chosen.path)
         self._soc = socs.number_of(soc)
-        arguments.whole(log_level, "the log level", least=ERROR, most=DEBUG)
         self.backend, self.path, self.emulator = chosen.backend, chosen.path, chosen.emulator
         self._behaviour = chosen.behaviour
         self.turn = ALONE if chosen.serial else None  # held by executions that must not run in parallel
@@ -107,33 +109,26 @@ class Runtime(Closing):
         if system is not None:
             self.system = Path(system)
             check_loadable(self.system, "system library")
-        sink = log or _to_logging
-        printed = None
-        if chosen.behaviour.prints and self.captures_prints and not chosen.emulator:
-
-            def printed(line: str) -> None:
-                if log_level >= INFO:
-                    sink(INFO, line)
-
-        with nullcontext() if printed is None else interface.captured_prints(printed):
-            self._interface = Interface.load(chosen.path)
-        self._interface.printed = printed
-        self.name, self.build_id = self._interface.name, self._interface.build_id()
+        self._sink, self._log_level = log or _to_logging, log_level
+        prints = chosen.behaviour.prints and self.captures_prints and not chosen.emulator
+        printed = partial(self._log_line, INFO) if prints else None
+        with captured_prints(printed):
+            self.interface = Interface.load(chosen.path)  # for calls that have no wrapper
+        self.interface.printed = printed
+        self.name, self.build_id = self.interface.name, self.interface.build_id()
         # libQnnCpu reports no support, accepts an execution nevertheless, and never reports its end.
-        self.asynchronous = self._interface.supports("QNN_PROPERTY_GRAPH_SUPPORT_ASYNC_EXECUTION")
+        self.asynchronous = self.interface.supports("QNN_PROPERTY_GRAPH_SUPPORT_ASYNC_EXECUTION")
         self._devices = dict[int | None, DeviceHandle]()
         # Contexts are held weakly, so they are collected when unused.  Their cleanup is kept until it has run.
         self._contexts: dict[ContextCleanup, weakref.ref[Context]] = {}
-        self._packages: list[tuple[Path, str]] = []  # library, provider
-        self._loaded: list[LoadedPackage] = []  # registered packages that this process calls too
+        self._packages: list[LoadedPackage] = []  # that were registered, without those for Hexagon
         self._lock = threading.RLock()
         with ExitStack() as stack:
-            self._sink, self._log_level = sink, log_level
             # Without a log callback the libraries print to stdout.
-            self._log = stack.enter_context(LogHandle(self._interface, self._log_line, max(log_level, WARN)))
-            self._backend = stack.enter_context(BackendHandle(self._interface, self._log))
+            self._log = stack.enter_context(LogHandle(self.interface, self._log_line, max(log_level, WARN)))
+            self._backend = stack.enter_context(BackendHandle(self.interface, self._log))
             self._stack = stack.pop_all()
-        self._ended = False
+        self.closed = False
         close_at_exit(self)
 
     def __repr__(self) -> str:
@@ -143,14 +138,9 @@ class Runtime(Closing):
     # --- properties ----------------------------------------------------------------------------------------------
 
     @property
-    def interface(self) -> Interface:
-        """The backend's functions, for calls that have no wrapper."""
-        return self._interface
-
-    @property
     def about(self) -> RuntimeInfo:
         """Its names and versions."""
-        api, backend = self._interface.api_version, self._interface.backend_version
+        api, backend = self.interface.api_version, self.interface.backend_version
         return RuntimeInfo(self.name, self.build_id, api, backend, str(self.path), self.emulator)
 
     @property
@@ -158,16 +148,11 @@ class Runtime(Closing):
         """The open contexts."""
         return tuple(context for row in list(self._contexts.values()) if (context := row()) is not None)
 
-    @property
-    def closed(self) -> bool:
-        """Whether it was closed."""
-        return self._ended
-
     def devices(self) -> tuple[DeviceInfo, ...]:
         """The processors of the platform; none if the backend does not report them, as libQnnCpu."""
         self.check_open()
         try:
-            return devices(self._interface)
+            return devices(self.interface)
         except QnnError:
             return ()
 
@@ -183,7 +168,7 @@ class Runtime(Closing):
         if target == "HTP":
             with self._lock:
                 self.check_open()
-                self.register_file(Path(library.name), provider, target)
+                self._backend.register(Path(library.name), provider, target)
             return
         if library.is_dir():
             from udogen.runtime.built import find_built  # slow to import, and not needed for a library
@@ -191,30 +176,20 @@ class Runtime(Closing):
             built = find_built(library, backend=self.backend)
             library, provider = built.library, provider or built.provider
         check_loadable(library, "op package")
-        if not provider:
-            exported = interface_providers(library)
-            if len(exported) != 1:
-                names = ", ".join(exported)
-                raise RunFailed(
-                    f"{library} exports {len(exported)} interface providers",
-                    hint=f"name one of: {names}" if names else "is it an op package?",
-                )
-            [provider] = exported
+        provider = provider or only_provider(library)
         check_provider(library, provider)
-        self._check_symbols(library)
+        calls_runtime = backends.ALL[self.backend].calls_runtime
+        if calls_runtime:
+            check_symbols(self.path, library)
+        library, loaded = library.resolve(), None
         with self._lock:
             self.check_open()
             if not self._behaviour.forwards_log:
-                package, unlisten = listen(
-                    library.resolve(), provider, self._log_line, level=max(self._log_level, WARN)
-                )
+                loaded, unlisten = listen(library, provider, self._log_line, level=max(self._log_level, WARN))
                 self._stack.callback(unlisten)
-                self._loaded.append(package)
-            self.register_file(library.resolve(), provider, target)
-            self._packages.append((library.resolve(), provider))
-            if backends.ALL[self.backend].calls_runtime and not self.emulator:
-                name, _ops = LoadedPackage(str(library.resolve()), provider).info()
-                check_build(self.path, name, library)
+            self.register_file(library, provider, target, loaded=loaded)
+            if calls_runtime and not self.emulator:
+                check_build(self.path, self._packages[-1].info()[0], library)
 
     def register_file(
         self, library: Path, provider: str, target: str | None = None, *, loaded: LoadedPackage | None = None
@@ -224,8 +199,7 @@ class Runtime(Closing):
         `loaded` is the same package, if the caller has loaded it.
         """
         self._backend.register(library, provider, target)
-        if loaded is not None:
-            self._loaded.append(loaded)
+        self._packages.append(loaded or LoadedPackage(str(library), provider))
 
     def validate(self, op: OpConfig) -> None:
         """Raise unless the backend or the op's package accepts this node, which libQnnHtp adds without a check."""
@@ -244,25 +218,8 @@ class Runtime(Closing):
         """
         from udogen.runtime.execution_counts import counted_package
 
-        packages = [counted_package(*package) for package in self._packages]
+        packages = [counted_package(package.path, package.provider) for package in self._packages]
         return {package.name: package.counts() for package in packages}
-
-    def _check_symbols(self, library: Path) -> None:
-        """Raise if an HTP package would call another runtime: it is linked to the first loaded library that fits."""
-        from udogen.build import elf  # slow to import, and not needed for built-in ops
-
-        here = self.path.resolve()
-        loaded = interface.opened
-        before = loaded[: loaded.index(here)] if here in loaded else []
-        other = next(
-            (other for other in before if other != here and "qhpi_register_ops_v1" in elf.read(other).exports), None
-        )
-        if backends.ALL[self.backend].calls_runtime and other is not None:
-            raise RunFailed(
-                f"{library} cannot be registered in {self.name}: {other} was loaded into this process first, "
-                "and the package would call its functions",
-                hint="use one HTP runtime in a process; `udogen run context` has a child for each",
-            )
 
     def restore(
         self,
@@ -284,9 +241,11 @@ class Runtime(Closing):
         With `info` libQnnSystem is not needed to read the description.  `device` is a number of `devices()`.  With
         `deferred` the graphs are initialized by `Context.finalize`.  With `profile` executions are measured.
         """
-        chosen = _options(options, deferred)
+        if options is not None and deferred and not options.deferred:
+            hint = "set it in the options: ContextOptions(deferred=True)"
+            raise UsageError("deferred=True contradicts the options", hint=hint)
+        chosen = options or ContextOptions(deferred=bool(deferred))
         self.check_open()
-        self._check_device(device)
         with ExitStack() as stack:
             if isinstance(binary, Closing):
                 from udogen.runtime.contexts.binaries import StoredContext  # 15 ms that restoring a file does not need
@@ -297,7 +256,9 @@ class Runtime(Closing):
                 place = Path(binary)
                 name, binary = name or str(place), stack.enter_context(mapped_file(place))
                 if check_manifest:
-                    _check_manifest(place)
+                    manifest.check(place).refuse()
+                    if text := manifest.unverified([place]):
+                        warnings.warn(text, stacklevel=2)
             name = name or "(bytes)"
             content: memoryview = flat_view(binary)
             info = self._info_of(content, name, info)
@@ -314,7 +275,11 @@ class Runtime(Closing):
 
     def _info_of(self, content: memoryview, name: str, info: BinaryInfo | None) -> BinaryInfo:
         """The description of a binary, read if none is given; raises if this runtime cannot restore it."""
-        self._check_maker(heads.check(content, name), name)
+        head = heads.check(content, name)
+        if head.emulator != self.emulator:
+            maker, kind = ("udogen's emulator", "emulator") if head.emulator else ("Qualcomm's runtime", "real")
+            raise RunFailed(f"{name} was made by {maker}; {self.name} cannot restore it", hint=f"use --runtime {kind}")
+        self._check_backend(head.backend_id, name)
         if info is None:
             check_loadable(self.system, "system library")
             info = system.binary_info(self.system, content, name=name)
@@ -332,7 +297,7 @@ class Runtime(Closing):
             return handle
         handle.close()
         op, package = missing
-        if package in [loaded.info()[0] for loaded in self._loaded]:
+        if package in [registered.info()[0] for registered in self._packages]:
             what, hint = (
                 "its package does not take it",
                 "use the package, and its version, that the binary was made with",
@@ -343,21 +308,14 @@ class Runtime(Closing):
         raise RunFailed(
             f"{name} cannot be restored: it needs the op `{op}` of the op package `{package}`; {what}",
             hint=hint,
-            details=[text for _, text in self._interface.lines(began)],
+            details=[text for _, text in self.interface.lines(began)],
         )
 
     def _log_line(self, level: int, text: str) -> None:
-        if error_tables.without_noise([text]):
-            self._interface.record_line(level, text)
+        if level <= WARN and error_tables.without_noise([text]):
+            self.interface.record_line(level, text)
         if level <= self._log_level:
             self._sink(level, text)
-
-    def _check_maker(self, head: heads.Head, name: str) -> None:
-        if head.emulator != self.emulator:
-            maker, kind = ("udogen's emulator", "emulator") if head.emulator else ("Qualcomm's runtime", "real")
-            raise RunFailed(f"{name} was made by {maker}; {self.name} cannot restore it", hint=f"use --runtime {kind}")
-
-        self._check_backend(head.backend_id, name)
 
     def _check_backend(self, number: int, name: str) -> None:
         made_for = backends.by_number(number)
@@ -367,26 +325,14 @@ class Runtime(Closing):
                 hint=f"use --backend {made_for.id}",
             )
 
-    def new_context(
-        self,
-        name: str = "new",
-        *,
-        options: ContextOptions | None = None,
-    ) -> Context:
+    def new_context(self, name: str = "new", *, options: ContextOptions | None = None) -> Context:
         """An empty context to build graphs in: `Context.new_graph`, then `Context.finalize_graph`."""
-        chosen = _options(options, deferred=False)
+        chosen = options or ContextOptions()
         with self._lock:
             self.check_open()
             handle = self._backend.context(self.device(), chosen)
-            interface = self._interface
-            info = BinaryInfo(
-                backend_id=interface.backend_id,
-                build_id=self.build_id,
-                api_version=interface.api_version,
-                backend_version=interface.backend_version,
-                soc="",
-                graphs=(),
-            )
+            here = self.interface
+            info = BinaryInfo(here.backend_id, self.build_id, here.api_version, here.backend_version, soc="", graphs=())
             return self._opened(Context(self, handle, info, name=name, options=chosen, restored=False))
 
     @contextmanager
@@ -412,17 +358,12 @@ class Runtime(Closing):
         self._contexts[context.ending] = weakref.ref(context)
         return context
 
-    def _check_device(self, number: int | None) -> None:
-        if number is not None:
-            hint = "give a number of `devices()`, or None"
-            arguments.whole(number, "the device", most=arguments.MOST_32, hint=hint)
-
     def device(self, number: int | None = None) -> DeviceHandle | None:
         """The device of contexts with this number, made with the first of them; None: the backend's default."""
         if number is None and not self._soc:
             return None
         if number not in self._devices:
-            handle = DeviceHandle(self._interface, self._log, soc=self._soc, number=number)
+            handle = DeviceHandle(self.interface, self._log, soc=self._soc, number=number)
             self._devices[number] = self._stack.enter_context(handle)
         return self._devices[number]
 
@@ -439,7 +380,7 @@ class Runtime(Closing):
     def check_open(self) -> None:
         """Raise after it was closed, and in another process."""
         self.check_process("the runtime")
-        if self._ended:
+        if self.closed:
             raise RunFailed("the runtime is closed", hint="use it inside its `with` block")
 
     def check_process(self, what: str) -> None:
@@ -453,7 +394,7 @@ class Runtime(Closing):
     def close(self) -> None:
         """Close every context, last to first, then the backend."""
         with self._lock:
-            self._ended = True  # nothing can be added from here on
+            self.closed = True  # nothing can be added from here on
             open_runtimes.pop(self, None)
             is_last = not any(other.path == self.path for other in open_runtimes)
         steps = [context.close for context in reversed(self.contexts)]
@@ -463,7 +404,7 @@ class Runtime(Closing):
             forget_builds(self.path)
 
     def __del__(self) -> None:
-        if not self._ended and self.process == os.getpid():
+        if not self.closed and self.process == os.getpid():
             self.close()  # its contexts are unused too, as each refers to it
 
     def disown(self) -> None:
@@ -483,20 +424,3 @@ def _to_logging(level: int, line: str) -> None:
         logger.addHandler(logging.NullHandler())  # silent unless the program configures logging
     known = {ERROR: logging.ERROR, WARN: logging.WARNING, INFO: logging.INFO}
     logger.log(known.get(level, logging.DEBUG), "%s", line)
-
-
-def _check_manifest(binary: Path) -> None:
-    """Raise if a binary differs from its manifest; warn if it has none."""
-    manifest.check(binary).refuse()
-    if text := manifest.unverified([binary]):
-        warnings.warn(text, stacklevel=3)
-
-
-def _options(options: ContextOptions | None, deferred: bool) -> ContextOptions:
-    if options is None:
-        return ContextOptions(deferred=bool(deferred))
-    if deferred and not options.deferred:
-        raise UsageError(
-            "deferred=True contradicts the options", hint="set it in the options: ContextOptions(deferred=True)"
-        )
-    return options

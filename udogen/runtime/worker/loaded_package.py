@@ -27,6 +27,7 @@ class LoadedPackage:
 
     def __init__(self, library: str, provider: str) -> None:
         ffi = abi.ffi()
+        self.path, self.provider = library, provider
         try:
             self._library = ctypes.CDLL(library, mode=os.RTLD_NOW | os.RTLD_LOCAL)
             entry = ctypes.cast(getattr(self._library, provider), ctypes.c_void_p).value

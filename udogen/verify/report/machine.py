@@ -204,7 +204,8 @@ def _message(outcome: Outcome) -> str:
     if outcome.error is not None:
         return outcome.error.message
     if outcome.status == "ran":
-        return "it ran, and there is no reference to compare with"
+        lacks = "its outputs have no elements" if outcome.tensors else "there is no reference"
+        return f"it ran, and {lacks} to compare with"
     if outcome.status == "passed":
         return ""
     if outcome.findings:
