@@ -81,7 +81,8 @@ def _vectors(kernel: Kernel, variant: KernelVariant) -> Iterator[Way]:
     is_real = has_floats or any(port.real for port, _ in of_tensors)
     kinds = {stored for _, stored in of_tensors}
     if machine.aligned and machine.float_vectors and "f16" in kinds and kinds <= {"f16", "f32"}:
-        yield Way(TARGET, machine.vector // TYPES["f16"].bytes(), halves=True)
+        # Qfloat needs two registers at once to fill its packets; rows and lines are often shorter.
+        yield Way(TARGET, machine.vector // (1 if kernel.is_flat else TYPES["f16"].bytes()), halves=True)
     smallest = min(TYPES[stored].bytes() for _, stored in of_tensors)
     if machine.integers and is_real and not has_floats:
         for size in (smallest, 4):
