@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from textwrap import wrap
 from typing import Literal, NamedTuple
 
-from udogen.errors import UdogenError, nearest, open_plain
+from udogen.errors import UdogenError, UnknownName, nearest, open_plain
 from udogen.tables import many
 
 _SHOWN = 160  # longer lines are cut
@@ -178,6 +178,12 @@ def suggestion(word: str, choices: Iterable[str], otherwise: str = "") -> str:
     """A hint for an unknown name: the nearest known one, or `otherwise`."""
     near = nearest(word, choices)
     return f"did you mean `{near}`?" if near else otherwise
+
+
+def unknown(lacks: str, name: str, known: Iterable[str]) -> UnknownName:
+    """The error for a name that nothing has: `unknown("the model has no graph", "stp", graphs)`."""
+    listed = list(known)
+    return UnknownName(f"{lacks} `{name}`", hint=suggestion(name, listed, f"it has: {', '.join(listed) or 'none'}"))
 
 
 def wrapped(label: str, text: str, width: int) -> list[str]:

@@ -1,6 +1,10 @@
 // For the C++ that Halide makes of a kernel: half floats are stored as their bits, and calculated as floats of HVX.
 
-typedef udo::Half float16_t;
+struct float16_t : udo::Half {
+  using udo::Half::Half;
+  float16_t() = default;
+  float16_t(uint16_t element) { bits = element; }
+};
 
 #pragma clang attribute push(__attribute__((always_inline)), apply_to = function)
 namespace {
@@ -54,22 +58,23 @@ Halves narrow(const Words* from) {
 }
 #endif
 
-template <int Lanes>
-NativeVector<float, Lanes> floats(NativeVector<uint16_t, Lanes> from) {
+template <class To, int Lanes>
+To fromHalves(NativeVector<uint16_t, Lanes> from) {
   constexpr int count = (Lanes + 63) / 64;
   Words to[2 * count];
   Halves parts[count];
   std::memcpy(parts, &from, sizeof from);
   for (int n = 0; n < count; ++n) widen(parts[n], to + 2 * n);
-  return bits<NativeVector<float, Lanes>>(to);
+  return __builtin_convertvector((bits<NativeVector<float, Lanes>>(to)), To);
 }
 
-template <int Lanes>
-NativeVector<uint16_t, Lanes> halves(NativeVector<float, Lanes> from) {
+template <class From, int Lanes>
+NativeVector<uint16_t, Lanes> toHalves(From from) {
   constexpr int count = (Lanes + 63) / 64;
   Words parts[2 * count];
   Halves to[count];
-  std::memcpy(parts, &from, sizeof from);
+  const auto floats = __builtin_convertvector(from, NativeVector<float, Lanes>);
+  std::memcpy(parts, &floats, sizeof floats);
   for (int n = 0; n < count; ++n) to[n] = narrow(parts + 2 * n);
   return bits<NativeVector<uint16_t, Lanes>>(to);
 }

@@ -23,9 +23,9 @@ from tests.clients.laying import lay
 from tests.command_line import udogen
 from tests.contexts.storing import QUANT, store
 from tests.making import LONG, ROOT, htp_package
+from udogen import UdogenError, UsageError
 from udogen.build import elf
 from udogen.clients.package import Package, PackageOptions, find_packages
-from udogen.errors import UdogenError, UsageError
 from udogen.onnx.ort import context_model, contexts, placement, session
 from udogen.qnn.system import BinaryInfo, GraphInfo
 from udogen.qnn.tensors import QnnTensor, described_tensor
@@ -271,7 +271,7 @@ def flipped(folder: Path) -> tuple[Path, Path]:
         ),
         (
             lambda folder: (store(folder, kind="real"), folder / "m.onnx"), {"graphs": ["kv_forwart"]},
-            "{binary} has no graph kv_forwart", "did you mean `kv_forward`? it has: prefill_forward, kv_forward",
+            "{binary} has no graph `kv_forwart`", "did you mean `kv_forward`?",
         ),
         (no_folder, {"embed": True}, "cannot write {out}: No such file or directory", "give another -o"),
         (flipped, {}, "{binary} is not the file that forward_0.bin.udogen.json describes: its", ""),

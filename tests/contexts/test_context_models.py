@@ -23,8 +23,7 @@ from tests.command_line import udogen
 from tests.contexts.conftest import nothing_left, run_json
 from tests.contexts.stepping import BACKENDS
 from tests.making import LONG, ROOT, need_runtime
-from udogen import GraphBuilder, Model, RunFailed, UdogenError, UsageError
-from udogen.findings import ConfigError
+from udogen import ConfigError, GraphBuilder, Model, RunFailed, UdogenError, UsageError
 from udogen.qnn.interface import Interface
 from udogen.runtime import ModelDescription, QnnError, Runtime
 from udogen.runtime.buffers.plan import BufferPlan
@@ -169,7 +168,7 @@ def test_quantized_tensors_take_real_numbers(tmp_path: Path) -> None:
         assert found["y"].dtype == np.uint8 and found == dict(found)
         np.testing.assert_allclose(found.real["y"].reshape(-1), real, atol=grid.scale / 2)
         assert found.real["y"][0, 1] == 0, "zero is one of the numbers of a grid"
-        with pytest.raises(UsageError, match="input `x` has NaN, which fixed-point numbers cannot be"):
+        with pytest.raises(UsageError, match="tensor `x` has NaN, which fixed-point numbers cannot be"):
             model.step(x=[np.nan, 0, 1, 4])
     with Runtime("cpu", runtime="emulator") as runtime, runtime.restore(tmp_path / "one.bin") as context:
         outputs = context.graph("g")(x=np.array([0, 128, 255, 1], np.uint8))
@@ -365,7 +364,7 @@ INPUTS = {
         "takes no input `past_total`: it is a state, which the model",
     ),
     "another shape": ({"x": ramp(0).reshape(8)}, "the array has the shape [8], input `x` has [1, 1, 8]"),
-    "another type": ({"x": ramp(0).astype(np.int32)}, "the array is int32, input `x` is FLOAT_32"),
+    "another type": ({"x": ramp(0).astype(np.int32)}, "the array is int32, tensor `x` is FLOAT_32"),
 }
 
 
@@ -533,7 +532,11 @@ MISTAKES = {
     ),
     "a weight of another type": (
         lambda g, x: g.weight("w", np.ones(4, np.int32), "FLOAT_32"),
-        "weight `w` holds int32",
+        "weight `w` is int32, tensor `w` is FLOAT_32 (float32)",
+    ),
+    "a weight that its type cannot hold": (
+        lambda g, x: g.weight("w", np.full(4, 300), "INT_8"),
+        "weight `w` is int64, tensor `w` is INT_8 (int8)",
     ),
 }
 

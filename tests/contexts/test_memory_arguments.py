@@ -10,21 +10,18 @@ import numpy as np
 import pytest
 
 from udogen import UdogenError, UsageError
-from udogen.qnn.quantization import (
+from udogen.qnn.quantization import BlockwiseExpansion, Quantization, VectorEncoding
+from udogen.qnn.tensors import APP_WRITE, QnnTensor
+from udogen.runtime import Buffer, Constants, ContextOptions, OpConfig, Scalar, Tensor
+from udogen.runtime.contexts.arrays import dequantize, quantize
+from udogen.runtime.quantization import (
     AxisScaleOffset,
     BlockEncoding,
-    BlockwiseExpansion,
     BwAxisScaleOffset,
     BwScaleOffset,
-    Quantization,
     ScaleOffset,
-    VectorEncoding,
+    grid_of,
 )
-from udogen.qnn.tensors import APP_WRITE, OpConfig, QnnTensor, Scalar
-from udogen.runtime import Buffer, Constants, ContextOptions, Tensor
-from udogen.runtime.buffers.buffer import RAW, BufferPart
-from udogen.runtime.contexts.arrays import dequantize, quantize
-from udogen.runtime.quantization import grid_of
 
 NAN, INF = float("nan"), float("inf")
 NO_SIZE: Sequence[Any] = (-64, 0, 1.5, NAN, INF, True, None, "64", [64], 2**70)
@@ -88,14 +85,12 @@ def calls() -> Iterator[tuple[str, Callable[[], object]]]:
         yield f"Buffer({size!r})", lambda size=size: Buffer("memfd", size)
         yield f"Buffer({size!r})", lambda size=size: Buffer("ashmem", size)
         yield f"take({size!r})", lambda size=size: pool.take(size)
-        yield f"BufferPart(0, {size!r})", lambda size=size: BufferPart(buffer, 0, size, RAW)
         if size is not None:
             yield f"part(0, {size!r})", lambda size=size: buffer.part(0, size)
             yield f"alignment {size!r}", lambda size=size: Buffer("client", 64, alignment=size)
             yield f"take, alignment {size!r}", lambda size=size: pool.take(1, alignment=size)
     for offset in (*NO_INDEX, -1, 256, INF):
         yield f"part({offset!r})", lambda offset=offset: buffer.part(offset)
-        yield f"BufferPart({offset!r})", lambda offset=offset: BufferPart(buffer, offset, 1, RAW)
         yield (
             f"refer({offset!r})",
             lambda offset=offset: constants.refer("c", dtype="UINT_8", shape=(1,), offset=offset),
@@ -103,8 +98,7 @@ def calls() -> Iterator[tuple[str, Callable[[], object]]]:
         if offset not in (256, 2**40):
             yield f"threshold {offset!r}", lambda offset=offset: Constants(pool, threshold=offset)
     yield "part beyond its end", lambda: buffer.part(128, 129)
-    yield "no buffer", lambda: BufferPart(constants, 0, 1, RAW)  # type: ignore[arg-type]
-    yield "no kind", lambda: BufferPart(buffer, 0, 1, "raw")
+    yield "no kind", lambda: buffer.part(0, 1, how="raw")
     for text in NO_TEXT:
         yield f"buffer {text!r}", lambda text=text: Buffer("memfd", 64, name=text)
         yield f"pool {text!r}", lambda text=text: Buffer("ashmem", 64, name=text)

@@ -15,10 +15,11 @@ from tests.command_line import udogen
 from tests.contexts.conftest import run_json
 from tests.contexts.stepping import SHAPE, array, binary
 from tests.making import KERNELS, LONG, ROOT, htp_package, need_runtime
-from udogen.errors import UdogenError
+from udogen import UdogenError
+from udogen.runtime import OpLibrary
 from udogen.runtime.built import find_built
 from udogen.runtime.channel import Done, Quit
-from udogen.runtime.contexts.commands import OpLibrary, RunOptions
+from udogen.runtime.contexts.commands import RunOptions
 from udogen.runtime.contexts.runs import ContextSession
 from udogen.runtime.worker_process import WorkerProcess
 
@@ -231,7 +232,7 @@ def test_files_that_do_not_fit(shards: Path, tmp_path: Path) -> None:
     (tmp_path / "x.npy").write_bytes(b"no array")
     for file, message in (
         ("long.npy", "has the shape [1, 4, 9], input `state` has [1, 4, 8]"),
-        ("whole.npy", "is int64, input `state` is FLOAT_32 (float32)"),
+        ("whole.npy", "is int64, tensor `state` is FLOAT_32 (float32)"),
         ("x.raw", f"has 2 bytes, input `state` (FLOAT_32 {list(SHAPE)}) has 128"),
         ("x.npy", "is not an array that numpy can load"),
         ("no.npy", "cannot be read: No such file or directory"),

@@ -11,7 +11,7 @@ import shlex
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -80,6 +80,27 @@ class KeptBuild:
             announce(self.title, self.seconds)
             make_once(self.folder, self.make)
         return self.folder
+
+
+def kept_build(
+    folder: str,
+    name: str,
+    title: str,
+    commands: Sequence[Sequence[object]],  # their sources as a Path
+    *,
+    headers: Iterable[Path] = (),
+    seconds: int,
+) -> KeptBuild:
+    """How commands of a compiler are kept in a folder of the cache: by their words, and the contents of their files."""
+    words = [word for argv in commands for word in argv]
+    contents = (word.read_bytes() if isinstance(word, Path) else str(word).encode() for word in (*words, *headers))
+
+    def make(into: Path) -> None:
+        for argv in commands:
+            compile_or_fail(list(map(str, argv)), into, title)
+
+    key = resources.content_key(*contents)
+    return KeptBuild(resources.cache_dir(folder) / f"{name}-{key}", title, seconds, make)
 
 
 SYSTEM = "libQnnSystem.so"
@@ -189,12 +210,8 @@ def watch_build() -> KeptBuild:
     """The libraries in C, from the cache if their sources and compiler are unchanged."""
     folder = resources.emulator("watch")
     cc = tools.host_compiler("cc", "the libraries that watch kernels are compiled on first use")
-    read = sorted(folder.glob("*.[ch]"))
-    key = resources.content_key(*(path.read_bytes() for path in read), *(text.encode() for text in (*cc, *_C_FLAGS)))
-
-    def make(into: Path) -> None:
-        for name, sources in _C_LIBRARIES.items():
-            argv = [*cc, *_C_FLAGS, *(str(folder / source) for source in sources), "-o", name]
-            compile_or_fail(argv, into, f"{name}, which watches kernels,")
-
-    return KeptBuild(resources.cache_dir("watch") / key, "libraries that watch kernels and repeat graphs", 4, make)
+    commands = [
+        [*cc, *_C_FLAGS, *(folder / source for source in sources), "-o", name] for name, sources in _C_LIBRARIES.items()
+    ]
+    title, headers = "libraries that watch kernels and repeat graphs", sorted(folder.glob("*.h"))
+    return kept_build("watch", "libraries", title, commands, headers=headers, seconds=4)

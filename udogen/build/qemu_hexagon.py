@@ -13,8 +13,7 @@ from udogen import backends, process, resources
 from udogen.backends import architectures
 from udogen.backends.backend import Harness, Target
 from udogen.build import tools
-from udogen.build.emulator import KeptBuild
-from udogen.build.emulator import compile_or_fail as _compile
+from udogen.build.emulator import KeptBuild, kept_build
 from udogen.build.make import Step, compile_python_kernels, explain, run_make, variables
 from udogen.build.package import PackageLibrary, open_locked
 from udogen.build.toolchains import Choice
@@ -159,17 +158,11 @@ def _harness(host: Harness, provider: str) -> list[Path]:
     folder, headers = resources.emulator("hexagon"), resources.qnn_headers()
     argv = [*compiler(BASE, "cc"), "-O2", "-std=gnu11", "-Wall", "-Wextra", f"-I{headers}"]
     argv += [f"-DUDOGEN_PROVIDER={provider}", "-c"]
-    read = sorted([*folder.glob("*.[ch]"), *headers.rglob("*.h")])
-    key = resources.content_key(
-        *(path.read_bytes() for path in read), *(text.encode() for text in (*argv, *host.sources))
-    )
-    kept = resources.cache_dir("hexagon") / f"harness-{key}"
-
-    def make(into: Path) -> None:
-        for name in host.sources:  # one by one: a call of zig writes only one object
-            _compile([*argv, str(folder / f"{name}.c"), "-o", f"{name}.o"], into, "the harness for qemu-hexagon")
-
-    KeptBuild(kept, "the harness for qemu-hexagon", 4, make).ready()
+    read = sorted([*folder.glob("*.h"), *headers.rglob("*.h")])
+    # One by one: a call of zig writes only one object.
+    commands = [[*argv, folder / f"{name}.c", "-o", f"{name}.o"] for name in host.sources]
+    title = "the harness for qemu-hexagon"
+    kept = kept_build("hexagon", "harness", title, commands, headers=read, seconds=4).ready()
     return [kept / f"{name}.o" for name in host.sources]
 
 
@@ -183,7 +176,4 @@ def plugin_build(qemu: Qemu) -> KeptBuild:
     source = resources.emulator("hexagon") / "count.c"
     host = tools.host_compiler("cc", "--count needs one")
     argv = [*host, "-O2", "-std=gnu11", "-shared", "-fPIC", "-fvisibility=hidden", f"-DAPI={qemu.plugin_api}"]
-    argv += [str(source), "-o", "count.so"]
-    key = resources.content_key(source.read_bytes(), *(text.encode() for text in argv))
-    kept = resources.cache_dir("hexagon") / f"count-{key}"
-    return KeptBuild(kept, "the plug-in of QEMU", 1, lambda into: _compile(argv, into, "the plug-in of QEMU"))
+    return kept_build("hexagon", "count", "the plug-in of QEMU", [[*argv, source, "-o", "count.so"]], seconds=1)

@@ -16,7 +16,7 @@ from typing import Any
 from udogen import process, resources
 from udogen.backends.common import KERNEL_FOLDER
 from udogen.build import tools
-from udogen.build.emulator import KeptBuild, compile_or_fail
+from udogen.build.emulator import compile_or_fail, kept_build
 from udogen.build.zig_libraries import BASE, HEXAGON, hexagon_flags
 from udogen.errors import BuildFailed
 from udogen.kernels.request import FUNCTIONS, NO_FLOATS, TWINS
@@ -158,16 +158,9 @@ def _harness_key() -> bytes:
 def _harness() -> Path:
     """The object of the harness, compiled once."""
     source = resources.emulator("hexagon") / "twins.c"
-    argv = [*tools.zig(), "cc", *hexagon_flags(BASE), "-O2", "-std=gnu11", "-Wall", "-Wextra", "-c", str(source)]
-    key = resources.content_key(source.read_bytes(), *(text.encode() for text in argv))
-    what = "the harness for vector functions"
-    kept = KeptBuild(
-        resources.cache_dir("hexagon") / f"twins-{key}",
-        what,
-        2,
-        lambda into: compile_or_fail([*argv, "-o", "twins.o"], into, what),
-    )
-    return kept.ready() / "twins.o"
+    argv = [*tools.zig(), "cc", *hexagon_flags(BASE), "-O2", "-std=gnu11", "-Wall", "-Wextra", "-c", source]
+    title = "the harness for vector functions"
+    return kept_build("hexagon", "twins", title, [[*argv, "-o", "twins.o"]], seconds=2).ready() / "twins.o"
 
 
 def _link(folder: Path, program: Path, names: Iterable[str]) -> Mapping[str, int]:

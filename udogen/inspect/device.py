@@ -15,7 +15,7 @@ from udogen import process, resources
 from udogen.build import qemu_hexagon, tools
 from udogen.build.dwarf import demangled
 from udogen.build.elf import Elf
-from udogen.build.emulator import KeptBuild, compile_or_fail
+from udogen.build.emulator import KeptBuild, compile_or_fail, kept_build
 from udogen.build.zig_libraries import BASE, HEXAGON
 from udogen.tables import many
 
@@ -130,15 +130,11 @@ def _build() -> KeptBuild:
     """How udogen's part of the loader is compiled; zig adds its C and C++ libraries at each link."""
     folder = resources.emulator("device")
     argv = [*qemu_hexagon.compiler(BASE, "cc"), "-O2", "-std=gnu11", "-Wall", "-Wextra", "-c"]
-    read = sorted(folder.glob("*.[ch]"))
-    key = resources.content_key(*(path.read_bytes() for path in read), *(text.encode() for text in argv))
-
-    def make(into: Path) -> None:
-        for name in _SOURCES:  # one by one: a call of zig writes only one object
-            compile_or_fail([*argv, str(folder / f"{name}.c"), "-o", f"{name}.o"], into, "the loader for qemu-hexagon")
-
+    # One by one: a call of zig writes only one object.
+    commands = [[*argv, folder / f"{name}.c", "-o", f"{name}.o"] for name in _SOURCES]
     HEXAGON.ready()
-    return KeptBuild(resources.cache_dir("hexagon") / f"loader-{key}", "the loader for qemu-hexagon", 2, make)
+    title, headers = "the loader for qemu-hexagon", sorted(folder.glob("*.h"))
+    return kept_build("hexagon", "loader", title, commands, headers=headers, seconds=2)
 
 
 def _rows(printed: str) -> Iterator[tuple[str, str]]:

@@ -301,17 +301,23 @@ class KernelTensor:
         return row.of(row.total, row.at)
 
     def _over_threads(self, row: _Reduction) -> None:
-        """Reduce each row with a group of threads: with n threads, each takes every n-th element."""
-        lanes = self._place.lanes
-        lane, some = hl.Var("lane"), hl.Func(f"{row.name}_{lanes}")
-        steps, each = hl.RDom([(0, (self.size + lanes - 1) // lanes)]), hl.RDom([(0, lanes)])
+        """Reduce each row with a group of n threads: each takes every n-th element, and a few take their results."""
+        lanes, few, lane = self._place.lanes, _FEW_THREADS, hl.Var("lane")
+        steps, more, each = (hl.RDom([(0, count)]) for count in ((self.size + lanes - 1) // lanes, lanes // few, few))
         k = steps * lanes + lane
-        values, partial = row.get(hl.min(k, self.size - 1)), (lane, *row.at)
-        some[partial] = _one_or_tuple(row.starts)
-        row.add(some, partial, [hl.select(k < self.size, a, b) for a, b in zip(values, row.starts, strict=True)])
-        row.add(row.total, row.at, row.results(row.of(some, (each, *row.at))))
-        some.bound(lane, 0, lanes)
-        self._place.of_rows.append((some, lane))
+        values = zip(row.get(hl.min(k, self.size - 1)), row.starts, strict=True)
+        some = self._of_threads(row, lanes, lane, [hl.select(k < self.size, a, b) for a, b in values])
+        fewer = self._of_threads(row, few, lane, row.of(some, (more * few + lane, *row.at)))
+        row.add(row.total, row.at, row.results(row.of(fewer, (each, *row.at))))
+
+    def _of_threads(self, row: _Reduction, threads: int, lane: hl.Var, values: list[hl.Expr]) -> hl.Func:
+        """The partial results of a row in a group of threads."""
+        func, partial = hl.Func(f"{row.name}_{threads}"), (lane, *row.at)
+        func[partial] = _one_or_tuple(row.starts)
+        row.add(func, partial, values)
+        func.bound(lane, 0, threads)
+        self._place.of_rows.append((func, lane))
+        return func
 
     def _over_vectors(self, row: _Reduction, width: int, left: hl.Expr, fits: Sequence[hl.Expr]) -> None:
         """Calculate as many partial results as a vector has elements, beginning with the row's end."""
@@ -402,6 +408,7 @@ def _values(func: hl.Func, indices: tuple[Any, ...], count: int) -> list[hl.Expr
 
 
 _GUARD = hl.TailStrategy.GuardWithIf
+_FEW_THREADS = 8  # of a group on a GPU, about the square root of all
 _IN_FLOATS = "Halide's own functions calculate elements in floats"
 _REDUCTIONS: dict[str, tuple[float, Callable[[Any, Any], Any]]] = {
     "sum": (0.0, lambda a, b: a + b),
@@ -509,8 +516,9 @@ def _from_half(raw: hl.Expr) -> hl.Expr:
     """A half as a float, calculated with integers, for machines that have no vectors of halves."""
     bits = hl.cast(hl.UInt(32), raw)
     sign, rest = (bits & 0x8000) << 16, bits & 0x7FFF
-    usual = hl.select(rest >= 0x7C00, hl.u32(0x7F800000) | ((rest & 0x3FF) << 13), (rest << 13) + hl.u32(0x38000000))
-    small = hl.reinterpret(hl.UInt(32), hl.cast(hl.Float(32), hl.cast(hl.Int(32), rest)) * hl.f32(2.0**-24))
+    usual = (rest << 13) + hl.select(rest >= 0x7C00, hl.u32(0x70000000), hl.u32(0x38000000))
+    small = hl.reinterpret(hl.Float(32), (rest << 13) + hl.u32(0x38800000)) - hl.f32(2.0**-14)
+    small = hl.reinterpret(hl.UInt(32), small)
     return hl.reinterpret(hl.Float(32), sign | hl.select(rest >= 0x400, usual, small))
 
 

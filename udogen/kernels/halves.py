@@ -10,21 +10,21 @@ from typing import Any
 import halide as hl
 
 from udogen import process, resources
+from udogen.kernels.request import HALVES
 
 TARGET = "hexagon-32-noos"
-HEADER = resources.templates() / "kernels/halves.hpp"
-VALUES = resources.templates() / "qnn/shared/support/Values.hpp"
 # The first version of Hexagon with floats of a kind -> their name in LLVM.
 _FLOATS = {"v68": "hvx_qfloat", "v79": "hvx_ieee_fp"}
 _VECTORS = "#if halide_cpp_use_native_vector("  # the first of the lines that name vectors; the function is after them
 # Halves are 16 bits, and casts of them are functions of the header.
 _EDITS = (
     (r"\bNativeVectorOps<", "Ops<"),
-    (r"\bfloat(\d+)_ops::convert_from<float16_t\d+>", r"floats<\1>"),
-    (r"\bfloat16_t(\d+)_ops::convert_from<float\d+>", r"halves<\1>"),
+    (r"\b(\w+)_ops::convert_from<float16_t(\d+)>", r"fromHalves<\1, \2>"),
+    (r"\bfloat16_t(\d+)_ops::convert_from<(\w+)>", r"toHalves<\2, \1>"),
     (r"\bfloat16_t(\d+)", r"uint16x\1_t"),
     (r"<float16_t,", "<uint16_t,"),
 )
+_ARITHMETIC = re.compile(r"\bfloat16_t\d+(?:_ops::(?!convert_from)| \w+ = (?!reinterpret<|float16_t))")
 _ALIGNED = r"= (_halide_buffer_get_host\(\w+\));", r"= __builtin_assume_aligned(\1, 128);"
 
 
@@ -38,23 +38,33 @@ def compile_halves(module: Any, file: Path, *, aligned: bool, texts: bool) -> No
     module.compile({hl.OutputFileType.c_source: str(source)})
     code = source.read_text("utf-8").split(f"\nHALIDE_FUNCTION_ATTRS\nint {name}_argv(")[0] + "\n}\n"
     usual, vectors, function = code.partition(_VECTORS)
+    if _ARITHMETIC.search(function):
+        raise NotCompiledError("it calculates in half floats, without converting them to floats")
     function = vectors + function
     for pattern, text in (*_EDITS, *([_ALIGNED] if aligned else [])):
         function = re.sub(pattern, text, function)
-    source.write_text(f'#include "{VALUES.name}"\n{usual}#include "{HEADER.name}"\n{function}', "utf-8")
+    values, header = (resources.templates() / path for path in HALVES)
+    source.write_text(f'#include "{values.name}"\n{usual}#include "{header.name}"\n{function}', "utf-8")
+    argv = [
+        *(sys.executable, "-m", "ziglang", "c++", "-target", "hexagon-linux-musl", str(source)),
+        *(
+            "-O2",
+            "-mllvm",
+            "-unroll-runtime=0",
+            "-ffp-contract=off",
+            "-fPIC",
+            "-fno-exceptions",
+            "-fno-rtti",
+            "-g0",
+            "-w",
+        ),
+        *(f"-I{path.parent}" for path in (values, header)),
+    ]
     for version, floats in _FLOATS.items():
-        into = file.parent / ("" if version == next(iter(_FLOATS)) else version)
+        into = file.parent / ("" if version == min(_FLOATS) else version)
         into.mkdir(exist_ok=True)
-        for option, suffix in (("-c", "o"), *([("-S", "s")] if texts else [])):
+        for option, suffix in (("-c", "o"), ("-S", "s"))[: 1 + texts]:
             machine = f"-mcpu=hexagon{version}+hvx{version}+hvx_length128b+{floats}"
-            done = process.run([*_zig(), machine, str(source), option, "-o", str(into / f"{name}.{suffix}")])
+            done = process.run([*argv, machine, option, "-o", str(into / f"{name}.{suffix}")])
             if done.returncode != 0:
                 raise NotCompiledError((done.stderr.strip().splitlines() or ["zig ended"])[0])
-
-
-def _zig() -> list[str]:
-    return [
-        *(sys.executable, "-m", "ziglang", "c++", "-target", "hexagon-linux-musl"),
-        *("-O2", "-g0", "-w", "-fPIC", "-fno-exceptions", "-fno-rtti", "-ffp-contract=off"),
-        *(f"-I{folder}" for folder in (HEADER.parent, VALUES.parent)),
-    ]

@@ -167,6 +167,10 @@ class Kernel:
     def has_rows(self) -> bool:
         return any(isinstance(view, Rows) for view in self.views)
 
+    @property
+    def is_flat(self) -> bool:
+        return all(isinstance(view, Flat) for view in self.views)
+
     def types(self) -> list[tuple[str, ...]]:
         """The combinations of types in which tensors may be stored, with and without each optional one."""
         ports = self.request.tensors
@@ -187,8 +191,8 @@ class Kernel:
     def variants(self) -> list[KernelVariant]:
         """All functions to compile."""
         lasts = (True, False) if any(view.axis != -1 for view in self.views if isinstance(view, Rows)) else (True,)
-        flat = all(isinstance(view, Flat) for view in self.views)  # rows may begin at any address
-        aligned = (False, True) if self.request.machine.aligned and flat else (False,)
+        # Rows may begin at any address.
+        aligned = (False, True) if self.request.machine.aligned and self.is_flat else (False,)
         variant = [KernelVariant(*variants) for variants in product(self.types(), lasts, aligned)]
         small = [
             replace(variant, small=True)

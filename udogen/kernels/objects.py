@@ -28,6 +28,7 @@ from udogen.findings import Findings
 from udogen.kernels import glue
 from udogen.kernels.request import (
     COMPILING,
+    HALVES,
     MOST_SECONDS,
     PLACE,
     RAN,
@@ -163,7 +164,7 @@ def _deciding(kernel: Path, machine: TargetMachine) -> list[bytes]:
         file for folder in folders for file in sorted(folder.glob("*.py"))
     ]
     if machine.aligned:  # with vectors of Hexagon
-        files += [resources.templates() / name for name in ("kernels/halves.hpp", "qnn/shared/support/Values.hpp")]
+        files += [resources.templates() / name for name in HALVES]
     return [text, repr(machine).encode(), *(file.read_bytes() for file in files)]
 
 

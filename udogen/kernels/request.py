@@ -15,6 +15,7 @@ Kind = TypeVar("Kind")
 
 TWINS = "twins"  # the folder of scalar twins, and of the file that lists the functions and their arguments
 FUNCTIONS = "functions.json"
+HALVES = ("qnn/shared/support/Values.hpp", "kernels/halves.hpp")  # templates that C++ of half floats includes
 NO_FLOATS = "QEMU does not emulate HVX floating point"
 SCALAR_UNDER_QEMU = "QEMU has no HVX floating point: it runs scalar code, not the code for a device"
 

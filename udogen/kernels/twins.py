@@ -51,7 +51,7 @@ def add_twin(kernel: Kernel, variant: KernelVariant, way: Way, folder: Path) -> 
             made = algorithm_of(kernel, variant, way)
         own = kernel.has_scheduled(made.place, made.tensors)
         for tensor in made.outputs:
-            schedule(tensor, made.place, own=own)
+            schedule(tensor, replace(made.place, lanes=1), own=own)  # code for short rows would be the same
     row = {"name": name, "twin": twin, "aligned": variant.aligned, "arguments": _arguments(request, variant, made)}
     row["lines"] = {tensor.name: max(kernel.uses.get(tensor.name, {0: False})) for tensor in made.outputs}
     row["tiles"] = way.tiled

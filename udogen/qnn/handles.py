@@ -17,7 +17,7 @@ from types import TracebackType
 from typing import Any, NamedTuple, TypeVar
 
 from udogen.errors import RunFailed, UsageError, WrongType
-from udogen.findings import suggestion
+from udogen.findings import unknown
 from udogen.qnn import abi
 from udogen.qnn.interface import DEBUG, INFO, Interface, LogSink, QnnError, log_callback, text_of
 from udogen.qnn.tensors import OpConfig, QnnTensor, tensor_array, type_code
@@ -175,8 +175,7 @@ class ContextOptions:
     def __post_init__(self) -> None:
         for key, value in self.htp.items():
             if key not in HTP_OPTIONS:
-                have = "it has: " + ", ".join(HTP_OPTIONS)
-                raise UsageError(f"HTP has no context option `{key}`", hint=suggestion(str(key), HTP_OPTIONS, have))
+                raise unknown("HTP has no context option", key, HTP_OPTIONS)
             if value is None or isinstance(value, (str, bytes)):
                 raise UsageError(f"the context option {key} is {value!r}", hint="give True, False or a number")
 

@@ -16,7 +16,7 @@ from udogen.errors import UsageError
 from udogen.generate.pipeline import GenerateOptions, generate
 from udogen.kernels.request import type_combinations
 from udogen.opdef.datatypes import DataType
-from udogen.opdef.model import Op, Tensor
+from udogen.opdef.model import Tensor
 from udogen.runtime.built import Built, find_source
 from udogen.runtime.hexagon.session import HexagonSession
 from udogen.runtime.op.request import CallOptions, make_call
@@ -134,14 +134,10 @@ def _names(tensors: Iterable[Tensor]) -> list[str]:
 def _generated(file: Path, configs: Sequence[Path]) -> Built:
     """The package of the op for Hexagon, in the cache."""
     packages, findings = load(configs)
-    package = next(each for each in packages if file.stem in _op_names(each.ops))
+    package = next(each for each in packages if file.stem in [op.name for op in each.ops])
     key = resources.content_key(bytes(file.resolve()), *(path.read_bytes() for path in (file, *configs)))
     folder = resources.cache_dir("kernels") / f"packets-{key}"
     ops = tuple(op for op in package.ops if op.name == file.stem)
     options = GenerateOptions(folder, backends=("htp",), kernels=file.parent, layout="qnn")
     [made] = generate([package.with_ops(ops)], options, findings)
     return find_source(made.folder, backend="htp")
-
-
-def _op_names(ops: Iterable[Op]) -> list[str]:
-    return [op.name for op in ops]

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from udogen import backends, resources
 from udogen.backends.targets import ALL as TARGETS
 from udogen.build import tools
-from udogen.build.emulator import compile_or_fail, make_once
+from udogen.build.emulator import kept_build
 from udogen.build.toolchains import choose
 from udogen.build.tools import Environment
 from udogen.clients import programs
@@ -206,17 +206,11 @@ def build_own_client(
 ) -> Path:
     """The program of client.c for x86-64 Linux (PC), Android or aarch64 Linux; it is cached."""
     command, headers = _c_compiler(system, env or tools.environment()), resources.qnn_headers()
-    argv = [*command, *_FLAGS, f"-I{headers}", str(_SOURCE), "-o", OWN_CLIENT, "-ldl"]
-    read = [_SOURCE, *sorted(headers.rglob("*.h"))]
-    key = resources.content_key(*(each.read_bytes() for each in read), *(each.encode() for each in argv))
-    folder = resources.cache_dir("client") / f"{system}-{key}"
-
-    def make(into: Path) -> None:
+    argv = [*command, *_FLAGS, f"-I{headers}", _SOURCE, "-o", OWN_CLIENT, "-ldl"]
+    kept = kept_build("client", system, "udogen's client", [argv], headers=sorted(headers.rglob("*.h")), seconds=1)
+    if not kept.is_warm:
         on_step("udogen's client is compiled")
-        compile_or_fail(argv, into, "udogen's client")
-
-    make_once(folder, make)
-    return folder / OWN_CLIENT
+    return kept.ready() / OWN_CLIENT
 
 
 def _c_compiler(system: str, env: Environment) -> list[str]:

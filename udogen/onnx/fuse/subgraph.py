@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from udogen.errors import RunFailed, ToolMissing, UsageError
-from udogen.findings import suggestion
+from udogen.findings import suggestion, unknown
 from udogen.onnx.fuse.ops import OF_SHAPES, row_of, title
 from udogen.onnx.models.model import STANDARD
 from udogen.onnx.models.reading import captured_by, cpu_session, graphs_of, onnx_module, read_whole, taken_by
@@ -219,8 +219,7 @@ class SourceModel:
         """An array for each input: from a file, or random numbers."""
         known = [each.name for each in self.inputs]
         if strange := [name for name in files if name not in known]:
-            hint = suggestion(strange[0], known, f"it has: {', '.join(known)}")
-            raise UsageError(f"{self.file} has no input `{strange[0]}`", hint=hint)
+            raise unknown(f"{self.file} has no input", strange[0], known)
         numbers = np.random.default_rng(2026)
         arrays = {}
         for each in self.inputs:

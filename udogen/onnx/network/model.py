@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from udogen.errors import RunFailed, ToolMissing, UsageError
-from udogen.findings import suggestion
+from udogen.findings import suggestion, unknown
 from udogen.onnx.models.model import STANDARD
 from udogen.onnx.models.reading import cpu_session, graphs_of, read_whole, taken_by
 from udogen.verify.cases import Arrays
@@ -181,8 +181,7 @@ class Network:
     def samples(self, files: Mapping[str, Path]) -> Samples:
         """The samples of the inputs; those without a file are random numbers."""
         if strange := [name for name in files if name not in self.inputs]:
-            hint = suggestion(strange[0], self.inputs, f"it has: {', '.join(self.inputs)}")
-            raise UsageError(f"{self.path} has no input `{strange[0]}`", hint=hint)
+            raise unknown(f"{self.path} has no input", strange[0], self.inputs)
         given = {name: self._load(name, file) for name, file in files.items()}
         counts = {len(rows) for rows in given.values() if len(rows) != 1}
         if len(counts) > 1:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from udogen.errors import UsageError, writing
-from udogen.findings import suggestion
+from udogen.findings import unknown
 from udogen.onnx.models import reading
 from udogen.onnx.ort import contexts
 from udogen.onnx.ort.contexts import DOMAIN, EMBEDDED_MOST, OP, Fault
@@ -85,8 +85,7 @@ def _chosen(binary: Path, info: BinaryInfo, names: Sequence[str]) -> list[GraphI
     known = [graph.name for graph in info.graphs]
     for name in names:
         if name not in known:
-            have = f"it has: {', '.join(known) or 'none'}"
-            raise UsageError(f"{binary} has no graph {name}", hint=f"{suggestion(name, known)} {have}".strip())
+            raise unknown(f"{binary} has no graph", name, known)
     graphs = [graph for graph in info.graphs if not names or graph.name in names]
     if not graphs:
         raise ContextRefused(f"{binary} has no graph", hint="make it again")

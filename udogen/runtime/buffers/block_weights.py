@@ -287,12 +287,7 @@ class RepackBuffer:
         self.stride = stride(self.columns, kind)
         self.nbytes = repacked_bytes(kind, shape)  # what a session maps
         self.tensor_bytes = self.rows * self.format.row_bytes(self.columns)  # in blocks, as `set` and `get` address it
-        self._stored = self._place(memory)
-
-    @property
-    def data(self) -> Bytes:
-        """The repacked rows, for kernels; shape (rows, stride)."""
-        return self._stored
+        self.data = self._place(memory)  # the repacked rows, for kernels; shape (rows, stride)
 
     def set(self, blocks: Any, offset: int = 0) -> None:
         """Store blocks at a byte offset in the ggml layout of the tensor; whole rows are not read first."""
@@ -311,13 +306,13 @@ class RepackBuffer:
             given = whole
         filled = given.reshape(-1, row_bytes)
         for part in _slices(len(filled), self.stride):
-            _repack(self.format, filled[part].view(self.format.layout), self._stored[rows][part])
+            _repack(self.format, filled[part].view(self.format.layout), self.data[rows][part])
 
     def get(self, offset: int = 0, size: int | None = None) -> Bytes:
         """The blocks at a byte offset in the ggml layout of the tensor, bit for bit as they were stored."""
         wanted = self.tensor_bytes - offset if size is None else size
         rows, before = self._range(offset, wanted)
-        return unrepack_rows(self._stored[rows], self.format.name, self.columns).reshape(-1)[before : before + wanted]
+        return unrepack_rows(self.data[rows], self.format.name, self.columns).reshape(-1)[before : before + wanted]
 
     def quantize(self, values: NDArray[Any], row: int = 0) -> None:
         """Quantize numbers as ggml does, and store them as rows from `row` on."""

@@ -262,7 +262,7 @@ class Buffer(Closing):
         """
         arguments.expect(how, str, "how memory is bound", "RAW, ION, DMA_BUF or SHARED_BUFFER")
         begin = arguments.whole(offset, f"the offset in buffer `{self.name}`", least=-ANY, most=ANY)
-        length = self.size - begin if nbytes is None else nbytes
+        length = self.size - begin if nbytes is None else arguments.whole(nbytes, "the size of a part", least=1)
         return BufferPart(self, begin, length, how or (SHARED_BUFFER if self.fd is not None else RAW))
 
     @property
@@ -387,15 +387,12 @@ class BufferPart:
     how: str
 
     def __post_init__(self) -> None:
-        arguments.expect(self.buffer, Buffer, "the buffer of a part", "a Buffer")
         if self.how not in (RAW, ION, DMA_BUF, SHARED_BUFFER):
             raise UsageError(f"memory is not bound as {self.how!r}", hint="RAW, ION, DMA_BUF or SHARED_BUFFER")
-        begin = arguments.whole(self.offset, f"the offset in buffer `{self.buffer.name}`", least=-ANY, most=ANY)
-        length = arguments.whole(self.nbytes, "the number of bytes of a part", least=-ANY, most=ANY)
-        if begin < 0 or length <= 0 or begin + length > self.buffer.size:
+        end = self.offset + self.nbytes
+        if self.offset < 0 or self.nbytes <= 0 or end > self.buffer.size:
             raise UsageError(
-                f"bytes {begin} to {begin + length} are not in buffer `{self.buffer.name}`, which has "
-                f"{self.buffer.size}",
+                f"bytes {self.offset} to {end} are not in buffer `{self.buffer.name}`, which has {self.buffer.size}",
                 hint="give an offset and a length inside it",
             )
 
@@ -465,9 +462,9 @@ def record_registration(new: RegisteredRange) -> Callable[[], None]:
     A spill-fill buffer that another context also uses shares the lock of that registration.
     """
     with _table_lock:
-        for other in _same_file(new.buffer):
+        for other in [entry for entry in _entries if entry.buffer.identity == new.buffer.identity]:
             if fault := _fault(new, other):
-                raise RunFailed(*fault[:1], hint=fault[1])
+                raise RunFailed(fault[0], hint=fault[1])
             if new.kind == other.kind == SPILL_FILL and new.offset == other.offset:
                 new.turn = other.turn
         _entries.append(new)
@@ -484,10 +481,6 @@ def is_registered(kind: str, owner: int) -> bool:
     """Whether a context has a registration of this kind."""
     with _table_lock:
         return any(entry.kind == kind and entry.owner == owner for entry in list(_entries))
-
-
-def _same_file(buffer: Buffer) -> Iterator[RegisteredRange]:
-    return (entry for entry in list(_entries) if entry.buffer.identity == buffer.identity)
 
 
 def _fault(new: RegisteredRange, other: RegisteredRange) -> tuple[str, str] | None:

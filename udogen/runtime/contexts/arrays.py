@@ -80,11 +80,11 @@ def as_stored(array: Array, info: QnnTensor, *, what: str) -> tuple[Array, str]:
     if array.dtype == dtype:
         return array, "as stored"
     if array.dtype.kind == "f" and info.quant is not None and dtype.kind in "iu":
-        return quantize(array, info.quant, dtype, what=f"input `{info.name}`"), "quantized"
+        return quantize(array, info.quant, dtype, what=f"tensor `{info.name}`"), "quantized"
     if array.dtype.kind == dtype.kind == "f":
         return array.astype(dtype), f"from {array.dtype}"
     raise UsageError(
-        f"{what} is {array.dtype}, input `{info.name}` is {info.dtype} ({dtype})",
+        f"{what} is {array.dtype}, tensor `{info.name}` is {info.dtype} ({dtype})",
         hint=f"give an array of {dtype}" + (", or of real numbers" if info.quant is not None else ""),
     )
 

@@ -14,7 +14,7 @@ import numpy as np
 from udogen import error_tables, resources
 from udogen.backends import htp
 from udogen.errors import RunFailed, UdogenError, UnknownName, UsageError, kind_of, write_file, writing
-from udogen.findings import suggestion
+from udogen.findings import suggestion, unknown
 from udogen.opdef import datatypes
 from udogen.opdef.datatypes import Named
 from udogen.opdef.model import Op
@@ -92,18 +92,10 @@ class GraphDraft:
                 f"weight `{name}` is {named}, which numpy and QNN do not both have",
                 hint="give a data type: FLOAT_32, UFIXED_POINT_8, INT_32 …",
             )
-        if array.dtype.kind == "f" and quant is not None and row.quantized:
-            array = arrays.quantize(array, quant, row.numpy, what=f"weight `{name}`")
-        elif array.dtype != np.dtype(row.numpy):
-            if array.dtype.kind != np.dtype(row.numpy).kind:
-                raise UsageError(
-                    f"weight `{name}` holds {array.dtype}, and its type is {row.name}",
-                    hint="give real numbers and a quantization (quant=), or an array of its own type",
-                )
-            array = array.astype(row.numpy)
-        return self._add(
-            QnnTensor(name, row.name, array.shape, quant, self._builder.constant(array, f"{self.name}.{name}"), STATIC)
-        )
+        made = QnnTensor(name, row.name, array.shape, quant, role=STATIC)
+        stored = arrays.given_value(array, made, what=f"weight `{name}`")
+        made.data = self._builder.constant(stored, f"{self.name}.{name}")
+        return self._add(made)
 
     def op(
         self,
@@ -183,10 +175,7 @@ class GraphDraft:
         names = [param.name for param in op.params]
         for key in given:
             if key not in names:
-                raise UnknownName(
-                    f"op `{name}` has no parameter `{key}`",
-                    hint=suggestion(key, names, f"it has: {', '.join(names) or 'none'}"),
-                )
+                raise unknown(f"op `{name}` has no parameter", key, names)
         rows: list[Param] = []
         for arg in params_of(op, built, CallOptions({}, params=given)):
             rows.append(arg if isinstance(arg, Scalar) else self._constant(arg.name, arg.dtype, np.asarray(arg.data)))

@@ -12,8 +12,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from udogen.errors import RunFailed, UnknownName, UsageError
-from udogen.findings import suggestion
+from udogen.errors import RunFailed, UsageError
+from udogen.findings import unknown
 from udogen.qnn.handles import PRECISIONS, Closing, ContextHandle, ContextOptions, GraphHandle, ProfileHandle, run_all
 from udogen.qnn.system import BinaryInfo, GraphInfo
 from udogen.qnn.tensors import APP_READ, APP_WRITE
@@ -133,8 +133,7 @@ class Context(Closing):
                 return self._graphs[name]
             info = next((row for row in self.info.graphs if row.name == name), None)
             if info is None:
-                has = f"it has: {', '.join(self.names) or 'none'}"
-                raise UnknownName(f"context {self.name} has no graph `{name}`", hint=suggestion(name, self.names, has))
+                raise unknown(f"context {self.name} has no graph", name, self.names)
             if self.deferred:
                 raise RunFailed(
                     f"the graphs of context {self.name} are deferred", hint="register its buffers and call `finalize`"

@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
-from udogen.errors import RunFailed, UnknownName, UsageError
-from udogen.findings import suggestion
+from udogen.errors import RunFailed, UsageError
+from udogen.findings import unknown
 from udogen.qnn import abi
 from udogen.qnn.handles import GraphHandle, ProfileHandle
 from udogen.qnn.system import GraphInfo
@@ -149,10 +149,7 @@ class Graph:
         arguments.expect(name, str, f"the name of a tensor of graph `{self.name}`", "its name")
         binding = self._bindings.get(name)
         if binding is None:
-            raise UnknownName(
-                f"graph `{self.name}` has no tensor `{name}`",
-                hint=suggestion(name, self._bindings, f"it has: {', '.join(self._bindings)}"),
-            )
+            raise unknown(f"graph `{self.name}` has no tensor", name, self._bindings)
         return binding
 
     def array(self, name: str) -> Array:

@@ -59,11 +59,6 @@ class ContextSession(Closing):
         """Have the worker free its contexts, and end it."""
         self._worker.close(5.0)
 
-    @property
-    def runtime(self) -> RuntimeInfo:
-        """The runtime in the worker."""
-        return self._opened
-
     def ask(self, command: object, reply: type[_Reply], situation: Situation) -> _Reply:
         """The worker's reply to a command."""
         if not self._worker.running:
@@ -85,7 +80,7 @@ class ContextSession(Closing):
         command = OpenContexts(replace(options, runtime=runtime, qnn_lib=library))
         situation = Situation(f"runtime {chosen.path}", what="the")
         timeout = max(options.timeout or 0.0, _START_SECONDS)
-        self._opened = self._worker.start(command, RuntimeInfo, situation, timeout)
+        self.runtime = self._worker.start(command, RuntimeInfo, situation, timeout)
 
 
 def _situation(shard: Shard) -> Situation:

@@ -39,7 +39,7 @@ from udogen.runtime.contexts.report import profile_row
 from udogen.runtime.contexts.runtime import Runtime
 from udogen.runtime.execution_counts import CountedPackage, NoCounter, counted_package
 from udogen.runtime.library import RuntimeInfo
-from udogen.runtime.worker.serving import Commands, Parent, failed, keeping_float_state, serve
+from udogen.runtime.worker.serving import Commands, Parent, failed, keeping_float_state, serve, timed
 
 if TYPE_CHECKING:
     from udogen.runtime.contexts.context import Context
@@ -161,7 +161,7 @@ class ContextWorker:
             self.phase(f"graph `{name}`: execute")
             before = [counter.counts() for counter in self.counted]
             with keeping_float_state(f"an op of graph `{name}`"):
-                seconds = [_timed(partial(graph.execute, shapes)) for _ in range(command.options.loops)]
+                seconds = [timed(partial(graph.execute, shapes)) for _ in range(command.options.loops)]
             ran = replace(ran, proof=self.rises(before), seconds=_median(seconds), fastest=min(seconds))
             ran = replace(ran, outputs=_outputs(graph, folder / command.shard.name if folder else None))
             if context.profile:
@@ -225,12 +225,6 @@ def _median(values: Sequence[float]) -> float:
     """Same as `statistics.median`, whose import takes 5 ms."""
     ordered, half = sorted(values), len(values) // 2
     return (ordered[half] + ordered[-half - 1]) / 2
-
-
-def _timed(function: Callable[[], Any]) -> float:
-    began = time.perf_counter()
-    function()
-    return time.perf_counter() - began
 
 
 def serve_contexts(worker: Callable[[Parent], ContextWorker]) -> None:

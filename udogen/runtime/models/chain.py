@@ -9,8 +9,8 @@ from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from udogen.errors import RunFailed, UnknownName
-from udogen.findings import suggestion
+from udogen.errors import RunFailed
+from udogen.findings import unknown
 from udogen.qnn.handles import ION
 from udogen.runtime.buffers.buffer import RAW
 from udogen.runtime.buffers.domains import INPUT, OUTPUT, BufferPair, ManagedBuffer, MemoryDomain, Role
@@ -115,8 +115,7 @@ class Chain:
     def _check_out(self, out: Mapping[str, Array]) -> None:
         for name, array in out.items():
             if name not in self.outputs:
-                known = suggestion(name, self.outputs, f"outputs: {', '.join(self.outputs)}")
-                raise UnknownName(f"graph `{self.name}` has no output `{name}`", hint=known)
+                raise unknown(f"graph `{self.name}` has no output", name, self.outputs)
             for call in self._calls:
                 for binding, output in call.outputs:
                     if output == name:

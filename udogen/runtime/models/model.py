@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from udogen.errors import RunFailed, UnknownName, UsageError, nearest
-from udogen.findings import suggestion
+from udogen.findings import unknown
 from udogen.qnn.handles import Closing
 from udogen.runtime import arguments
 from udogen.runtime.arguments import PathArgument
@@ -174,10 +174,7 @@ class Model(Closing):
     def _chain_of(self, given: Mapping[str, Array], graph: str) -> Chain:
         if graph:
             if graph not in self._chains:
-                raise UnknownName(
-                    f"the model has no graph `{graph}`",
-                    hint=suggestion(graph, self._chains, f"it has: {', '.join(self._chains)}"),
-                )
+                raise unknown("the model has no graph", graph, self._chains)
             return self._chains[graph]
         fitting = [chain for chain in self._chains.values() if _takes(chain, given)]
         if len(fitting) == 1:
@@ -230,10 +227,8 @@ class Model(Closing):
     def origin(self, graph: str, output: str) -> str:
         """The name of an output with its context: forward_7.logits."""
         chain = self._one(graph).wired
-        if output not in self.outputs(graph):
-            known = self.outputs(graph)
-            hint = suggestion(output, known, f"it has: {', '.join(known)}")
-            raise UnknownName(f"the model has no output `{output}`", hint=hint)
+        if output not in (known := self.outputs(graph)):
+            raise unknown("the model has no output", output, known)
         [(stage, tensor)] = next(outer.ends for outer in chain.outputs if outer.name == output)
         return f"{self.names[chain.contexts[stage]]}.{tensor}"
 

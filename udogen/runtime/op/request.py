@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from udogen import backends
 from udogen.errors import RunFailed, UsageError
-from udogen.findings import suggestion
+from udogen.findings import suggestion, unknown
 from udogen.opdef import datatypes, values
 from udogen.opdef.datatypes import DataType
 from udogen.opdef.model import Op, Rank, Tensor, Value
@@ -319,8 +319,7 @@ def _check_names(what: str, names: Iterable[str], op: Op, tensors: Sequence[Tens
     known = [tensor.name for tensor in tensors]
     for name in names:
         if name not in known and not any(tensor.repeated and _is_part(name, tensor) for tensor in tensors):
-            have = "it has: " + (", ".join(known) or "none")
-            raise UsageError(f"op `{op.name}` has no {what} `{name}`", hint=suggestion(name, known, have))
+            raise unknown(f"op `{op.name}` has no {what}", name, known)
 
 
 def _blind_call(built: Built, op_type: str, options: CallOptions) -> OpCall:

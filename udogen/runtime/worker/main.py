@@ -46,7 +46,7 @@ from udogen.runtime.worker.op_graph import (
     stored_graph,
     tensors_of,
 )
-from udogen.runtime.worker.serving import Commands, Parent, keeping_float_state, serve
+from udogen.runtime.worker.serving import Commands, Parent, keeping_float_state, serve, timed
 
 _MOST_SAMPLES = 10_000
 
@@ -258,25 +258,19 @@ class OpWorker:
 def _times(execute: Callable[[], None], loops: int, heap: Heap | None, buffers: GuardedBuffers) -> list[float]:
     """Seconds of each execution; the heap is watched only during executions."""
     if heap is None:
-        first = _timed(execute)
+        first = timed(execute)
         if loops > 1:
             buffers.repeat()
-        return [first, *(_timed(execute) for _ in range(loops - 1))]
+        return [first, *(timed(execute) for _ in range(loops - 1))]
     seconds = []
     heap.arm()
     try:
         for _ in range(loops):
-            seconds.append(_timed(execute))
+            seconds.append(timed(execute))
             heap.turn()
     finally:
         heap.disarm()
     return seconds
-
-
-def _timed(function: Callable[[], None]) -> float:
-    started = time.perf_counter()
-    function()
-    return time.perf_counter() - started
 
 
 # --- executions at once -------------------------------------------------------------------------------------------

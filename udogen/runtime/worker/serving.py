@@ -10,6 +10,7 @@ import signal
 import struct
 import sys
 import threading
+import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -129,6 +130,13 @@ def _internal(fault: Exception) -> UdogenError:
         hint="this is a bug in udogen; please report it",
         details=traceback.format_exc().splitlines(),
     )
+
+
+def timed(function: Callable[[], object]) -> float:
+    """The seconds that a call takes."""
+    began = time.perf_counter()
+    function()
+    return time.perf_counter() - began
 
 
 # The floating-point state of the thread, which an op must leave as it was: a rounding mode, flush to zero or an
