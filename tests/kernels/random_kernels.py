@@ -9,8 +9,8 @@ from __future__ import annotations
 import random
 import sys
 import tempfile
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import cycle
 from pathlib import Path
 from typing import Protocol
@@ -83,6 +83,7 @@ class Kernels:
         self.inputs = {each: dice.choice(self.types) for each in "abc"[: dice.randint(1, 3)]}
         self.view = dice.choice(list(VIEWS))
         self.divides = dice.random() < 0.1  # INT_32 by any number: on Hexagon, the op has no vectors then
+        self.memory: list[str] = []  # lines that write to memory, which the outputs read
         wholes = [self.expression(dice.randint(1, 4)) for _ in range(OUTPUTS)]
         self.outputs = {f"y{n}": cast(each, dice.choice(self.types)) for n, each in enumerate(wholes)}
 
@@ -101,6 +102,8 @@ class Kernels:
         elif where < 0.3:
             variables[at] = "0"
             numpy = f"first({name}, {axis})"
+        elif where < 0.4 and (self.place != "gpu" or len(variables) > 1):
+            return self.scanned(name, axis, at)
         halide = f"{name}[{', '.join(variables)}]"
         low, high = RANGES[kind]
         if kind == "i32":  # Halide knows the range, too
@@ -109,14 +112,33 @@ class Kernels:
         if self.view == "Rows(-2)" and where > 0.95:
             halide, kind = f"hl.i32({name}.max(lambda i: hl.f32({halide})))", "i32"
             numpy = f"({numpy}).max(-2, keepdims=True)"
-        return Number(kind, halide, numpy, low, high)
+        found = Number(kind, halide, numpy, low, high)
+        return self.kept(found, [each for each, index in zip(VIEWS[self.view], variables, strict=True) if index != "0"])
+
+    def kept(self, number: Number, names: Sequence[str]) -> Number:
+        """The same number, which may be kept in memory."""
+        if self.dice.random() < 0.8 or not names:
+            return number
+        made = f"m{len(self.memory)}"
+        self.memory.append(f"{made} = scratch(); {made}[{', '.join(names)}] = {number.halide}")
+        return replace(number, halide=f"{made}[{', '.join(names)}]")
+
+    def scanned(self, name: str, axis: int | None, at: int) -> Number:
+        """The sum of a line of an input up to an element, in ten bits."""
+        variables, made = list(VIEWS[self.view]), f"m{len(self.memory)}"
+        length, index = f"{name}.extent({at})" if len(variables) > 1 else f"{name}.size", variables[at]
+        variables[at] = f"r{made}.x"
+        step = f"lambda before: (before + (hl.i32({name}[{', '.join(variables)}]) & 1023)) & 1023"
+        self.memory.append(f"r{made} = hl.RDom([(0, {length})]); {made} = scan(r{made}, hl.i32(0), {step})")
+        after = self.dice.randint(0, 1)
+        return Number("i32", f"{made}[{index} + {after}]", f"summed({name}, {axis}, {after})", 0, 1023)
 
     def expression(self, depth: int) -> Number:
         """A random expression."""
         while True:
             found = self.attempt(depth)
             if found is not None:
-                return found
+                return self.kept(found, VIEWS[self.view]) if depth else found
 
     def attempt(self, depth: int) -> Number | None:
         dice = self.dice
@@ -190,10 +212,12 @@ class Kernels:
         lines = [
             "import halide as hl",
             "from udogen.kernels import Flat, Rows, Whole",
+            "from udogen.kernels.math import scan, scratch",
             "",
             f"def {self.name}({given}):",
         ]
         lines += [f"    {name} = hl.Var('{name}')" for name in names]
+        lines += [f"    {line}" for line in self.memory]
         lines += [f"    {name}[{', '.join(names)}] = {value.halide}" for name, value in self.outputs.items()]
         return "\n".join(lines) + "\n"
 
@@ -268,6 +292,16 @@ def beside(x, axis, step):
 
 def first(x, axis):
     return along(x, axis, lambda length: np.zeros(length, int))
+
+
+def summed(x, axis, after):
+    if axis is None:
+        sums = np.cumsum(x & 1023).reshape(x.shape)
+    elif axis >= x.ndim:
+        sums = x & 1023
+    else:
+        sums = np.cumsum(x & 1023, x.ndim - 1 - axis)
+    return sums - (0 if after else x & 1023) & 1023
 
 
 def windows(a, b, step):

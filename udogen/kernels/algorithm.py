@@ -428,17 +428,17 @@ def schedule(output: KernelTensor, place: RowLayout, *, own: bool) -> None:
     func, lanes = output.func, place.lanes
     strided = isinstance(output.view, Rows) and not place.last
     enough = output._dim(0).extent() >= lanes
-    wide = func.specialize(enough) if lanes > 1 and not own else None
     first, order = place.inner if strided else func.args()[0], list(reversed(func.args()))
     if strided:
         order = [place.row, place.inner, *output.indices]
     elif output.scratch and not own and not isinstance(output.view, Rows):
         order = loops(func, output.scratch)
     func.reorder(*reversed(order))
-    if wide is not None:
+    if lanes > 1 and not own:
+        func.specialize(~enough)  # comes first: Halide puts vectors in memory in another order, until it finds numbers
         vector = hl.Var("vector")
-        wide.split(first, first, vector, lanes, hl.TailStrategy.ShiftInwards)
-        wide.reorder(vector, *reversed(order)).vectorize(vector)
+        func.split(first, first, vector, lanes, hl.TailStrategy.ShiftInwards)
+        func.reorder(vector, *reversed(order)).vectorize(vector)
     _place_memory(output, place, [] if own else order, first)
     for row, lane in output.of_rows:
         row.compute_at(func, place.inner if strided else place.row)
