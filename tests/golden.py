@@ -21,9 +21,9 @@ from tests.opdef.broken_cases import write_golden as write_broken
 from tests.scripts.goldens import write_golden as write_scripts
 from tests.verify.report_sample import write_golden as write_report
 from tests.verify.toy import write_golden as write_testing
+from udogen import PackageLibrary
 from udogen.backends.plan import PlannedFile
 from udogen.build.make import explain, plan
-from udogen.build.package import PackageLibrary
 from udogen.build.tools import Environment
 from udogen.generate.pipeline import Generated
 

@@ -20,12 +20,11 @@ from typing import Any
 
 import pytest
 
-from udogen import resources
+from udogen import GenerateOptions, PackageLibrary, RunFailed, ToolMissing, UdogenError, resources
 from udogen.build import qemu_hexagon, tools
-from udogen.build.package import PackageLibrary, open_packages
+from udogen.build.package import open_packages
 from udogen.configs.load import load
-from udogen.errors import RunFailed, ToolMissing, UdogenError
-from udogen.generate.pipeline import Generated, GenerateOptions, generate
+from udogen.generate.pipeline import Generated, generate
 from udogen.runtime import find_runtime
 from udogen.runtime.built import Built, find_built
 from udogen.runtime.ops import OpSession

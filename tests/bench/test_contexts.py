@@ -15,9 +15,8 @@ from tests.bench.clock import as_installed, python
 from tests.contexts import c_client, large
 from tests.contexts.c_client import Measured
 from tests.making import need_runtime
-from udogen.qnn.tensors import APP_READ, APP_WRITE, OpConfig, QnnTensor
-from udogen.runtime import find_runtime
-from udogen.runtime.contexts.runtime import Runtime
+from udogen.qnn.tensors import APP_READ, APP_WRITE, QnnTensor
+from udogen.runtime import OpConfig, Runtime, find_runtime
 
 pytestmark = pytest.mark.bench
 LOOPS, ROUNDS = 5_000, 9

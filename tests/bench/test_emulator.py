@@ -15,8 +15,8 @@ import pytest
 from tests.making import ROOT, cpu_package, need_runtime
 from udogen.qnn.handles import BackendHandle
 from udogen.qnn.interface import Interface
-from udogen.qnn.tensors import APP_READ, APP_WRITE, OpConfig, QnnTensor
-from udogen.runtime import find_runtime
+from udogen.qnn.tensors import APP_READ, APP_WRITE, QnnTensor
+from udogen.runtime import OpConfig, find_runtime
 from udogen.runtime.built import Built
 
 pytestmark = pytest.mark.bench

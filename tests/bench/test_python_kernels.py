@@ -15,17 +15,16 @@ import pytest
 
 from tests.bench.clock import processor_seconds
 from tests.making import ROOT, make_packages, need_runtime, open_package, udogen
-from udogen import resources
+from udogen import GenerateOptions, UdogenError, resources
 from udogen.build import tools
 from udogen.build.make import build, build_package, plan
 from udogen.configs.load import load
-from udogen.errors import UdogenError
-from udogen.generate.pipeline import GenerateOptions, generate
+from udogen.generate.pipeline import generate
 from udogen.kernels import AUTOSCHEDULERS
 from udogen.qnn.handles import BackendHandle
 from udogen.qnn.interface import Interface
-from udogen.qnn.tensors import APP_READ, APP_WRITE, STATIC, OpConfig, QnnTensor, Scalar
-from udogen.runtime import find_runtime
+from udogen.qnn.tensors import APP_READ, APP_WRITE, STATIC, QnnTensor
+from udogen.runtime import OpConfig, Scalar, find_runtime
 from udogen.runtime.built import Built, find_built
 
 pytestmark = pytest.mark.bench

@@ -19,10 +19,10 @@ from tests.build.stand_ins import qnn_sdk
 from tests.command_line import udogen
 from tests.golden import EXPLANATIONS, explanations
 from tests.making import CONFIGS, LONG, ONE_KERNEL, ONE_OP, ROOT, compiler, make, make_packages, open_package
+from udogen import BuildFailed, PackageLibrary, ToolMissing
 from udogen.build import make as driver
 from udogen.build import tools
-from udogen.build.package import PackageLibrary, open_packages
-from udogen.errors import BuildFailed, ToolMissing
+from udogen.build.package import open_packages
 
 LIBRARY = "libs/x86_64-linux-clang/libLeakyReluPackage.so"
 KERNEL = "src/ops/LeakyRelu.cpp"

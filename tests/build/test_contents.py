@@ -205,8 +205,8 @@ def test_what_no_record_is_about(folder: Path) -> None:
 
 def test_a_test_that_builds_nothing_is_no_test_of_changed_sources(tmp_path: Path) -> None:
     from tests.verify import toy
+    from udogen import TestOptions
     from udogen.verify import planning, test_run
-    from udogen.verify.options import TestOptions
     from udogen.verify.test_files.read import load_test_files
 
     need_runtime("cpu")

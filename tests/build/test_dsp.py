@@ -14,12 +14,11 @@ from tests.build import stand_ins
 from tests.build.command_lines import GOLDEN, hexagon_clang_v66, recorded_commands
 from tests.build.devices import CACHED, Elf, build, compiled
 from tests.making import CONFIGS, ROOT, compiler, make, make_packages, open_package
-from udogen import backends
+from udogen import ToolMissing, backends
 from udogen.backends import architectures, targets
 from udogen.build import make as driver
 from udogen.build import tools
 from udogen.build.package import open_packages
-from udogen.errors import ToolMissing
 
 DSP = architectures.of_backend("dsp")
 SEVERAL = CONFIGS / "several.xml"

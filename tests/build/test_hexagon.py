@@ -14,11 +14,10 @@ from tests.build import stand_ins
 from tests.build.command_lines import GOLDEN, hexagon_clang, ndk_clang, recorded_commands
 from tests.build.devices import ALL, EMPTY, HEXAGON, LIBRARY, build, generated
 from tests.making import open_package
+from udogen import PackageLibrary, ToolMissing
 from udogen.backends import architectures
 from udogen.build import make as driver
 from udogen.build import tools
-from udogen.build.package import PackageLibrary
-from udogen.errors import ToolMissing
 
 
 @pytest.fixture

@@ -23,9 +23,9 @@ from hypothesis import strategies as st
 
 from tests.command_line import udogen
 from tests.making import ONE_KERNEL, ONE_OP, ROOT, cpu_package, make_packages, need_runtime, on_terminal
-from udogen import __version__
+from udogen import UsageError, __version__
 from udogen.cli.main import SECTIONS, VERBS
-from udogen.errors import UsageError, writing
+from udogen.errors import writing
 
 CONFIG = ONE_OP
 ERROR_KEYS = {"kind", "message", "hint", "details"}

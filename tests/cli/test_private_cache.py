@@ -9,9 +9,8 @@ from pathlib import Path
 import pytest
 
 from tests.making import ONE_OP, make_packages, udogen
-from udogen import mako_templates, resources
+from udogen import UsageError, mako_templates, resources
 from udogen.build import emulator
-from udogen.errors import UsageError
 from udogen.qnn import abi
 
 

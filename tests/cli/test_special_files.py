@@ -12,8 +12,9 @@ from pathlib import Path
 import pytest
 
 from tests.making import ONE_KERNEL, ONE_OP, ROOT, udogen
+from udogen import UsageError
 from udogen.cli.main import VERBS
-from udogen.errors import UsageError, open_plain, writing
+from udogen.errors import open_plain, writing
 from udogen.findings import Finding, Location, render, source_lines
 
 # FIFO is replaced by a named pipe without a writer, ZERO by a link to /dev/zero, both with a suitable file name.

@@ -9,12 +9,12 @@ from functools import cache
 from pathlib import Path
 
 from tests.making import ROOT, compiler, make_packages, rewrite
+from udogen import UdogenError
 from udogen.backends import architectures
 from udogen.build.package import open_packages
 from udogen.clients import programs
 from udogen.clients.client import register
 from udogen.clients.package import PackageOptions, find_packages
-from udogen.errors import UdogenError
 
 PLAIN = ROOT / "examples" / "leaky_relu" / "LeakyRelu.xml"
 # Legal but misleading names, in a folder that a shell and three languages would misread.

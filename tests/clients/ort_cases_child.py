@@ -14,7 +14,7 @@ import numpy as np
 import onnxruntime
 
 from tests.hostile.random_graphs import plain_session
-from udogen.errors import UdogenError
+from udogen import UdogenError
 from udogen.onnx.ort import session
 
 

@@ -16,7 +16,7 @@ import onnx
 from onnx import TensorProto
 
 from tests.onnx_models import node, save
-from udogen.errors import UdogenError
+from udogen import UdogenError
 from udogen.onnx.ort import session
 
 FOLDER, CPU, HTP, BROKEN = Path(sys.argv[1]), *map(str, sys.argv[2:5])

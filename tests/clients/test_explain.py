@@ -11,10 +11,9 @@ import pytest
 import tomllib
 
 from tests.command_line import udogen
-from udogen import resources
+from udogen import UsageError, resources
 from udogen.clients import explain
 from udogen.error_tables import INTERFACES, ErrorCause, interface, log_lines, printed_numbers
-from udogen.errors import UsageError
 
 LOGS = Path(__file__).with_name("logs")
 

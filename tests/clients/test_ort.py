@@ -22,10 +22,9 @@ from tests import onnx_models
 from tests.clients.laying import lay
 from tests.command_line import udogen
 from tests.making import LONG, ROOT, make_packages, need_runtime
-from udogen import resources
+from udogen import ToolMissing, UsageError, resources
 from udogen.clients import explain
 from udogen.clients.client import Refused
-from udogen.errors import ToolMissing, UsageError
 from udogen.onnx.ort import preflight, schema, session
 from udogen.onnx.ort.open_session import captured
 from udogen.runtime import find_runtime

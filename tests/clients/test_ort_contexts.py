@@ -23,9 +23,9 @@ from tests.clients.laying import lay
 from tests.command_line import udogen
 from tests.contexts.storing import QUANT, store
 from tests.making import LONG, ROOT, htp_package
+from udogen import UdogenError, UsageError
 from udogen.build import elf
 from udogen.clients.package import Package, PackageOptions, find_packages
-from udogen.errors import UdogenError, UsageError
 from udogen.onnx.ort import context_model, contexts, placement, session
 from udogen.qnn.system import BinaryInfo, GraphInfo
 from udogen.qnn.tensors import QnnTensor, described_tensor

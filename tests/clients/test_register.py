@@ -20,12 +20,12 @@ from tests.clients import laying
 from tests.clients.broken_rules import BROKEN, at, toy
 from tests.clients.laying import AWKWARD, AWKWARD_FOLDER, GOLDEN, PLAIN, lay
 from tests.command_line import udogen
+from udogen import RunFailed, UdogenError, UsageError
 from udogen.cli import register as verb
 from udogen.clients import programs
 from udogen.clients.client import Refused, check_rules, register
 from udogen.clients.package import Package, PackageOptions, find_packages
 from udogen.clients.snippets import Literal
-from udogen.errors import RunFailed, UdogenError, UsageError
 from udogen.opdef.names import cpp_string
 
 HERE = PackageOptions()

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from udogen import GraphBuilder
-from udogen.runtime.contexts.context import Context
-from udogen.runtime.contexts.runtime import Runtime
+from udogen.runtime import Context, Runtime
 
 SHAPE = (1, 2, 3, 8)
 X = np.arange(48, dtype=np.float32).reshape(SHAPE)

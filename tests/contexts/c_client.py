@@ -15,9 +15,9 @@ from tests.bench.clock import as_installed
 from tests.making import LONG, ROOT
 from udogen import resources
 from udogen.qnn import system
-from udogen.qnn.quantization import ScaleOffset
 from udogen.qnn.system import GraphInfo
 from udogen.qnn.tensors import byte_size, type_code
+from udogen.runtime.quantization import ScaleOffset
 
 
 @dataclass(frozen=True)

@@ -19,9 +19,9 @@ import pytest
 from tests.command_line import udogen
 from tests.contexts.adding import binary
 from tests.making import LONG, ROOT, need_runtime
-from udogen.errors import RunFailed, UdogenError
+from udogen import RunFailed, UdogenError
+from udogen.runtime import Runtime
 from udogen.runtime.buffers import memory
-from udogen.runtime.contexts.runtime import Runtime
 
 STAND_INS = Path(__file__).parent / "stand_ins"
 

@@ -18,10 +18,9 @@ import pytest
 
 from tests.making import LONG, ROOT
 from udogen.qnn import abi
-from udogen.qnn.quantization import ScaleOffset
-from udogen.qnn.tensors import APP_READ, APP_WRITE, NATIVE, STATIC, OpConfig, QnnTensor, Scalar
-from udogen.runtime.contexts.context import Context
-from udogen.runtime.contexts.runtime import Runtime
+from udogen.qnn.tensors import APP_READ, APP_WRITE, NATIVE, STATIC, QnnTensor
+from udogen.runtime import Context, OpConfig, Runtime, Scalar
+from udogen.runtime.quantization import ScaleOffset
 
 GRAPH, DTYPE, QUANT = "rows", "UFIXED_POINT_8", ScaleOffset(0.02, -128)
 MEGABYTES = 1024

@@ -11,7 +11,7 @@ from pathlib import Path
 begin = time.monotonic()
 
 from udogen.backends import RUNTIMES  # noqa: E402
-from udogen.runtime.contexts.runtime import Runtime  # noqa: E402
+from udogen.runtime import Runtime  # noqa: E402
 
 
 def status(name: str) -> int:

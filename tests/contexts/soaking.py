@@ -8,10 +8,9 @@ import sys
 import threading
 
 from tests.contexts.stepping import SHAPE, array, binary, open_runtime
-from udogen.errors import RunFailed
+from udogen import RunFailed
 from udogen.qnn.handles import ION
-from udogen.runtime import Buffer
-from udogen.runtime.contexts.context import Context
+from udogen.runtime import Buffer, Context
 
 THREADS, CONTEXTS, STEPS = 4, 3, 10
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from tests.making import need_runtime
 from udogen import GraphBuilder
-from udogen.runtime.contexts.runtime import Runtime
+from udogen.runtime import Runtime
 
 SHAPE = (1, 4, 8)
 GRAPHS = {"step": (("state", "x"), "next"), "look": (("a", "b"), "seen")}

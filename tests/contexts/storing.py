@@ -11,11 +11,10 @@ from typing import Any
 from tests.making import need_runtime
 from udogen.qnn.handles import BackendHandle
 from udogen.qnn.interface import Interface
-from udogen.qnn.quantization import ScaleOffset
-from udogen.qnn.tensors import APP_READ, APP_WRITE, NATIVE, OpConfig, QnnTensor
-from udogen.runtime import find_runtime
+from udogen.qnn.tensors import APP_READ, APP_WRITE, NATIVE, QnnTensor
+from udogen.runtime import OpConfig, StoredContext, find_runtime
 from udogen.runtime.contexts import context_json, manifest
-from udogen.runtime.contexts.binaries import StoredContext
+from udogen.runtime.quantization import ScaleOffset
 
 GRAPHS = {"prefill_forward": (1, 4, 4, 8), "kv_forward": (1, 1, 1, 8)}
 RUNTIMES = [("htp", "real"), ("cpu", "real"), ("htp", "emulator"), ("cpu", "emulator")]

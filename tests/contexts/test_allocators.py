@@ -13,7 +13,7 @@ import pytest
 
 from tests.contexts.conftest import lines_of, refused, resources, stand_in
 from tests.making import ROOT
-from udogen.errors import RunFailed, ToolMissing, UsageError
+from udogen import RunFailed, ToolMissing, UsageError
 from udogen.runtime import Buffer
 from udogen.runtime.buffers import memory
 from udogen.runtime.buffers.memory import shared_allocator

@@ -15,11 +15,9 @@ from typing import Any
 import pytest
 from storing import RUNTIMES, binary, describe, store, tensor_of, vouch
 
-from udogen import process
-from udogen.errors import RunFailed, UdogenError
-from udogen.runtime import find_runtime
+from udogen import RunFailed, UdogenError, process
+from udogen.runtime import StoredContext, find_runtime
 from udogen.runtime.contexts import binaries
-from udogen.runtime.contexts.binaries import StoredContext
 
 Break = Callable[[Path], object]
 

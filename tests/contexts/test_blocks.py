@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from tests.contexts.conftest import refused
-from udogen.errors import UsageError
+from udogen import UsageError
 from udogen.runtime.buffers.block_weights import BLOCK, FORMATS, dequantize_blocks, quantize_blocks
 
 E2M1 = (0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0)

@@ -22,13 +22,10 @@ import pytest
 from tests.contexts.adding import X, expected, run
 from tests.contexts.conftest import nothing_left, refuses
 from tests.making import ROOT
-from udogen.errors import UdogenError
-from udogen.qnn.interface import QnnError
-from udogen.runtime import Buffer
+from udogen import UdogenError
+from udogen.runtime import Buffer, Context, QnnError, Runtime
 from udogen.runtime.buffers import buffer as buffer_module
 from udogen.runtime.buffers.plan import PlannedBuffers, plan_buffers
-from udogen.runtime.contexts.context import Context
-from udogen.runtime.contexts.runtime import Runtime
 
 
 @dataclass

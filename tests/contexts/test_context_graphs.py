@@ -15,14 +15,11 @@ import pytest
 from tests.contexts.conftest import nothing_left
 from tests.contexts.stepping import BACKENDS, SHAPE, array, binary, open_runtime
 from tests.making import KERNELS, LONG, ROOT, htp_package, need_runtime
-from udogen.errors import RunFailed, UnknownName, UsageError
+from udogen import RunFailed, UsageError
+from udogen.errors import UnknownName
 from udogen.qnn import abi
-from udogen.qnn.handles import ContextOptions
-from udogen.qnn.interface import QnnError
-from udogen.runtime import Tensor
+from udogen.runtime import Context, ContextOptions, QnnError, Runtime, Tensor
 from udogen.runtime.contexts import manifest
-from udogen.runtime.contexts.context import Context
-from udogen.runtime.contexts.runtime import Runtime
 
 
 @pytest.fixture(scope="module", params=BACKENDS, ids=["-".join(row) for row in BACKENDS])

@@ -23,8 +23,7 @@ from tests.command_line import udogen
 from tests.contexts.conftest import nothing_left, run_json
 from tests.contexts.stepping import BACKENDS
 from tests.making import LONG, ROOT, need_runtime
-from udogen import GraphBuilder, Model, RunFailed, UdogenError, UsageError
-from udogen.findings import ConfigError
+from udogen import ConfigError, GraphBuilder, Model, RunFailed, UdogenError, UsageError
 from udogen.qnn.interface import Interface
 from udogen.runtime import ModelDescription, QnnError, Runtime
 from udogen.runtime.buffers.plan import BufferPlan

@@ -17,16 +17,13 @@ import pytest
 
 from tests.contexts.conftest import refuses, resources
 from tests.contexts.stepping import BACKENDS, SHAPE, array, binary, open_runtime
-from udogen.errors import RunFailed, UsageError
+from udogen import RunFailed, UsageError
 from udogen.qnn.handles import MemoryHandle
-from udogen.qnn.interface import QnnError
-from udogen.qnn.quantization import ScaleOffset
 from udogen.qnn.tensors import APP_READ, APP_WRITE, QnnTensor
-from udogen.runtime import Buffer
+from udogen.runtime import Buffer, BufferDesc, Graph, MemoryDomain, QnnError, Role, Runtime
 from udogen.runtime.buffers.buffer import Attachment
-from udogen.runtime.buffers.domains import INPUT, OUTPUT, Access, BufferDesc, ManagedBuffer, MemoryDomain, Role
-from udogen.runtime.contexts.graph import Graph
-from udogen.runtime.contexts.runtime import Runtime
+from udogen.runtime.buffers.domains import INPUT, OUTPUT, Access, ManagedBuffer
+from udogen.runtime.quantization import ScaleOffset
 
 BYTES = 4 * 8 * 4
 

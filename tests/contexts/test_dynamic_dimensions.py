@@ -12,10 +12,8 @@ import pytest
 from tests.command_line import udogen
 from tests.making import need_runtime
 from udogen import GraphBuilder, Model, RunFailed, UdogenError, UsageError
-from udogen.runtime import MemoryDomain, Role, Tensor
+from udogen.runtime import Context, MemoryDomain, Role, Runtime, Tensor
 from udogen.runtime.buffers.domains import INPUT, OUTPUT
-from udogen.runtime.contexts.context import Context
-from udogen.runtime.contexts.runtime import Runtime
 
 LARGEST = (2, 8)
 

@@ -16,7 +16,7 @@ import pytest
 
 from tests.contexts.stepping import BACKENDS, binary
 from tests.making import LONG, ONE_KERNEL, ONE_OP, ROOT, cpu_package, htp_package, need_runtime
-from udogen.errors import RunFailed
+from udogen import RunFailed
 from udogen.runtime.contexts import manifest
 from udogen.runtime.contexts.context import ContextCleanup
 

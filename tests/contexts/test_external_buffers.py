@@ -20,11 +20,9 @@ import pytest
 from tests.contexts import stepping
 from tests.contexts.adding import ROW, X, binary, expected, run
 from tests.contexts.conftest import nothing_left
-from udogen.errors import RunFailed
+from udogen import RunFailed
 from udogen.qnn import abi
-from udogen.qnn.handles import ContextOptions
-from udogen.qnn.interface import QnnError
-from udogen.runtime import Buffer
+from udogen.runtime import Buffer, Context, ContextOptions, QnnError, Runtime
 from udogen.runtime.buffers import buffer as buffer_module
 from udogen.runtime.buffers import external
 from udogen.runtime.buffers.buffer import SPILL_FILL, WEIGHTS
@@ -35,8 +33,6 @@ from udogen.runtime.buffers.external import (
     external_sizes,
 )
 from udogen.runtime.contexts import manifest
-from udogen.runtime.contexts.context import Context
-from udogen.runtime.contexts.runtime import Runtime
 
 PAGE = 4096
 NEEDS = ExternalSizes(weights=256, spill=1024, alignment=PAGE)

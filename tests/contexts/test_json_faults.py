@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from storing import describe, described, store, tensor_of
 
-from udogen.findings import ConfigError
+from udogen import ConfigError
 from udogen.runtime.contexts import context_json
 from udogen.runtime.contexts.context_json import ContextJson
 

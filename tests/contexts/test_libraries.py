@@ -14,9 +14,9 @@ import pytest
 from tests.contexts.conftest import refused
 from tests.contexts.stepping import open_runtime
 from tests.making import ROOT, compiler, make_packages
-from udogen.errors import RunFailed, UdogenError, UsageError
+from udogen import RunFailed, UdogenError, UsageError
 from udogen.qnn.handles import DeviceInfo
-from udogen.qnn.interface import QnnError
+from udogen.runtime import QnnError
 from udogen.runtime.built import adsp_library_path, op_libraries, register_package
 
 NAME = "libQnnLeakyReluPackage.so"

@@ -10,20 +10,18 @@ import numpy as np
 import pytest
 
 from udogen import UdogenError, UsageError
-from udogen.qnn.quantization import (
+from udogen.qnn.quantization import BlockwiseExpansion, Quantization, VectorEncoding
+from udogen.qnn.tensors import APP_WRITE, QnnTensor
+from udogen.runtime import Buffer, Constants, ContextOptions, OpConfig, Scalar, Tensor
+from udogen.runtime.contexts.arrays import dequantize, quantize
+from udogen.runtime.quantization import (
     AxisScaleOffset,
     BlockEncoding,
-    BlockwiseExpansion,
     BwAxisScaleOffset,
     BwScaleOffset,
-    Quantization,
     ScaleOffset,
-    VectorEncoding,
+    grid_of,
 )
-from udogen.qnn.tensors import APP_WRITE, OpConfig, QnnTensor, Scalar
-from udogen.runtime import Buffer, Constants, ContextOptions, Tensor
-from udogen.runtime.contexts.arrays import dequantize, quantize
-from udogen.runtime.quantization import grid_of
 
 NAN, INF = float("nan"), float("inf")
 NO_SIZE: Sequence[Any] = (-64, 0, 1.5, NAN, INF, True, None, "64", [64], 2**70)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from udogen.errors import UsageError
+from udogen import UsageError
 from udogen.qnn.system import BinaryInfo, GraphInfo, HtpGraph
 from udogen.qnn.tensors import QnnTensor
 from udogen.runtime.sessions import (

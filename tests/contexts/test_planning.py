@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from udogen import resources
-from udogen.errors import UsageError
+from udogen import UsageError, resources
 from udogen.qnn.system import GraphInfo
 from udogen.qnn.tensors import QnnTensor, byte_size, described_tensor
 from udogen.runtime.buffers.plan import BufferPlan, join_plans, plan_buffers

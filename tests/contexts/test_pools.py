@@ -14,11 +14,11 @@ import pytest
 from tests.contexts.conftest import lines_of, refused, stand_in
 from tests.contexts.stepping import array, binary, open_runtime
 from tests.making import need_runtime
-from udogen.errors import RunFailed, ToolMissing, UsageError
-from udogen.qnn.tensors import APP_READ, APP_WRITE, OpConfig, QnnTensor
-from udogen.runtime import Buffer
+from udogen import RunFailed, ToolMissing, UsageError
+from udogen.qnn.tensors import APP_READ, APP_WRITE, QnnTensor
+from udogen.runtime import Buffer, Constants, OpConfig
 from udogen.runtime.buffers import memory
-from udogen.runtime.buffers.constants import ConstantPlacement, Constants
+from udogen.runtime.buffers.constants import ConstantPlacement
 from udogen.runtime.buffers.memory import KINDS
 
 PAGE = 4096

@@ -15,14 +15,10 @@ from storing import describe, store, tensor_of
 
 from tests.command_line import udogen
 from tests.making import ROOT, need_runtime
-from udogen import resources
-from udogen.errors import RunFailed, UdogenError
-from udogen.findings import ConfigError
-from udogen.qnn.interface import QnnError
-from udogen.qnn.tensors import APP_READ, APP_WRITE, NATIVE, OpConfig, QnnTensor, Scalar
+from udogen import ConfigError, RunFailed, UdogenError, resources
+from udogen.qnn.tensors import APP_READ, APP_WRITE, NATIVE, QnnTensor
+from udogen.runtime import OpConfig, QnnError, Runtime, Scalar, StoredContext
 from udogen.runtime.contexts import manifest
-from udogen.runtime.contexts.binaries import StoredContext
-from udogen.runtime.contexts.runtime import Runtime
 
 SHAPE = (2, 3)
 X = np.zeros(SHAPE, np.float32)

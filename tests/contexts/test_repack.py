@@ -10,16 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.contexts.conftest import refused
-from udogen.errors import UsageError
+from udogen import UsageError
 from udogen.runtime import Buffer
-from udogen.runtime.buffers.block_weights import (
-    FORMATS,
-    RepackBuffer,
-    quantize_blocks,
-    repacked_bytes,
-    stride,
-    unrepack_rows,
-)
+from udogen.runtime.buffers.block_weights import FORMATS, quantize_blocks, repacked_bytes, stride, unrepack_rows
+from udogen.runtime.quantization import RepackBuffer
 
 SIZES = {"Q4_0": 18, "Q8_0": 34, "MXFP4": 17}
 

@@ -15,10 +15,11 @@ from tests.command_line import udogen
 from tests.contexts.conftest import run_json
 from tests.contexts.stepping import SHAPE, array, binary
 from tests.making import KERNELS, LONG, ROOT, htp_package, need_runtime
-from udogen.errors import UdogenError
+from udogen import UdogenError
+from udogen.runtime import OpLibrary
 from udogen.runtime.built import find_built
 from udogen.runtime.channel import Done, Quit
-from udogen.runtime.contexts.commands import OpLibrary, RunOptions
+from udogen.runtime.contexts.commands import RunOptions
 from udogen.runtime.contexts.runs import ContextSession
 from udogen.runtime.worker_process import WorkerProcess
 

@@ -17,9 +17,8 @@ import pytest
 from tests.contexts.conftest import refused
 from tests.contexts.stepping import BACKENDS, array, binary, open_runtime
 from tests.making import LONG, ROOT
-from udogen.errors import RunFailed, UsageError
-from udogen.qnn.interface import QnnError
-from udogen.runtime import Buffer, MemoryDomain, Role, Runtime
+from udogen import RunFailed, UsageError
+from udogen.runtime import Buffer, MemoryDomain, QnnError, Role, Runtime
 from udogen.runtime.buffers.domains import INPUT, OUTPUT
 from udogen.runtime.sessions import (
     MIB,

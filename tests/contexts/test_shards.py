@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from udogen.errors import UsageError
+from udogen import UsageError
 from udogen.runtime.contexts.binaries import find_shards
 
 

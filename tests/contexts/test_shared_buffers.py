@@ -16,16 +16,12 @@ from tests.contexts.adding import NBYTES, SHAPE, X, expected, run
 from tests.contexts.conftest import nothing_left, refuses
 from tests.contexts.stepping import array, binary
 from tests.making import need_runtime
-from udogen import GraphBuilder
-from udogen.errors import RunFailed, UsageError
+from udogen import GraphBuilder, RunFailed, UsageError
 from udogen.qnn.handles import DMA_BUF, ION
-from udogen.qnn.interface import QnnError
-from udogen.runtime import Buffer
+from udogen.runtime import Buffer, Context, QnnError, Runtime
 from udogen.runtime.buffers import buffer as buffer_module
 from udogen.runtime.buffers.buffer import BufferPart
 from udogen.runtime.buffers.plan import BufferPlan, PlannedBuffers, plan_buffers
-from udogen.runtime.contexts.context import Context
-from udogen.runtime.contexts.runtime import Runtime
 
 
 @pytest.fixture

@@ -18,21 +18,15 @@ from storing import GRAPHS, QUANT, RUNTIMES, binary, describe, store, vouch
 from tests.command_line import udogen
 from tests.making import LONG, ROOT, htp_package
 from tests.qnn.test_quantization import ENCODINGS
-from udogen import GraphBuilder
-from udogen.errors import RunFailed, ToolMissing
+from udogen import GraphBuilder, RunFailed, ToolMissing
 from udogen.qnn import heads, quantization, system
-from udogen.qnn.quantization import (
-    AxisScaleOffset,
-    BwScaleOffset,
-    OtherEncoding,
-    Quantization,
-    ScaleOffset,
-)
+from udogen.qnn.quantization import OtherEncoding, Quantization
 from udogen.qnn.tensors import APP_WRITE, described_tensor
-from udogen.runtime import Runtime, find_runtime
+from udogen.runtime import Runtime, StoredContext, find_runtime
 from udogen.runtime.contexts import binaries, context_json, manifest
-from udogen.runtime.contexts.binaries import BINARY, JSON, StoredContext
+from udogen.runtime.contexts.binaries import BINARY, JSON
 from udogen.runtime.contexts.context_json import same_quantization
+from udogen.runtime.quantization import AxisScaleOffset, BwScaleOffset, ScaleOffset
 
 ANY = pytest.mark.parametrize(("backend", "kind"), RUNTIMES, ids="-".join)
 SMALL = ("htp", "emulator")

@@ -12,10 +12,8 @@ import pytest
 
 from tests.contexts.stepping import array, open_runtime
 from tests.contexts.test_wrong_calls import INTERNAL, World, outcome
-from udogen import GraphBuilder
-from udogen.errors import UdogenError
-from udogen.qnn.handles import ContextOptions
-from udogen.runtime import Buffer, Role, StoredContext
+from udogen import GraphBuilder, UdogenError
+from udogen.runtime import Buffer, ContextOptions, Role, StoredContext
 from udogen.runtime.sessions import Layer, Session, SessionSpec
 
 

@@ -6,12 +6,12 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from udogen import ToolMissing, UdogenError
 from udogen.backends import RUNTIMES
 from udogen.backends.backend import Target
 from udogen.build.toolchains import Choice
 from udogen.build.tools import Environment
 from udogen.doctor.checks import CheckOutcome, CheckResult, Machine, examine, exit_code, lines
-from udogen.errors import ToolMissing, UdogenError
 from udogen.runtime.library import RuntimeLibrary
 
 GOLDEN = Path(__file__).parent / "golden"

@@ -9,9 +9,9 @@ import pytest
 
 from tests.command_line import udogen
 from tests.making import ROOT
+from udogen import TestOptions
 from udogen.build import zig_libraries
 from udogen.verify import planning
-from udogen.verify.options import TestOptions
 from udogen.verify.test_files.read import load_test_files
 
 

@@ -11,9 +11,9 @@ from tests.command_line import udogen
 from tests.dsp.conftest import SEVERAL
 from tests.hexagon.running import on_hexagon
 from tests.making import make_packages
+from udogen import UdogenError
 from udogen.configs import resolve
 from udogen.configs.load import load
-from udogen.errors import UdogenError
 from udogen.findings import Findings
 from udogen.runtime import failures
 from udogen.runtime.built import Built

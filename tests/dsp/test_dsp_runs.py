@@ -10,10 +10,10 @@ import pytest
 
 from tests.hexagon.running import Array, need_tools, on_hexagon
 from tests.making import ROOT, make_packages
+from udogen import TestOptions
 from udogen.runtime.built import Built, find_source
 from udogen.runtime.op.calls import OpResult
 from udogen.runtime.op.request import CallOptions, make_call
-from udogen.verify.options import TestOptions
 from udogen.verify.runner import run_cases
 from udogen.verify.test_files.expand import load_examples
 

@@ -8,16 +8,8 @@ from typing import Any
 import numpy as np
 
 from udogen.qnn.handles import BackendHandle, ContextHandle, GraphHandle
-from udogen.qnn.tensors import (
-    APP_READ,
-    APP_WRITE,
-    NATIVE,
-    STATIC,
-    OpConfig,
-    Param,
-    QnnTensor,
-    Scalar,
-)
+from udogen.qnn.tensors import APP_READ, APP_WRITE, NATIVE, STATIC, Param, QnnTensor
+from udogen.runtime import OpConfig, Scalar
 from udogen.runtime.built import Built
 
 SHAPE = (2, 3, 4)

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 
 from udogen.qnn.handles import BackendHandle, LogHandle
-from udogen.qnn.interface import Interface, QnnError
-from udogen.qnn.quantization import ScaleOffset
-from udogen.qnn.tensors import APP_READ, APP_WRITE, NATIVE, NULL, STATIC, OpConfig, QnnTensor, Scalar
-from udogen.runtime import find_runtime
+from udogen.qnn.interface import Interface
+from udogen.qnn.tensors import APP_READ, APP_WRITE, NATIVE, NULL, STATIC, QnnTensor
+from udogen.runtime import OpConfig, QnnError, Scalar, find_runtime
+from udogen.runtime.quantization import ScaleOffset
 
 NUMPY = {
     "UFIXED_POINT_8": "u1", "UINT_8": "u1", "INT_8": "i1", "SFIXED_POINT_8": "i1", "BOOL_8": "u1",

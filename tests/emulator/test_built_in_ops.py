@@ -11,9 +11,9 @@ import pytest
 
 from udogen.opdef import datatypes
 from udogen.qnn.handles import BackendHandle
-from udogen.qnn.interface import QnnError
-from udogen.qnn.quantization import ScaleOffset
-from udogen.qnn.tensors import APP_READ, APP_WRITE, STATIC, OpConfig, Param, QnnTensor, Scalar
+from udogen.qnn.tensors import APP_READ, APP_WRITE, STATIC, Param, QnnTensor
+from udogen.runtime import OpConfig, QnnError, Scalar
+from udogen.runtime.quantization import ScaleOffset
 
 Array = np.ndarray[Any, np.dtype[Any]]
 RANDOM = np.random.default_rng(11)

@@ -12,14 +12,14 @@ from composing import SHAPE, X, mixed, mixed_in_numpy, register, run
 from tests.command_line import succeeds, udogen
 from udogen.qnn import abi
 from udogen.qnn.handles import BackendHandle, LogHandle, ProfileHandle
-from udogen.qnn.interface import ERROR, INFO, Interface, QnnError
+from udogen.qnn.interface import ERROR, INFO, Interface
 from udogen.qnn.system import binary_info
 from udogen.qnn.tensors import (
     APP_READ,
     APP_WRITE,
     QnnTensor,
 )
-from udogen.runtime import find_runtime
+from udogen.runtime import QnnError, find_runtime
 from udogen.runtime.built import Built
 
 FFI = abi.ffi()

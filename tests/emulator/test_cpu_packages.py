@@ -13,15 +13,8 @@ from composing import Maker, X, mixed, mixed_in_numpy, register, run
 from udogen import resources
 from udogen.qnn import abi
 from udogen.qnn.handles import BackendHandle
-from udogen.qnn.interface import QnnError
-from udogen.qnn.tensors import (
-    APP_READ,
-    APP_WRITE,
-    NATIVE,
-    STATIC,
-    QnnTensor,
-    Scalar,
-)
+from udogen.qnn.tensors import APP_READ, APP_WRITE, NATIVE, STATIC, QnnTensor
+from udogen.runtime import QnnError, Scalar
 from udogen.runtime.built import Built
 
 FFI = abi.ffi()

@@ -12,11 +12,10 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from tests.making import KERNELS, ROOT, cpu_package, htp_package, need_runtime
-from udogen.errors import RunFailed
+from udogen import RunFailed
 from udogen.runtime.built import Built
-from udogen.runtime.op.calls import OpCall
 from udogen.runtime.op.request import CallOptions, make_call
-from udogen.runtime.ops import OpSession
+from udogen.runtime.ops import OpCall, OpSession
 
 Draw = Callable[[st.SearchStrategy[object]], object]
 EXAMPLES = settings(derandomize=True)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.making import ROOT, gpu_package
-from udogen.verify.options import TestOptions
+from udogen import TestOptions
 from udogen.verify.runner import run_cases
 from udogen.verify.test_files.expand import load_examples
 

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 from composing import register
 
-from udogen.errors import RunFailed
+from udogen import RunFailed
 from udogen.qnn.handles import BackendHandle, ContextHandle, GraphHandle
-from udogen.qnn.interface import QnnError
-from udogen.qnn.quantization import ScaleOffset
-from udogen.qnn.tensors import APP_READ, APP_WRITE, NATIVE, OpConfig, QnnTensor, Scalar
+from udogen.qnn.tensors import APP_READ, APP_WRITE, NATIVE, QnnTensor
+from udogen.runtime import OpConfig, QnnError, Scalar
 from udogen.runtime.built import Built
+from udogen.runtime.quantization import ScaleOffset
 
 SHAPE = (1, 4, 4, 8)
 X = np.random.default_rng(3).normal(size=SHAPE).astype(np.float32)

@@ -11,7 +11,7 @@ import pytest
 
 from tests.command_line import udogen
 from tests.making import make_well
-from udogen.build.package import PackageLibrary
+from udogen import PackageLibrary
 from udogen.runtime.built import Built
 
 X = np.ones((2, 3, 4), np.float32)

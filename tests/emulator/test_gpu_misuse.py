@@ -10,7 +10,8 @@ from composing import register
 
 from udogen.qnn import abi
 from udogen.qnn.handles import BackendHandle, ContextHandle, GraphHandle
-from udogen.qnn.tensors import APP_READ, APP_WRITE, NATIVE, STATIC, OpConfig, QnnTensor, tensor_array
+from udogen.qnn.tensors import APP_READ, APP_WRITE, NATIVE, STATIC, QnnTensor, tensor_array
+from udogen.runtime import OpConfig
 from udogen.runtime.built import Built
 
 FFI = abi.ffi()

@@ -15,9 +15,9 @@ import pytest
 
 from udogen.qnn import abi
 from udogen.qnn.handles import BackendHandle, ContextHandle, LogHandle, MemoryHandle, SharedRange
-from udogen.qnn.interface import Interface, QnnError
-from udogen.qnn.tensors import APP_READ, APP_WRITE, NATIVE, STATIC, OpConfig, QnnTensor, Scalar
-from udogen.runtime import find_runtime
+from udogen.qnn.interface import Interface
+from udogen.qnn.tensors import APP_READ, APP_WRITE, NATIVE, STATIC, QnnTensor
+from udogen.runtime import OpConfig, QnnError, Scalar, find_runtime
 from udogen.runtime.built import Built
 
 FFI = abi.ffi()

@@ -16,13 +16,12 @@ import pytest
 
 from tests.emulator import htp_drive
 from tests.making import ROOT, compiler, need_runtime
-from udogen import GraphBuilder, resources
-from udogen.errors import UsageError
+from udogen import GraphBuilder, UsageError, resources
 from udogen.qnn import abi, socs
 from udogen.qnn.handles import BackendHandle, ContextHandle, DeviceHandle, GraphHandle, LogHandle, ProfileHandle
-from udogen.qnn.interface import Interface, QnnError
-from udogen.qnn.tensors import APP_READ, APP_WRITE, OpConfig, QnnTensor
-from udogen.runtime import ModelDescription, Runtime, find_runtime
+from udogen.qnn.interface import Interface
+from udogen.qnn.tensors import APP_READ, APP_WRITE, QnnTensor
+from udogen.runtime import ModelDescription, OpConfig, QnnError, Runtime, find_runtime
 
 FFI = abi.ffi()
 SOURCE = ROOT / "tests/emulator/htp_probe.cpp"

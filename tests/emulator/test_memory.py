@@ -13,8 +13,8 @@ from composing import register
 
 from udogen.qnn import abi
 from udogen.qnn.handles import DMA_BUF, BackendHandle, ContextHandle, GraphHandle, MemoryHandle, SharedRange
-from udogen.qnn.interface import QnnError
-from udogen.qnn.tensors import APP_READ, APP_WRITE, OpConfig, QnnTensor
+from udogen.qnn.tensors import APP_READ, APP_WRITE, QnnTensor
+from udogen.runtime import OpConfig, QnnError
 from udogen.runtime.built import Built
 
 FFI = abi.ffi()

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.making import LONG, ROOT, make_packages, need_runtime, udogen
-from udogen.errors import UsageError
+from udogen import UsageError
 from udogen.generate.kernel_files import kernel_places
 from udogen.verify.test_files.expand import load_examples
 

@@ -18,7 +18,7 @@ pytest.importorskip("onnxruntime", reason="pip install '.[run]'")
 from tests.command_line import udogen
 from tests.making import need_runtime
 from tests.onnx_models import attention, node, save
-from udogen.errors import RunFailed
+from udogen import RunFailed
 from udogen.onnx.network import execute
 
 INT64, BOOL = TensorProto.INT64, TensorProto.BOOL

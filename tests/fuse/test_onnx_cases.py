@@ -16,7 +16,7 @@ from onnx import helper
 from onnx.backend.test.case.node import collect_testcases
 
 from tests.fuse.compiled import Compiled, Node, call, compile_node, link
-from udogen.errors import UdogenError
+from udogen import UdogenError
 from udogen.onnx.fuse.ops import TABLE
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of numpy and Halide, caused by the numbers in the cases

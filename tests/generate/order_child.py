@@ -19,8 +19,9 @@ import numpy as np
 
 from udogen.qnn import abi
 from udogen.qnn.handles import BackendHandle, LogHandle
-from udogen.qnn.interface import Interface, QnnError
-from udogen.qnn.tensors import APP_READ, APP_WRITE, STATIC, OpConfig, Param, QnnTensor, Scalar
+from udogen.qnn.interface import Interface
+from udogen.qnn.tensors import APP_READ, APP_WRITE, STATIC, Param, QnnTensor
+from udogen.runtime import OpConfig, QnnError, Scalar
 
 INTERFACE, LIBRARY = Interface.load(Path(sys.argv[1])), Path(sys.argv[2])
 types = {"i8": "INT_8", "u8": "UINT_8", "i16": "INT_16", "u16": "UINT_16", "i32": "INT_32", "u32": "UINT_32"}

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from tests.making import CONFIGS, KERNELS, compiler, make_packages, make_well, need_runtime, refused
-from udogen.errors import RunFailed
+from udogen import RunFailed
 from udogen.runtime import Tensor
 from udogen.runtime.built import Built, find_built
 from udogen.runtime.op.calls import OpResult, param_of

@@ -10,9 +10,9 @@ import pytest
 
 from tests.hexagon.running import need_tools, on_hexagon
 from tests.making import ROOT, make_packages, make_well, need_opencl, need_runtime, op_session, refused
+from udogen import RunFailed
 from udogen.backends import htp_files
 from udogen.configs.load import load
-from udogen.errors import RunFailed
 from udogen.opdef import datatypes
 from udogen.runtime import Scalar, Tensor
 from udogen.runtime.built import Built, find_built, find_source

@@ -12,12 +12,12 @@ import pytest
 from tests.bench.clock import python, ratio
 from tests.generate.fifty import config, project
 from tests.making import need_runtime, udogen
+from udogen import TestOptions
 from udogen.configs import resolve
 from udogen.opdef.model import OpPackage
 from udogen.runtime.built import find_built
 from udogen.runtime.op.request import CallOptions, make_call
 from udogen.runtime.ops import OpSession
-from udogen.verify.options import TestOptions
 from udogen.verify.planning import plan
 from udogen.verify.test_files.read import load_test_files
 

@@ -10,8 +10,7 @@ import pytest
 
 from tests.golden import TREES, trees
 from tests.making import COMPILERS, CONFIGS, ROOT, compiler, make, make_packages, need_opencl, need_runtime
-from udogen.build.package import PackageLibrary
-from udogen.errors import RunFailed
+from udogen import PackageLibrary, RunFailed
 from udogen.opdef.model import Tensor
 from udogen.runtime.built import find_built
 from udogen.runtime.op.request import CallOptions, make_call

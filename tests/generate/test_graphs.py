@@ -10,8 +10,7 @@ import pytest
 
 from tests.making import ONE_KERNEL, ONE_OP, cpu_package, need_runtime
 from udogen import GraphBuilder
-from udogen.runtime import Runtime
-from udogen.runtime.contexts.context import Context
+from udogen.runtime import Context, Runtime
 
 X = np.array([-1, 1], np.float32)
 

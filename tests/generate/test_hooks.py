@@ -18,7 +18,7 @@ from tests.making import (
     op_session,
     refused,
 )
-from udogen.errors import RunFailed
+from udogen import RunFailed
 from udogen.runtime.built import Built
 from udogen.runtime.op.calls import OpResult
 from udogen.runtime.op.request import CallOptions, make_call

@@ -13,12 +13,11 @@ from tests.command_line import udogen
 from tests.hexagon.running import need_tools
 from tests.making import CONFIGS, ONE_OP, make_packages, make_well, need_runtime, op_session, refused
 from tests.opdef.texts import collection, op, param, tensor
-from udogen.errors import RunFailed
+from udogen import RunFailed
 from udogen.generate.pipeline import Generated
 from udogen.runtime.built import Built, find_built, find_source
-from udogen.runtime.hexagon.session import HexagonSession
 from udogen.runtime.op.request import CallOptions, make_call
-from udogen.runtime.ops import OpSession
+from udogen.runtime.ops import HexagonSession, OpSession
 
 KERNELS = Path(__file__).parent / "kernels" / "both"
 A = np.ones((1, 2, 2, 2), np.float32)

@@ -19,16 +19,14 @@ import pytest
 from tests.command_line import succeeds, udogen
 from tests.making import CONFIGS, CORPUS, ONE_OP, ROOT, make, make_packages, make_well
 from tests.opdef.texts import collection, op, param, tensor
-from udogen import resources
+from udogen import GenerateOptions, RunFailed, TestOptions, ToolMissing, UsageError, resources
 from udogen.build import tools
 from udogen.configs.load import load
-from udogen.errors import RunFailed, ToolMissing, UsageError
-from udogen.generate.pipeline import GenerateOptions, generate
+from udogen.generate.pipeline import generate
 from udogen.runtime import find_runtime
 from udogen.runtime.built import find_built
 from udogen.runtime.library import sdk_build_id
 from udogen.runtime.ops import OpSession
-from udogen.verify.options import TestOptions
 from udogen.verify.runner import run_cases
 from udogen.verify.test_files.expand import load_examples
 

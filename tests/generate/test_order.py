@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 from tests.making import KERNELS, LONG, ROOT, htp_package, udogen
-from udogen.errors import UsageError
+from udogen import UsageError
 from udogen.runtime import find_runtime
 from udogen.runtime.built import Built
 from udogen.runtime.op.request import CallOptions, make_call

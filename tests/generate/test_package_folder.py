@@ -18,8 +18,8 @@ from tests.command_line import succeeds, udogen
 from tests.generate.test_regenerate import HEADER, KERNEL, Work
 from tests.hostile import kill_generate
 from tests.making import ONE_OP, ROOT, make_packages
+from udogen import UsageError
 from udogen.configs.load import load
-from udogen.errors import UsageError
 from udogen.resources import content_key
 
 
@@ -41,7 +41,7 @@ def generate(work: Work, **options: bool) -> None:
     """Generate in this process; the config has one more op, so that there are files to write."""
     work.grow()
     packages, problems = load([work.config])
-    from udogen.generate.pipeline import GenerateOptions
+    from udogen import GenerateOptions
     from udogen.generate.pipeline import generate as run
 
     run(packages, GenerateOptions(work.out, **options), problems)  # type: ignore[arg-type]

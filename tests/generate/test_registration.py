@@ -15,8 +15,9 @@ import pytest
 from tests.making import COMPILERS, ROOT, compiler, make_packages, make_well
 from tests.opdef.texts import X, Y, collection, op, param
 from tests.snpe.packages import SOFTMAX, X86, registration
+from udogen import GenerateOptions
 from udogen.configs.load import load
-from udogen.generate.pipeline import GenerateOptions, generate
+from udogen.generate.pipeline import generate
 from udogen.qnn import abi, udo
 from udogen.runtime.package_queries import read_registration
 

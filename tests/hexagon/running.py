@@ -11,9 +11,8 @@ from tests.making import need_packets, need_runtime
 from udogen.build import tools
 from udogen.runtime import Tensor
 from udogen.runtime.built import Built, find_built
-from udogen.runtime.hexagon.session import HexagonSession
-from udogen.runtime.op.calls import CallParam, OpCall, OpResult
-from udogen.runtime.ops import OpSession
+from udogen.runtime.op.calls import CallParam, OpResult
+from udogen.runtime.ops import HexagonSession, OpCall, OpSession
 
 Array = np.ndarray[Any, np.dtype[Any]]
 

@@ -12,11 +12,11 @@ import pytest
 from tests.command_line import udogen
 from tests.hexagon.running import Array, need_tools, on_hexagon, on_x86
 from tests.making import ROOT, make_packages, make_well, need_runtime
+from udogen import TestOptions
 from udogen.runtime.built import Built, find_source
-from udogen.runtime.hexagon.session import HexagonSession
 from udogen.runtime.hexagon.wire import KernelChoice
 from udogen.runtime.op.request import CallOptions, make_call
-from udogen.verify.options import TestOptions
+from udogen.runtime.ops import HexagonSession
 from udogen.verify.runner import run_cases
 from udogen.verify.test_files.expand import load_examples
 

@@ -9,13 +9,13 @@ import pytest
 
 from tests.hexagon.running import Array, called, need_tools, on_hexagon, on_x86
 from tests.making import ROOT, make_packages, make_well
+from udogen import RunFailed
 from udogen.backends import architectures
-from udogen.errors import RunFailed
 from udogen.runtime import OpFailed, OpRefused, Scalar
 from udogen.runtime.built import Built, find_source
 from udogen.runtime.hexagon.wire import KernelChoice
-from udogen.runtime.op.calls import OpCall
 from udogen.runtime.op.request import CallOptions, make_call
+from udogen.runtime.ops import OpCall
 
 
 def test_the_first_record_that_fits_is_taken_unless_another_is_named(raw: Built) -> None:

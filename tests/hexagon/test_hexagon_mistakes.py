@@ -14,12 +14,12 @@ import pytest
 from tests.command_line import succeeds, udogen
 from tests.hexagon.running import called, on_hexagon
 from tests.making import CONFIGS, ROOT, make_packages, need_packets
+from udogen import BuildFailed, RunFailed, ToolMissing, UsageError
 from udogen.build import tools
-from udogen.errors import BuildFailed, RunFailed, ToolMissing, UsageError
 from udogen.runtime import OpCrashed, OpFailed, OpRefused, OpTimedOut
 from udogen.runtime.built import Built, find_source
-from udogen.runtime.hexagon.session import HexagonSession
 from udogen.runtime.hexagon.wire import records
+from udogen.runtime.ops import HexagonSession
 
 WRONG = [
     (1, OpCrashed, r"op `Wrong` crashed with SIGSEGV \(segmentation fault\) in phase `execute`"),

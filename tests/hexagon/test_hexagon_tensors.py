@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 from tests.hexagon.running import called, on_hexagon, on_x86
-from udogen import backends
-from udogen.errors import RunFailed
+from udogen import RunFailed, backends
 from udogen.runtime import Tensor
 from udogen.runtime.built import Built
 from udogen.runtime.hexagon.wire import ELEMENTS
-from udogen.runtime.op.calls import OpCall, param_of
+from udogen.runtime.op.calls import param_of
 from udogen.runtime.op.request import CallOptions, make_call
+from udogen.runtime.ops import OpCall
 
 
 def test_the_table_of_elements_is_what_htp_delivers() -> None:

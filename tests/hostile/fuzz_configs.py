@@ -31,9 +31,9 @@ from typing import Any
 from tests.command_line import udogen
 from tests.making import CORPUS, ROOT
 from tests.making import udogen as udogen_in_process
+from udogen import GenerateOptions, UdogenError
 from udogen.configs.load import load
-from udogen.errors import UdogenError
-from udogen.generate.pipeline import Generated, GenerateOptions
+from udogen.generate.pipeline import Generated
 from udogen.generate.pipeline import generate as generate_packages
 
 MOST_SECONDS = 10.0  # CPU time, for all work on one config

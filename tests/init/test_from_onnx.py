@@ -15,7 +15,7 @@ from tests import making
 from tests.command_line import udogen
 from tests.init import models
 from tests.onnx_models import node, save
-from udogen.errors import UsageError
+from udogen import UsageError
 from udogen.init import project
 from udogen.init.draft import Draft
 from udogen.onnx.draft import from_onnx
@@ -425,7 +425,7 @@ def test_a_missing_model_and_a_missing_onnx(tmp_path: Path) -> None:
 def test_bytes_at_random_never_end_in_a_traceback(tmp_path: Path) -> None:
     import random
 
-    from udogen.errors import UdogenError
+    from udogen import UdogenError
 
     dice = random.Random(2026)
     originals = [models.save(name, tmp_path).read_bytes() for name in models.ALL]

@@ -9,10 +9,9 @@ from pathlib import Path
 import pytest
 from toys import Look, Make
 
-from udogen import resources
+from udogen import ToolMissing, resources
 from udogen.build import tools
 from udogen.build.tools import Environment
-from udogen.errors import ToolMissing
 from udogen.inspect.inspection import InspectedLibrary, InspectOptions, inspect
 from udogen.runtime import find_runtime
 

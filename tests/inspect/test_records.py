@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from toys import Make
 
+from udogen import RunFailed
 from udogen.build import elf
-from udogen.errors import RunFailed
 from udogen.runtime.package_queries import KernelTypes, read_records
 from udogen.runtime.worker.loaded_package import STUB_MACHINE, STUB_SLOT, stub_library
 

@@ -88,7 +88,7 @@ def test_what_stops_it(tmp_path: Path, flag: str, sentence: str) -> None:
 
 
 def test_no_op_package_is_found_behind_a_core_that_it_has_not(tmp_path: Path) -> None:
-    from udogen.errors import UsageError
+    from udogen import UsageError
 
     with pytest.raises(UsageError) as caught:
         find_built(broken(tmp_path), backend="htp")

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from toys import Look, Make, shown
 
-from udogen.errors import RunFailed, UsageError
+from udogen import RunFailed, UsageError
 from udogen.runtime.ops import OpSession
 
 SKEL = "-DSKEL"

@@ -15,7 +15,7 @@ import pytest
 
 from tests.command_line import udogen
 from tests.making import need_packets, need_runtime
-from udogen.errors import UdogenError, UsageError, VerificationFailed
+from udogen import UdogenError, UsageError, VerificationFailed
 from udogen.python_files import load_module
 
 pytest.importorskip("halide", reason="pip install '.[kernels]'")

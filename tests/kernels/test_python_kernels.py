@@ -16,13 +16,13 @@ import pytest
 from tests.command_line import udogen
 from tests.kernels.random_kernels import config, definition
 from tests.making import ONE_OP, ROOT, make, make_packages, need_opencl, need_packets, need_runtime, open_package
+from udogen import TestOptions, ToolMissing, UdogenError
 from udogen.build.make import build_package
-from udogen.errors import ToolMissing, UdogenError
 from udogen.kernels.objects import PythonKernels, compile_kernels
 from udogen.python_files import load_module
 from udogen.runtime.built import find_source
 from udogen.runtime.op.request import CallOptions, make_call
-from udogen.verify.options import SafetyOptions, TestOptions
+from udogen.verify.options import SafetyOptions
 from udogen.verify.safety.checks import SafetyChecks
 
 pytest.importorskip("halide", reason="pip install '.[kernels]'")

@@ -12,8 +12,8 @@ import pytest
 from tests.command_line import udogen
 from tests.kernels.random_kernels import config, definition
 from tests.making import make_packages, need_packets, open_package
+from udogen import PackageLibrary
 from udogen.build import make, tools, vectors
-from udogen.build.package import PackageLibrary
 from udogen.kernels.request import NO_FLOATS
 from udogen.verify.report import machine, merge, page, terminal
 from udogen.verify.results import TestRun

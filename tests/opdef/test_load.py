@@ -21,8 +21,8 @@ from tests.opdef.texts import (
     udo,
     warnings,
 )
+from udogen import ConfigError
 from udogen.configs.load import load
-from udogen.findings import ConfigError
 
 CPU_X = "<Input><Name>x</Name><Datatype>FLOAT_32</Datatype></Input>"
 

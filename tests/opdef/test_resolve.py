@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from tests.opdef.texts import X, Y, collection, op, packages, param, supplement, tensor, udo
-from udogen import backends
+from udogen import GenerateOptions, backends
 from udogen.configs import resolve
 from udogen.findings import Finding, Findings
-from udogen.generate.pipeline import GenerateOptions, resolve_all
+from udogen.generate.pipeline import resolve_all
 from udogen.opdef.model import Op, Tensor
 
 OPEN = tensor("Input", "x", "BACKEND_SPECIFIC") + Y

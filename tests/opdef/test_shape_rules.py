@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from tests.opdef.texts import collection, op, param, tensor
+from udogen import UsageError
 from udogen.configs.load import load
-from udogen.errors import UsageError
 from udogen.opdef.model import OpPackage
 from udogen.opdef.shape_rules import Given, Inferred, ShapeRuleFailed, ShapeRules, load_shape_rules
 

@@ -11,9 +11,9 @@ from tests import vendor_generators
 from tests.command_line import udogen
 from tests.making import CORPUS
 from tests.opdef.texts import collection
+from udogen import UdogenError
 from udogen.configs import vendor
 from udogen.configs.load import load
-from udogen.errors import UdogenError
 
 ROOT = Path(__file__).parents[2]
 

@@ -6,8 +6,9 @@ import json
 from pathlib import Path
 from typing import Any
 
+from udogen import ConfigError
 from udogen.configs.load import load
-from udogen.findings import ConfigError, Finding
+from udogen.findings import Finding
 from udogen.opdef.model import Op, OpPackage
 
 

@@ -9,10 +9,11 @@ from pathlib import Path
 import pytest
 
 from tests.making import need_runtime
-from udogen.errors import RunFailed
+from udogen import RunFailed
 from udogen.qnn.handles import BackendHandle, LogHandle
-from udogen.qnn.interface import VERBOSE, Interface, QnnError
-from udogen.qnn.tensors import APP_WRITE, OpConfig, QnnTensor, Scalar, byte_size
+from udogen.qnn.interface import VERBOSE, Interface
+from udogen.qnn.tensors import APP_WRITE, QnnTensor, byte_size
+from udogen.runtime import OpConfig, QnnError, Scalar
 
 
 def test_the_name_and_version_of_the_library(interface: Interface) -> None:

@@ -8,20 +8,11 @@ from typing import Any
 
 import pytest
 
-from udogen.errors import RunFailed, UsageError
+from udogen import RunFailed, UsageError
 from udogen.qnn import abi, quantization
-from udogen.qnn.quantization import (
-    AxisScaleOffset,
-    BlockEncoding,
-    BlockwiseExpansion,
-    BwAxisScaleOffset,
-    BwScaleOffset,
-    OtherEncoding,
-    Quantization,
-    ScaleOffset,
-    VectorEncoding,
-)
+from udogen.qnn.quantization import BlockwiseExpansion, OtherEncoding, Quantization, VectorEncoding
 from udogen.qnn.tensors import APP_WRITE, QnnTensor
+from udogen.runtime.quantization import AxisScaleOffset, BlockEncoding, BwAxisScaleOffset, BwScaleOffset, ScaleOffset
 
 FFI = abi.ffi()
 SHAPE = (4, 6)

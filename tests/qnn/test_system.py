@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from udogen.errors import RunFailed
+from udogen import RunFailed
 from udogen.qnn import abi, heads, system
 from udogen.qnn.heads import NoContextBinary
-from udogen.qnn.quantization import AxisScaleOffset, ScaleOffset
 from udogen.qnn.system import HardwareDevice, HtpGraph
 from udogen.qnn.tensors import APP_READ, APP_WRITE, QnnTensor, tensor_array
+from udogen.runtime.quantization import AxisScaleOffset, ScaleOffset
 
 FFI = abi.ffi()
 

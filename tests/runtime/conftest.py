@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 from probe import PROVIDER, Build
 
-from udogen import resources
-from udogen.errors import ToolMissing
+from udogen import ToolMissing, resources
 from udogen.runtime import find_runtime
 from udogen.runtime.ops import OpSession
 

@@ -14,8 +14,8 @@ import numpy as np
 
 from udogen.qnn import abi
 from udogen.qnn.handles import GraphHandle
-from udogen.qnn.tensors import APP_READ, APP_WRITE, OpConfig, QnnTensor
-from udogen.runtime import Context, Runtime
+from udogen.qnn.tensors import APP_READ, APP_WRITE, QnnTensor
+from udogen.runtime import Context, OpConfig, Runtime
 from udogen.runtime.ops import executions
 from udogen.runtime.worker.loaded_package import LoadedPackage
 

@@ -9,8 +9,8 @@ from unittest.mock import Mock
 import pytest
 from probe import Build
 
+from udogen import RunFailed, ToolMissing, UsageError
 from udogen.build.tools import Environment
-from udogen.errors import RunFailed, ToolMissing, UsageError
 from udogen.runtime import find_runtime, library
 from udogen.runtime.library import interface_providers
 

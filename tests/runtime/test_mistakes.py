@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from probe import PROVIDER, Build, X, alive, call, result, tensor
 
-from udogen.errors import RunFailed
+from udogen import RunFailed
 from udogen.runtime import OpCrashed, OpFailed, OpRefused, OpTimedOut, RegistrationFailed, Scalar
 from udogen.runtime.failures import OutOfBounds
 from udogen.runtime.ops import OpCall, OpSession

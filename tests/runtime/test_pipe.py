@@ -14,7 +14,8 @@ import pytest
 from probe import X, call
 
 from tests.making import ROOT
-from udogen.errors import RunFailed, UdogenError, UsageError, of_json, of_limit
+from udogen import RunFailed, UdogenError, UsageError
+from udogen.errors import of_json, of_limit
 from udogen.runtime import OpCrashed, Scalar
 from udogen.runtime.channel import Done, Failed, Quit
 from udogen.runtime.failures import Situation

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from probe import PROVIDER, X, call, result, tensor
 
-from udogen.errors import RunFailed
+from udogen import RunFailed
 from udogen.runtime import OpCrashed, OpFailed, Scalar
 from udogen.runtime.ops import OpSession
 

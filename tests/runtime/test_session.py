@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from probe import PROVIDER, X, call, result, tensor
 
-from udogen.errors import RunFailed, UsageError
+from udogen import RunFailed, UsageError
 from udogen.runtime import Tensor
 from udogen.runtime.op.calls import param_of
 from udogen.runtime.ops import OpSession

@@ -14,9 +14,8 @@ from tests.hexagon.running import need_tools, on_hexagon
 from tests.making import ROOT, cpu_package, make_packages, make_well, need_opencl, need_runtime
 from tests.snpe import packages
 from tests.snpe.packages import KERNELS, SOFTMAX, X86
-from udogen import resources
+from udogen import RunFailed, UsageError, resources
 from udogen.build import tools
-from udogen.errors import RunFailed, UsageError
 from udogen.runtime import OpCrashed, OpTimedOut, Tensor
 from udogen.runtime.built import find_built, find_source
 from udogen.runtime.op.request import CallOptions, make_call

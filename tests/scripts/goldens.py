@@ -16,13 +16,13 @@ import numpy as np
 
 from tests.clients.laying import AWKWARD, AWKWARD_FOLDER, PLAIN, lay
 from tests.making import rewrite
+from udogen import UdogenError
 from udogen.cli import script
 from udogen.clients.scripts.make_plan import ScriptOptions, make_plan
 from udogen.clients.scripts.plan import script_files, write_script
-from udogen.errors import UdogenError
-from udogen.qnn.quantization import ScaleOffset
 from udogen.qnn.system import GraphInfo
 from udogen.qnn.tensors import QnnTensor
+from udogen.runtime.quantization import ScaleOffset
 
 GOLDEN = Path(__file__).with_name("golden")
 GRAPH = GraphInfo(

@@ -18,7 +18,7 @@ from tests.clients.laying import PLAIN, lay
 from tests.command_line import udogen
 from tests.scripts import goldens
 from tests.scripts.goldens import GOLDEN, GRAPH, PLAIN_GRAPH
-from udogen import resources
+from udogen import ToolMissing, UdogenError, UsageError, resources
 from udogen.backends import architectures
 from udogen.build.tools import Environment
 from udogen.cli import script as verb
@@ -27,7 +27,6 @@ from udogen.clients.client import Refused
 from udogen.clients.scripts import commands, tensors
 from udogen.clients.scripts import plan as plans
 from udogen.clients.scripts.make_plan import ScriptOptions, hexagon_versions, make_plan
-from udogen.errors import ToolMissing, UdogenError, UsageError
 from udogen.qnn import socs
 
 # --- golden files, and programs that read them --------------------------------------------------------------

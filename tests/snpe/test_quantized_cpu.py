@@ -12,10 +12,9 @@ import pytest
 
 from tests.making import make, make_packages, need_runtime
 from tests.snpe.packages import config, package
+from udogen import ConfigError, RunFailed
 from udogen.configs import resolve
 from udogen.configs.load import load
-from udogen.errors import RunFailed
-from udogen.findings import ConfigError
 from udogen.runtime.built import Built, find_built
 from udogen.runtime.op.request import CallOptions, make_call
 from udogen.runtime.ops import OpSession

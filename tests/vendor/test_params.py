@@ -15,11 +15,11 @@ import pytest
 from tests.hexagon.running import need_tools
 from tests.making import cpu_package, gpu_package, htp_package, make_packages, op_session
 from tests.opdef import texts
-from udogen.errors import RunFailed
+from udogen import RunFailed
 from udogen.runtime import Tensor
 from udogen.runtime.built import Built, find_source
-from udogen.runtime.hexagon.session import HexagonSession
-from udogen.runtime.op.calls import OpCall, OpResult, param_of
+from udogen.runtime.op.calls import OpResult, param_of
+from udogen.runtime.ops import HexagonSession, OpCall
 
 HERE = Path(__file__).parent
 # Op -> its parameters in the order of the config, which is not that of their names.

@@ -19,8 +19,8 @@ import pytest
 
 from tests.command_line import udogen
 from tests.making import ROOT, compiler, cpu_package, gpu_package, htp_package, make, make_packages
+from udogen import UsageError
 from udogen.backends import vendor
-from udogen.errors import UsageError
 
 EXAMPLE = ROOT / "examples" / "vendor_style"
 CONFIG = EXAMPLE / "ScaleClamp.xml"

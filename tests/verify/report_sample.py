@@ -8,11 +8,10 @@ from pathlib import Path
 import numpy as np
 
 from tests.making import ROOT
-from udogen import resources
+from udogen import Case, Outcome, resources
 from udogen.onnx.network.compare import Elsewhere, LayerResult, NetworkResult
 from udogen.runtime.library import RuntimeInfo
 from udogen.verify.baseline import Baseline, CostChange
-from udogen.verify.cases import Case
 from udogen.verify.report import page
 from udogen.verify.results import (
     BackendState,
@@ -20,7 +19,6 @@ from udogen.verify.results import (
     Cost,
     Finding,
     NetworkOutcome,
-    Outcome,
     Spread,
     Status,
     TensorResult,

@@ -8,8 +8,8 @@ import numpy as np
 
 from tests.making import make, make_packages
 from udogen.runtime.built import Built, find_built, find_source
-from udogen.runtime.op.calls import OpCall
 from udogen.runtime.op.request import CallOptions, make_call
+from udogen.runtime.ops import OpCall
 
 SIZE = 129  # one more than a vector: the tail has 127 bytes
 

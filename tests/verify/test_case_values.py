@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from udogen.errors import UsageError
+from udogen import UsageError
 from udogen.opdef.datatypes import ALL, BY_NAME, DataType
 from udogen.verify.test_files import values
 from udogen.verify.test_files.values import KINDS, Fill, draw, parse, quant_for, store, to_real

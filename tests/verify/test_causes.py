@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from udogen import Case, RunFailed
 from udogen.error_tables import number_causes
-from udogen.errors import RunFailed
-from udogen.verify.cases import Case, Origin
+from udogen.verify.cases import Origin
 from udogen.verify.diagnosis import positions
 from udogen.verify.diagnosis.causes import diagnose
 from udogen.verify.diagnosis.wrong_output import FailedCase, half_away, store

@@ -11,20 +11,20 @@ import numpy as np
 import pytest
 
 from tests.making import ROOT, need_runtime
+from udogen import Outcome, TestOptions, ToolMissing
 from udogen.backends import PLACES
-from udogen.errors import ToolMissing
 from udogen.onnx.ort import preflight
 from udogen.onnx.ort.op_session import OrtSession
 from udogen.runtime import Tensor
 from udogen.runtime.failures import NotExpressible
-from udogen.runtime.op.calls import OpCall, param_of
+from udogen.runtime.op.calls import param_of
+from udogen.runtime.ops import OpCall
 from udogen.runtime.worker_process import WorkerSession
 from udogen.verify import planning, test_run
-from udogen.verify.options import TestOptions
 from udogen.verify.packages import prepare
 from udogen.verify.places import built_for
 from udogen.verify.report import terminal
-from udogen.verify.results import Outcome, TestRun
+from udogen.verify.results import TestRun
 from udogen.verify.test_files import configs
 from udogen.verify.test_files.read import load_test_files
 

@@ -12,12 +12,12 @@ import pytest
 from tests.hexagon.running import need_tools
 from tests.making import cpu_package, htp_package, make_packages, need_runtime
 from tests.verify.faults import Fault, faults
+from udogen import Case
+from udogen.runtime import OpFailed
 from udogen.runtime.built import Built, find_source
-from udogen.runtime.failures import OpFailed
-from udogen.runtime.hexagon.session import HexagonSession
 from udogen.runtime.op.calls import POISON
-from udogen.runtime.ops import OpSession
-from udogen.verify.cases import Case, Origin
+from udogen.runtime.ops import HexagonSession, OpSession
+from udogen.verify.cases import Origin
 from udogen.verify.diagnosis.causes import diagnose
 from udogen.verify.diagnosis.wrong_output import FailedCase, OpRerun, store
 from udogen.verify.tolerances import Tolerance, judge

@@ -20,7 +20,7 @@ from tests.command_line import udogen
 from tests.making import LONG, ROOT, need_runtime
 from tests.scripts.test_device_places import project
 from tests.ssh_server import ssh_server
-from udogen.errors import UsageError
+from udogen import UsageError
 from udogen.verify.report import machine, merge
 
 Json = dict[str, Any]

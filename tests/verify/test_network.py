@@ -21,7 +21,7 @@ import onnx
 from tests.command_line import udogen
 from tests.making import ROOT, need_runtime
 from tests.onnx_models import node, save
-from udogen.errors import UdogenError
+from udogen import UdogenError
 from udogen.onnx.draft import from_onnx
 from udogen.onnx.models.load import load_model
 from udogen.onnx.network.model import Network

@@ -35,11 +35,11 @@ from tests.verify.report_sample import (
     tensor_result,
     waves,
 )
-from udogen.errors import RunFailed
+from udogen import Outcome, RunFailed
 from udogen.verify.report import machine, page, terminal, text
 from udogen.verify.report.machine import as_json
 from udogen.verify.report.problems import ErrorBin, error_bins
-from udogen.verify.results import BackendState, CaseError, Finding, Outcome, Spread, TestRun
+from udogen.verify.results import BackendState, CaseError, Finding, Spread, TestRun
 
 NASTY = "</script><img src=x onerror=alert(1)>\"'&`${x}`\x00\x1b\ud800"
 READ = "</script><img src=x onerror=alert(1)>\"'&"  # the beginning of it, as users see it

@@ -16,18 +16,18 @@ from unsafe import KERNELS
 
 from tests.command_line import udogen
 from tests.making import ROOT, compiler, cpu_package, htp_package, need_runtime, same_folder
+from udogen import TestOptions, ToolMissing, UsageError
 from udogen.backends import PLACES
 from udogen.build import variants
 from udogen.build.emulator import build_watch
 from udogen.build.make import build_package
 from udogen.build.tools import Environment, environment
-from udogen.errors import ToolMissing, UsageError
 from udogen.runtime import OpCrashed, OpFailed
 from udogen.runtime.built import Built
 from udogen.runtime.op.request import CallOptions, make_call
 from udogen.runtime.op.watch import Watch
 from udogen.runtime.ops import OpCall, OpSession
-from udogen.verify.options import SafetyOptions, TestOptions
+from udogen.verify.options import SafetyOptions
 from udogen.verify.results import Finding
 from udogen.verify.runner import run_cases
 from udogen.verify.safety.checks import SafetyChecks, unchecked
@@ -330,7 +330,7 @@ def test_unchecked_places_are_reported() -> None:
 
 
 def test_a_case_with_right_numbers_fails_where_it_is_not_safe(unsafe: Unsafe) -> None:
-    from udogen.verify.cases import Case
+    from udogen import Case
 
     built = unsafe("grows")
     assert built.folder is not None

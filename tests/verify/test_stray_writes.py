@@ -10,16 +10,13 @@ from stray import HOW, SIZE, STRAYS, TAIL, call_of, package
 
 from tests.hexagon.running import need_tools
 from tests.making import need_runtime
-from udogen.qnn.tensors import Scalar
+from udogen import Case, Outcome, TestOptions
+from udogen.runtime import OpFailed, Scalar
 from udogen.runtime.built import Built, find_source
-from udogen.runtime.failures import OpFailed
-from udogen.runtime.hexagon.session import HexagonSession
 from udogen.runtime.op.watch import Watch
-from udogen.runtime.ops import OpSession
+from udogen.runtime.ops import HexagonSession, OpSession
 from udogen.runtime.worker.op_graph import _MOST, _pattern
-from udogen.verify.cases import Case
-from udogen.verify.options import SafetyOptions, TestOptions
-from udogen.verify.results import Outcome
+from udogen.verify.options import SafetyOptions
 from udogen.verify.runner import run_cases
 
 LOOPS = (1, 2)

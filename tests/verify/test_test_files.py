@@ -9,9 +9,8 @@ import pytest
 
 from tests.opdef import texts
 from tests.verify import toy
-from udogen.errors import UdogenError, UsageError
-from udogen.findings import ConfigError, Findings
-from udogen.verify.cases import Case
+from udogen import Case, ConfigError, UdogenError, UsageError
+from udogen.findings import Findings
 from udogen.verify.test_files import configs, read, references
 from udogen.verify.test_files.expand import cases_of, load_examples
 from udogen.verify.test_files.model import GivenNumbers, Subject

@@ -18,13 +18,12 @@ from tests.making import ROOT, make_packages, need_runtime
 from tests.opdef import texts
 from tests.verify import toy
 from tests.verify.toy import GOLDEN, RIGHT, WRONG, plain
-from udogen.errors import UdogenError
+from udogen import Outcome, TestOptions, UdogenError
 from udogen.runtime.execution_counts import Proof, Rise
 from udogen.runtime.ops import OpSession
 from udogen.verify import planning, test_run
-from udogen.verify.options import TestOptions
 from udogen.verify.report import terminal
-from udogen.verify.results import Outcome, TestRun
+from udogen.verify.results import TestRun
 from udogen.verify.test_files.read import load_test_files
 
 Run = Callable[..., TestRun]

@@ -6,9 +6,8 @@ from typing import Any
 
 import pytest
 
-from udogen.errors import BuildFailed
+from udogen import BuildFailed, Verdict
 from udogen.findings import Finding
-from udogen.verdict import Verdict
 
 BROKEN = Finding("reference.py:2: write it", kind="reference-unwritten")
 VERDICTS: list[tuple[dict[str, Any], int, str]] = [

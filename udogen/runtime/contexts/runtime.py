@@ -297,14 +297,11 @@ class Runtime(Closing):
             return handle
         handle.close()
         op, package = missing
+        what = "that package is not registered"
+        hint = "register it first: `udogen run context --op-package LIB`, packages of a model, or Runtime.register"
         if package in [registered.info()[0] for registered in self._packages]:
-            what, hint = (
-                "its package does not take it",
-                "use the package, and its version, that the binary was made with",
-            )
-        else:
-            what = "that package is not registered"
-            hint = "register it first: `udogen run context --op-package LIB`, packages of a model, or Runtime.register"
+            what = "its package does not take it"
+            hint = "use the package, and its version, that the binary was made with"
         raise RunFailed(
             f"{name} cannot be restored: it needs the op `{op}` of the op package `{package}`; {what}",
             hint=hint,
