@@ -51,6 +51,8 @@ def compile_halves(module: Any, file: Path, *, aligned: bool, texts: bool) -> No
             "-O2",
             "-mllvm",
             "-unroll-runtime=0",
+            "-mllvm",
+            "-enable-pipeliner=0",
             "-ffp-contract=off",
             "-fPIC",
             "-fno-exceptions",
