@@ -29,6 +29,7 @@ from udogen.kernels import glue
 from udogen.kernels.request import (
     COMPILING,
     HALVES,
+    LLVM_OPTIONS,
     MOST_SECONDS,
     PLACE,
     RAN,
@@ -347,9 +348,8 @@ def _died_in(request: Request, into: Path, done: process.Completed) -> str:
 
 def _start(request: Request, into: Path) -> process.Completed:
     (into / "request.json").write_text(request.as_json(), "utf-8")
-    return process.run(
-        [sys.executable, "-m", "udogen.kernels.worker", str(into)], timeout=_LONGEST, starting=process.supervised
-    )
+    argv = [sys.executable, "-m", "udogen.kernels.worker", str(into)]
+    return process.run(argv, env=LLVM_OPTIONS, timeout=_LONGEST, starting=process.supervised)
 
 
 def _adjust(file: Path) -> None:

@@ -55,8 +55,6 @@ from udogen.kernels.twins import FEATURES, TWIN, add_twin, or_why_not, serial_ve
 from udogen.python_files import on_exit, record_places, user_code
 
 _TEXTS = {hl.OutputFileType.assembly: "s"}
-# Passes of LLVM that take a quarter of the time for Hexagon, and change the packets of loops by 2 % at most.
-_WITHOUT = "-hexagon-insert=false -hexbit-extract=false -hexbit-bitsplit=false -rdf-opt=false -disable-hexagon-amodeopt"
 
 
 def _ways(kernel: Kernel, variant: KernelVariant) -> list[Way]:
@@ -440,7 +438,6 @@ def _run(request: Request, folder: Path, limit: Callable[[], None] = lambda: Non
 def main() -> None:
     """Compile what is requested in a folder, into that folder; threads of the kernel end with this."""
     folder = Path(sys.argv[1])
-    os.environ.setdefault("HL_LLVM_ARGS", _WITHOUT)
     vars(udogen)["kernel"] = UncalledFunction
     try:
         code = _main(Request.of_json((folder / "request.json").read_text("utf-8")), folder)
