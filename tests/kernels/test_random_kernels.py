@@ -63,7 +63,16 @@ LEFT = {
     + [(f"hl.{kind}(A) + hl.{kind}(A)", f"wrap(2 * a, '{kind}')")]
     for kind, bits in (("u8", 8), ("i8", 8), ("u16", 16), ("i16", 16))
 }
-RESULTS = {"SaturatedWords": ("UINT_16", "hl.u16"), "Far": ("UINT_8", "hl.u8")}  # of the others: INT_32
+KEPT = [  # in memory, where Halide may put the elements of a vector in another order
+    ("hl.u8(kept(A + 7))", "wrap(a + 7, 'u8')"),
+    ("hl.u8_sat(kept(A - B) >> 4)", "np.clip(a - b >> 4, 0, 255)"),
+    (
+        "hl.u8(kept(scan(r := hl.RDom([(0, a.extent(1))]), hl.i32(0), lambda n: n + hl.i32(a[i, r.x]))[j + 1] >> 8))",
+        "wrap(np.cumsum(np.atleast_2d(a), 0).reshape(a.shape) >> 8, 'u8')",
+    ),
+]
+# The type of the outputs, and its cast, of those that are not INT_32.
+RESULTS = dict.fromkeys(("Kept", "Far"), ("UINT_8", "hl.u8")) | {"SaturatedWords": ("UINT_16", "hl.u16")}
 OPS = {  # the type of the inputs, the view, the indices, the outputs: all have vectors of the same length
     "Shifts": ("UINT_8", "Flat", "i", SHIFTS[:2]),
     "Sums": ("UINT_8", "Flat", "i", SHIFTS[2:]),
@@ -75,6 +84,7 @@ OPS = {  # the type of the inputs, the view, the indices, the outputs: all have 
     "Bytes": ("INT_32", "Flat", "i", OF_BYTES),
     "Shortened": ("INT_32", "Flat", "i", SHORTENED),
     "Far": ("INT_32", "Flat", "i", FAR),
+    "Kept": ("UINT_16", "Whole(2)", "i, j", KEPT),
     **{
         f"Left_{kind}_{dtype}": (dtype, "Flat", "i", rows)
         for kind, rows in LEFT.items()
@@ -96,8 +106,11 @@ def test_integers_of_other_widths_on_hexagon(tmp_path: Path) -> None:
         lines += [f"    {each} = hl.i32({each.lower()}[{indices}])" for each in "AB"]
         lines += [f"    y{n}[{indices}] = {cast}({halide})" for n, (halide, _) in enumerate(rows)]
         head = f"def {op}({', '.join(f'{name}: {view}' for name in names)}):"
+        lines.insert(
+            0, f"    def kept(x):\n        m = scratch()\n        m[{indices}] = x\n        return m[{indices}]"
+        )
         imports = "import halide as hl\nfrom halide import i8_sat, i16_sat, saturating_cast\n"
-        imports += "from udogen.kernels import Flat, Whole\n"
+        imports += "from udogen.kernels import Flat, Whole\nfrom udogen.kernels.math import scan, scratch\n"
         (tmp_path / "kernels" / f"{op}.py").write_text("\n".join([imports, head, *lines]))
         values = ", ".join(f"({numpy})" for _, numpy in rows)
         references.append(f"def {op}(a, b):\n    a, b = a.astype(np.int64), b.astype(np.int64)\n    return {values}\n")

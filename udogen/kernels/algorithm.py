@@ -428,11 +428,9 @@ def schedule(output: KernelTensor, place: RowLayout, *, own: bool) -> None:
     func, lanes = output.func, place.lanes
     strided = isinstance(output.view, Rows) and not place.last
     enough = output._dim(0).extent() >= lanes
-    first, order = place.inner if strided else func.args()[0], list(reversed(func.args()))
+    first, order = func.args()[0], loops(func, [] if own or isinstance(output.view, Rows) else output.scratch)
     if strided:
-        order = [place.row, place.inner, *output.indices]
-    elif output.scratch and not own and not isinstance(output.view, Rows):
-        order = loops(func, output.scratch)
+        first, order = place.inner, [place.row, place.inner, *output.indices]
     func.reorder(*reversed(order))
     if lanes > 1 and not own:
         func.specialize(~enough)  # comes first: Halide puts vectors in memory in another order, until it finds numbers
@@ -442,9 +440,9 @@ def schedule(output: KernelTensor, place: RowLayout, *, own: bool) -> None:
     _place_memory(output, place, [] if own else order, first)
     for row, lane in output.of_rows:
         row.compute_at(func, place.inner if strided else place.row)
-        if lane is None and lanes > 1 and strided:  # as many rows as a vector has elements
-            for stage in (row, row.update(0)):
-                stage.specialize(enough).vectorize(place.inner, lanes, hl.TailStrategy.RoundUp)
+        # As many rows as a vector has elements:
+        for stage in (row, row.update(0)) if lane is None and lanes > 1 and strided else ():
+            stage.specialize(enough).vectorize(place.inner, lanes, hl.TailStrategy.RoundUp)
 
 
 def _kept(output: KernelTensor) -> list[ScratchTensor | Steps]:
@@ -458,8 +456,11 @@ def _place_memory(output: KernelTensor, place: RowLayout, order: Sequence[Any], 
         place_scratch(memory, output.func, order[: -1 if isinstance(output.view, Rows) else None])
         if place.sizes and isinstance(memory, ScratchTensor):
             memory.func.bound_storage(memory.func.args()[0], reduce(hl.max, place.sizes))
-        for stage, names in memory.definitions(first) if place.lanes > 1 else ():
-            if names and (isinstance(memory, ScratchTensor) or names[0] == first.name()):
+        is_scan, kind = not isinstance(memory, ScratchTensor), memory.func.types()[0]
+        if place.lanes == 1 or (is_scan and place.machine.aligned and not kind.is_float()):
+            continue  # Halide compiles vectors of integers wrongly for HVX if each is made of the one before
+        for stage, names in memory.definitions(first):
+            if names and (not is_scan or names[0] == first.name()):
                 stage.vectorize(hl.Var(names[0]), place.lanes, _GUARD)
 
 

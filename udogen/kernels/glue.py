@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import groupby
+from operator import attrgetter
 from typing import NamedTuple
 
 from udogen.kernels.request import KernelVariant, Launch, Report, Request, TensorPort
@@ -15,6 +17,7 @@ _MOST_LINES = 3
 _QUANTIZED = ("u8", "i8", "u16", "i16")
 _BLOCKS = {"crouton8": {"u8": "uint8"}, "crouton16": {"u16": "uint16", "f16": "half"}}  # stored types by their layout
 _KINDS = {"f32": "float", "i32": "std::int32_t"}
+_STATE = {"state": ", const State& state", "prepare": "prepare, ", "given_state": ", state"}
 
 
 class _Function(NamedTuple):
@@ -84,24 +87,21 @@ def include(request: Request, report: Report) -> str:
     if report.not_on_gpu:
         return render_template(REFUSED, {"op": request.op, "refusal": cpp_string(report.not_on_gpu)})
     by_types = _by_types(report)
-    by_function = {launch.function: [row for row in report.launches if row.function == launch.function]
-                   for launch in report.launches}  # fmt: skip
+    gpu, has_state = request.machine.gpu, bool(report.table or report.allocations)
     data = {
         "op": request.op,
         "alias_on_hexagon": report.auto,
         **_functions(request, report, [variant for row in by_types.values() for variant in row.values()]),
         "lines": [_Lines(name, _numbers(numbers)) for name, numbers in report.lines.items()],
         "table": _table(request, report, by_types) if report.table else None,
-        "gpu": request.machine.gpu,
-        "not_gpu": not request.machine.gpu,
-        "launches": [_Launches(name, kernels) for name, kernels in by_function.items()],
+        "gpu": gpu,
+        "not_gpu": not gpu,
+        "launches": [_Launches(name, list(rows)) for name, rows in groupby(report.launches, attrgetter("function"))],
         "memory": bool(report.allocations),
-        "state": ", const State& state" if report.table or report.allocations else "",
-        "prepare": "prepare, " if report.table or report.allocations else "",
-        "given_state": ", state" if report.table or report.allocations else "",
+        **{name: text * has_state for name, text in _STATE.items()},
         "views": [_view(port, *view) for port, view in zip(request.tensors, report.views, strict=True)],
-        "inputs": [] if request.machine.gpu else [port.name for port in request.tensors if not port.is_output],
-        "cut": _Cut() if request.machine.gpu else _cut(request, report),
+        "inputs": [] if gpu else [port.name for port in request.tensors if not port.is_output],
+        "cut": _Cut() if gpu else _cut(request, report),
         "tiles": _tiles(request, report),
         "blocks": _blocks(request, report),
         "choices": [_choice(request, report, types, by_last) for types, by_last in by_types.items()],

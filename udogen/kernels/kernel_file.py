@@ -154,6 +154,11 @@ class Kernel:
         line, lines = line_in(self.request.file), self.uses.setdefault(tensor, {})
         lines[line] = lines.get(line, False) or any(_is_computed(index) for index in indices)
 
+    def lines_of_tensors(self) -> dict[str, tuple[int, ...]]:
+        """The lines that use each tensor."""
+        names = (port.name for port in self.request.tensors)
+        return {name: tuple(sorted(self.uses[name])) for name in names if name in self.uses}
+
     def line_of(self, fault: str) -> int:
         """The line of the tensor or function that an error from Halide names; 0 if unknown."""
         if named := _UNBOUNDED.search(fault):
@@ -170,6 +175,10 @@ class Kernel:
     @property
     def is_flat(self) -> bool:
         return all(isinstance(view, Flat) for view in self.views)
+
+    def has_reals(self, variant: KernelVariant) -> bool:
+        """Whether the function sees real numbers where integers are stored."""
+        return any(port.real and kind for port, kind in zip(self.request.tensors, variant.types, strict=True))
 
     def types(self) -> list[tuple[str, ...]]:
         """The combinations of types in which tensors may be stored, with and without each optional one."""
@@ -364,18 +373,23 @@ def algorithm_of(
         hvx.replaced([(hl, "RDom", partial(Domain, tiles))], request.file) if tiles else nullcontext(),
         hvx.replaced(hvx.casts(), request.file),
     ):
-        places.append(place)
-        try:
-            for _ in made.outputs:
-                place.begin()
-                kernel.call(tensors, {name: hl.Expr(param) for name, param in scalars.items()})
-        finally:
-            places.pop()
-    for tensor in made.outputs:
-        if not tensor.func.defined():
-            raise UsageError(f"{kernel.where}: {request.op}() writes nothing to `{tensor.name}`")
+        _define_outputs(kernel, made)
     kernel.reads_outputs |= place.reads_outputs
     return made
+
+
+def _define_outputs(kernel: Kernel, made: Algorithm) -> None:
+    """Call the function once for each output."""
+    places.append(made.place)
+    try:
+        for _ in made.outputs:
+            made.place.begin()
+            kernel.call(made.tensors, {name: hl.Expr(param) for name, param in made.scalars.items()})
+    finally:
+        places.pop()
+    for tensor in made.outputs:
+        if not tensor.func.defined():
+            raise UsageError(f"{kernel.where}: {kernel.request.op}() writes nothing to `{tensor.name}`")
 
 
 def line_in(file: str) -> int:

@@ -121,14 +121,7 @@ def compile_kernels(kernels: PythonKernels, machines: Sequence[str], on_step: Ca
             on_step(f"HALIDE {path.relative_to(kernels.folder)} {machine_of[key]}")
             _compile_into(cached, request)
         report = Report.of_json((cached / "report.json").read_text("utf-8"))
-        for name, why in report.scalar.items():
-            on_step(f"SCALAR {name} on {machine_of[key]}: {why}")
-        for name, why in report.untiled.items():
-            on_step(f"NO TILES {name} on {machine_of[key]}, which adds products one by one: {why}")
-        for name, why in report.converted.items():
-            on_step(f"INTEGERS {name} on {machine_of[key]}, which has half floats: {why}")
-        if report.not_on_gpu:
-            on_step(f"NO GPU {path.stem}: {report.not_on_gpu}")
+        _tell(report, path.stem, machine_of[key], on_step)
         for folder in folders:
             with _locked(folder.parent):
                 if not _is_there(folder, key, version):
@@ -136,6 +129,19 @@ def compile_kernels(kernels: PythonKernels, machines: Sequence[str], on_step: Ca
                     (folder / _KEY).write_text(f"{key} {version}")
 
     process.at_once([partial(compile_one, key, folders) for key, folders in missing.items()], jobs)
+
+
+def _tell(report: Report, op: str, machine: str, on_step: Callable[[str], None]) -> None:
+    """Print which functions are slower than they might be, and why."""
+    rows = {
+        f"SCALAR {{}} on {machine}": report.scalar,
+        f"NO TILES {{}} on {machine}, which adds products one by one": report.untiled,
+        f"INTEGERS {{}} on {machine}, which has half floats": report.converted,
+        "NO GPU {}": {op: report.not_on_gpu} if report.not_on_gpu else {},
+    }
+    for words, found in rows.items():
+        for name, why in found.items():
+            on_step(f"{words.format(name)}: {why}")
 
 
 def _install(cached: Path, folder: Path, include: str) -> None:
@@ -306,33 +312,38 @@ def _compile(request: Request, into: Path) -> None:
         done = _start(request, into)
         if done.returncode == 0 and (into / "report.json").is_file():
             break
-        if done.timed_out:  # a loaded machine must not get different functions than an idle one
-            raise BuildFailed(
-                f"{request.file}: Halide did not compile it in {_LONGEST / 3600:.0f} hours",
-                hint="look whether the kernel waits for something, or build on a machine that does less",
-            )
-        begun = [line.removeprefix(COMPILING) for line in done.stdout.splitlines() if line.startswith(COMPILING)]
-        lines = done.stderr.strip().splitlines()
-        if lines and lines[-1].startswith("{"):
-            raise errors.of_json(json.loads(lines[-1]))
-        marks = [line for line in done.stdout.splitlines() if line in (RUNNING, RAN)]
-        if done.returncode == 0 or (marks[-1:] == [RUNNING] and done.returncode != -signal.SIGXCPU):
-            raise BuildFailed(
-                f"{read_place(into / PLACE)}: it ended the process that compiles it with {end_of(done.returncode)}",
-                hint="raise an exception instead",
-            )
-        if not begun or request.deaths.count(begun[-1]) > 2:
-            is_slow = done.returncode == -signal.SIGXCPU
-            ended = f"took more than {MOST_SECONDS} s of processor time" if is_slow else "ended"
-            raise BuildFailed(
-                f"{request.file}: Halide {ended} while it compiled {begun[-1] if begun else 'it'} for "
-                f"{request.machine.target}",
-                details=lines[-5:],
-                hint="take out lines of the kernel until it compiles, to see which one it is",
-            )
-        request = replace(request, deaths=(*request.deaths, begun[-1]))
+        request = replace(request, deaths=(*request.deaths, _died_in(request, into, done)))
     for file in (*into.glob("*.o"), *into.glob("v*/*.o")):
         _adjust(file)
+
+
+def _died_in(request: Request, into: Path, done: process.Completed) -> str:
+    """The function in which the compiler died; raises if the worker ended for another reason, or too often there."""
+    if done.timed_out:  # a loaded machine must not get different functions than an idle one
+        raise BuildFailed(
+            f"{request.file}: Halide did not compile it in {_LONGEST / 3600:.0f} hours",
+            hint="look whether the kernel waits for something, or build on a machine that does less",
+        )
+    begun = [line.removeprefix(COMPILING) for line in done.stdout.splitlines() if line.startswith(COMPILING)]
+    lines = done.stderr.strip().splitlines()
+    if lines and lines[-1].startswith("{"):
+        raise errors.of_json(json.loads(lines[-1]))
+    marks = [line for line in done.stdout.splitlines() if line in (RUNNING, RAN)]
+    if done.returncode == 0 or (marks[-1:] == [RUNNING] and done.returncode != -signal.SIGXCPU):
+        raise BuildFailed(
+            f"{read_place(into / PLACE)}: it ended the process that compiles it with {end_of(done.returncode)}",
+            hint="raise an exception instead",
+        )
+    if not begun or request.deaths.count(begun[-1]) > 2:
+        is_slow = done.returncode == -signal.SIGXCPU
+        ended = f"took more than {MOST_SECONDS} s of processor time" if is_slow else "ended"
+        raise BuildFailed(
+            f"{request.file}: Halide {ended} while it compiled {begun[-1] if begun else 'it'} for "
+            f"{request.machine.target}",
+            details=lines[-5:],
+            hint="take out lines of the kernel until it compiles, to see which one it is",
+        )
+    return begun[-1]
 
 
 def _start(request: Request, into: Path) -> process.Completed:

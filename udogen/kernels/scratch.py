@@ -110,28 +110,31 @@ def scan(over: hl.RDom, start: Any, step: Callable[[Any], Any]) -> Steps:
     place = _place("scan")
     if not isinstance(over, _RDom) or over.dimensions() != 1:
         raise TypeError("a scan goes along one axis: scan(hl.RDom([(0, x.extent(1))]), start, step)")
-    count = len(start) if isinstance(start, tuple) else 0
-    starts = [hl.f32(each) if isinstance(each, float) else as_expr(each) for each in (start if count else (start,))]
+    starts = [hl.f32(each) if isinstance(each, float) else as_expr(each) for each in _numbers(start)]
     unknown = [hl.Expr(hl.Param(each.type(), "before")) for each in starts]
-
-    def after(before: Sequence[Any]) -> list[Any]:
-        found = step(tuple(before) if count else before[0])
-        values = list(found) if count else [found]
-        if any(isinstance(value, Fixed) for value in values):
-            raise NotFixedError("a scan calculates in floats")
-        if len(values) != len(starts):
-            raise TypeError(f"a step makes {len(values)} numbers, and its start has {len(starts)}")
-        return [hl.cast(each.type(), value) for each, value in zip(starts, values, strict=True)]
-
-    free, func = variables_of([*starts, *after(unknown)]), hl.Func("scan")
+    count = len(starts) if isinstance(start, tuple) else 0
+    free, func = variables_of([*starts, *_after(step, unknown if count else unknown[0], starts)]), hl.Func("scan")
     first, following = (*free, hl.Var()), (*free, over.x + 1)
     func[first] = hl.Tuple(starts) if count else starts[0]
     made = Steps(func, free, count)
-    before = made[over.x]
-    values = after(before if count else [before])
+    values = _after(step, made[over.x], starts)
     func[following] = hl.Tuple(values) if count else values[0]
     place.scratch.append(made)
     return made
+
+
+def _numbers(value: Any) -> tuple[Any, ...]:
+    return tuple(value) if isinstance(value, tuple | list) else (value,)
+
+
+def _after(step: Callable[[Any], Any], before: Any, starts: Sequence[Any]) -> list[Any]:
+    """What a step makes, in the types of the start."""
+    values = _numbers(step(tuple(before) if isinstance(before, list) else before))
+    if any(isinstance(value, Fixed) for value in values):
+        raise NotFixedError("a scan calculates in floats")
+    if len(values) != len(starts):
+        raise TypeError(f"a step makes {len(values)} numbers, and its start has {len(starts)}")
+    return [hl.cast(each.type(), value) for each, value in zip(starts, values, strict=True)]
 
 
 def _place(function: str) -> RowLayout:

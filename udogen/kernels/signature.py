@@ -24,6 +24,7 @@ _SCALARS = {bool: "BOOL_8", int: "INT_32", float: "FLOAT_32"}
 _ANY = "..."
 # Lengths of an axis that is the last one of a tensor, and of others; lengths around those of vectors.
 _LONG, _SHORT = (1, 5, 37, 129, 260), (1, 2, 3, 4, 7)
+_LENGTHS = (_SHORT, _LONG)  # by whether an axis is the last one of a tensor
 _BEFORE = ((), (3,), (2, 3), (1, 4, 2))  # what `...` may be
 _OF_RANK = {1: (7,), 2: (3, 37), 3: (2, 3, 37), 4: (1, 4, 3, 37)}
 _ROUNDS = 400
@@ -91,10 +92,8 @@ class KernelSignature:
         names = dict.fromkeys(axis for view in self.views for axis in self.axes(view) if _is_name(axis))
         found: list[dict[str, Shape]] = []
         for turn in range(_ROUNDS):
-            lengths = {
-                axis: (_LONG if axis in last else _SHORT)[(turn // (5**n if turn >= 5 else 1) + 2 * n) % 5]
-                for n, axis in enumerate(names)
-            }
+            steps = (turn // (5**n if turn >= 5 else 1) + 2 * n for n in range(len(names)))
+            lengths = {axis: _LENGTHS[axis in last][n % 5] for axis, n in zip(names, steps, strict=True)}
             usual = self._usual(first, turn)
             before = _BEFORE[turn % 4] if self.axes(first) else usual[:-1]
             known = {**lengths, _ANY: before, **self.defaults, **sizes}
@@ -102,7 +101,7 @@ class KernelSignature:
                 shapes = {name: self.shape(name, known, usual) for name in self.views}
             except UsageError:
                 continue
-            if min(chain([1], *shapes.values())) >= 1 and shapes not in found and _is_small(shapes):
+            if shapes not in found and _is_small(shapes):
                 found.append(shapes)
                 yield shapes
             if len(found) == count:
@@ -155,7 +154,9 @@ def _is_name(axis: str) -> bool:
 
 
 def _is_small(shapes: Mapping[str, Shape]) -> bool:
-    return max(map(prod, shapes.values())) <= _MOST_ELEMENTS and max(map(len, shapes.values())) <= 4
+    """Whether the tensors have elements, not too many, and at most four axes."""
+    sizes = [prod(shape) for shape in shapes.values() if min(shape, default=1) >= 1 and len(shape) <= 4]
+    return len(sizes) == len(shapes) and max(sizes) <= _MOST_ELEMENTS
 
 
 def _words(length: int | Shape) -> str:
@@ -163,6 +164,17 @@ def _words(length: int | Shape) -> str:
 
 
 # --- from a function -----------------------------------------------------------------------------------------------
+
+
+def _unused(function: Callable[..., Any], given: inspect.Parameter, where: str) -> UsageError:
+    """The error for an argument that is neither a tensor nor a parameter."""
+    is_known, name = given.default is not given.empty and given.default is not None, given.name
+    lack = f"a default that is not a number ({given.default!r})" if is_known else "neither a default nor a type"
+    return UsageError(
+        f"{where}: {function.__name__}() takes no element of `{name}`, which has {lack}",
+        hint=f"a tensor has no arithmetic, only its elements have: {name}[i]; a parameter is {name}=1.0 or "
+        f"{name}: float",
+    )
 
 
 def signature_of(function: Callable[..., Any]) -> KernelSignature:
@@ -182,13 +194,7 @@ def signature_of(function: Callable[..., Any]) -> KernelSignature:
             params.append(_param(name, kind, None if given.default is given.empty else given.default))
             continue
         if name not in indexed | written:
-            is_known = given.default is not given.empty and given.default is not None
-            lack = f"a default that is not a number ({given.default!r})" if is_known else "neither a default nor a type"
-            raise UsageError(
-                f"{where}: {function.__name__}() takes no element of `{name}`, which has {lack}",
-                hint=f"a tensor has no arithmetic, only its elements have: {name}[i]; a parameter is {name}=1.0 or "
-                f"{name}: float",
-            )
+            raise _unused(function, given, where)
         views[name] = view_of(given.annotation, f"{where}: `{name}` of {function.__name__}()")
         tensors.append(_tensor(name, views[name], where, is_output=name in written, optional=given.default is None))
     outputs = tuple(tensor for tensor in tensors if tensor.role == "output")

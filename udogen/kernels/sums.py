@@ -240,8 +240,8 @@ class Domain:
         place, others = hl.Var("place"), [each for each in range(len(self.axes)) if each != axis]
         free = self.free(byte)
         along, zero = [*(each for each in free if each.name() != self.tiles.names[1]), place], hl.cast(wide.type(), 0)
-        byte = tensor.buffer[(*at[:n], place, *at[n + 1 :])]
-        element = _define("element", [*along, *(self.variables[each] for each in others)], wide_byte(byte))
+        byte = tensor.buffer[tuple(place if each == n else index for each, index in enumerate(at))]
+        element = _define("element", [*along, *map(self.variables.__getitem__, others)], wide_byte(byte))
         axes = [[self.axes[each] for each in some] for some in (others, [axis])]
         over = [_RDom([(each.min(), each.extent()) for each in some]) for some in axes]
         lines = _define("lines", along, zero, _at(element, *along, *(over[0][each] for each in range(len(others)))))
@@ -517,22 +517,24 @@ def tile(output: Any, tiles: Tiles, vector: int, lanes: int) -> None:
         _tile_scratch(memory, loops, [(axis.name(), axis) for axis in reversed(rest)] + [(row.name(), outer_row)])
     _schedule_reductions(tiles.reductions, func, loops.tile, lanes)
     for total in tiles.sums:
-        total.func.reorder_storage(*sorted(total.func.args(), key=lambda var: var.name() != column.name()))
-        loops.hold(total.func)
-        axes = [total.domain[n] for n in range(total.domain.dimensions())]
-        if total.packed is None:
-            _schedule_stage(loops, total.func, total.func.update(), axes, lanes)
-        else:
-            _schedule_quads(loops, total, axes)
-        if total.window is not None:
-            _schedule_window(loops, total, axes)
-        elif total.packed is None and tiles.on_hvx:
-            total.func.update().specialize(axes[0].extent() == _TAPS).unroll(axes[0])
-        if total.columns is not None:
-            loops.hold(total.more)
-            loops.hold(total.columns)
-            for part in (total.columns, total.columns.update(), total.more):
-                part.vectorize(loops.column, lanes)
+        _schedule_sum(loops, total, on_hvx=tiles.on_hvx)
+
+
+def _schedule_sum(loops: _Loops, total: Sum, *, on_hvx: bool) -> None:
+    total.func.reorder_storage(*sorted(total.func.args(), key=lambda var: var.name() != loops.column.name()))
+    loops.hold(total.func)
+    axes = [total.domain[n] for n in range(total.domain.dimensions())]
+    if total.packed is None:
+        _schedule_stage(loops, total.func, total.func.update(), axes, loops.lanes)
+    else:
+        _schedule_quads(loops, total, axes)
+    if total.window is not None:
+        _schedule_window(loops, total, axes)
+    elif total.packed is None and on_hvx:
+        total.func.update().specialize(axes[0].extent() == _TAPS).unroll(axes[0])
+    if total.columns is not None:
+        for part in (loops.hold(total.more), loops.hold(total.columns), total.columns.update()):
+            part.vectorize(loops.column, loops.lanes)
 
 
 def _schedule_stage(loops: _Loops, func: Any, update: Any, axes: Sequence[Any], lanes: int) -> None:
@@ -547,6 +549,7 @@ def _schedule_stage(loops: _Loops, func: Any, update: Any, axes: Sequence[Any], 
 
 def _schedule_window(loops: _Loops, total: Sum, axes: Sequence[Any]) -> None:
     """Keep the sums of lines in registers, too."""
+    assert total.window
     lines, domain = total.window
     place, over = lines.args()[-1], [domain[n] for n in range(domain.dimensions())]
     loops.hold(lines).reorder_storage(loops.column, place)

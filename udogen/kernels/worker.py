@@ -71,17 +71,21 @@ def _ways(kernel: Kernel, variant: KernelVariant) -> list[Way]:
     return [*tiled, *vectors, Way(machine.target, 1)]
 
 
+def _in_halves(kernel: Kernel) -> Way:
+    """Qfloat needs two registers at once to fill its packets; rows and lines are often shorter."""
+    size = 1 if kernel.is_flat else TYPES["f16"].bytes()
+    return Way(TARGET, kernel.request.machine.vector // size, halves=True)
+
+
 def _vectors(kernel: Kernel, variant: KernelVariant) -> Iterator[Way]:
     """The ways with vectors: integers in place of reals if no tensor stores floats, then the longest first."""
     machine = kernel.request.machine
-    of_tensors = [pair for pair in zip(kernel.request.tensors, variant.types, strict=True) if pair[1]]
-    has_floats = any(stored in ("f32", "f16") for _, stored in of_tensors)
-    is_real = has_floats or any(port.real for port, _ in of_tensors)
-    kinds = {stored for _, stored in of_tensors}
-    if machine.aligned and machine.float_vectors and "f16" in kinds and kinds <= {"f16", "f32"}:
-        # Qfloat needs two registers at once to fill its packets; rows and lines are often shorter.
-        yield Way(TARGET, machine.vector // (1 if kernel.is_flat else TYPES["f16"].bytes()), halves=True)
-    smallest = min(TYPES[stored].bytes() for _, stored in of_tensors)
+    kinds = {stored for stored in variant.types if stored}
+    has_floats = not kinds.isdisjoint(("f32", "f16"))
+    is_real = has_floats | kernel.has_reals(variant)
+    if machine.aligned and machine.float_vectors and kinds in ({"f16"}, {"f16", "f32"}):
+        yield _in_halves(kernel)
+    smallest = min(TYPES[stored].bytes() for stored in kinds)
     if machine.integers and is_real and not has_floats:
         for size in (smallest, 4):
             yield Way(machine.integers, machine.vector // size, fixed=True)
@@ -112,13 +116,17 @@ def _compile(kernel: Kernel, variant: KernelVariant, folder: Path) -> tuple[str,
             if machine.aligned and not request.texts:
                 or_why_not(kernel, name, partial(add_twin, kernel, variant, way, folder))
             return (why or "the compiler crashed on its vectors") if is_scalar else "", found
+    raise _crash(kernel, variant, why)
+
+
+def _crash(kernel: Kernel, variant: KernelVariant, why: str) -> Exception:
+    """The error for a function that is compiled in no way."""
+    name, machine = variant.name(kernel.request.prefix), kernel.request.machine
     if machine.gpu:
-        raise NotOnGpuError(why or "the compiler crashed on it")
+        return NotOnGpuError(why or "the compiler crashed on it")
     if kernel.is_scheduled_by_halide(variant):
-        raise kernel.refuse_autoschedule(f"crashed, or the compiler crashed on its schedule for {name}")
-    raise UsageError(
-        f"{kernel.where}: the compiler crashes on {name} even without vectors", hint=request.machine.target
-    )
+        return kernel.refuse_autoschedule(f"crashed, or the compiler crashed on its schedule for {name}")
+    return UsageError(f"{kernel.where}: the compiler crashes on {name} even without vectors", hint=machine.target)
 
 
 def _why_not(kernel: Kernel, name: str, way: Way, fault: Exception) -> str:
@@ -147,38 +155,47 @@ def _compile_with(
     """
     request, machine = kernel.request, kernel.request.machine
     name = variant.name(request.prefix)
-    made = _tiled(kernel, variant, way) if way.tiled else algorithm_of(kernel, variant, way, careful=careful)
+    made = _tiled(kernel, variant, way) if way.tiled else _usual(kernel, variant, way, careful=careful)
     pipeline, target = hl.Pipeline([tensor.func for tensor in made.outputs]), hl.Target(way.target + FEATURES)
     if way.auto:
         _autoschedule(kernel, made, partial(pipeline.apply_autoscheduler, target))
-    elif not way.tiled:
-        own = kernel.has_scheduled(made.place, made.tensors)
-        for tensor in made.outputs:
-            schedule(tensor, made.place, own=own)
     made.promise_bounds(aligned=variant.aligned)
     module = pipeline.compile_to_module(made.arguments(), name, target)
     on_hvx = machine.aligned and way.lanes > 1 and not way.halves
-    files = {hl.OutputFileType.object: "o"} | (_TEXTS if request.texts else {})
-    files |= {hl.OutputFileType.stmt: "stmt"} if on_hvx else {}
-    files |= {hl.OutputFileType.device_code: "cl"} if machine.gpu else {}
     if way.halves:
         compile_halves(module, folder / name, aligned=variant.aligned, texts=request.texts)
     else:
+        files = {hl.OutputFileType.object: "o"} | (_TEXTS if request.texts else {})
+        files |= {hl.OutputFileType.stmt: "stmt"} if on_hvx else {}
+        files |= {hl.OutputFileType.device_code: "cl"} if machine.gpu else {}
         module.compile({kind: str(folder / f"{name}.{suffix}") for kind, suffix in files.items()})
-    if on_hvx:
-        text = (folder / f"{name}.stmt").read_text("utf-8")
-        if not machine.float_vectors and re.search(r"\bfloat\d+x\d", text):
-            raise NotFixedError("it calculates in them")
-        if wrong := hvx.compiled_wrongly(text):
-            if way.tiled:
-                raise NotTiledError(wrong)
-            if careful:
-                raise hl.HalideError(f"Halide compiles {wrong} wrongly for vectors of {way.lanes}")
-            return _compile_with(kernel, variant, way, folder, careful=True)
+    if on_hvx and _is_wrong((folder / f"{name}.stmt").read_text("utf-8"), machine, way, careful=careful):
+        return _compile_with(kernel, variant, way, folder, careful=True)
     if machine.gpu:
         return _launches(request, made, folder / name)
     _look_at_memory(kernel, module, made, folder / f"{name}.o", way)
     return []
+
+
+def _usual(kernel: Kernel, variant: KernelVariant, way: Way, *, careful: bool) -> Algorithm:
+    """The function with the usual schedule, or that of its file."""
+    made = algorithm_of(kernel, variant, way, careful=careful)
+    own = not way.auto and kernel.has_scheduled(made.place, made.tensors)
+    for tensor in made.outputs if not way.auto else ():
+        schedule(tensor, made.place, own=own)
+    return made
+
+
+def _is_wrong(loops: str, machine: TargetMachine, way: Way, *, careful: bool) -> bool:
+    """Whether Halide compiles these loops wrongly, and may not if it knows less; raises if there is no such hope."""
+    if not machine.float_vectors and re.search(r"\bfloat\d+x\d", loops):
+        raise NotFixedError("it calculates in them")
+    wrong = hvx.compiled_wrongly(loops)
+    if wrong and way.tiled:
+        raise NotTiledError(wrong)
+    if wrong and careful:
+        raise hl.HalideError(f"Halide compiles {wrong} wrongly for vectors of {way.lanes}")
+    return bool(wrong)
 
 
 def _tiled(kernel: Kernel, variant: KernelVariant, way: Way) -> Algorithm:
@@ -394,28 +411,23 @@ def _run(request: Request, folder: Path, limit: Callable[[], None] = lambda: Non
         scalar.pop(variant.name(request.prefix), None)
         kernel.functions = [row for row in kernel.functions if row["name"] != variant.name(request.prefix)]
         _table(kernel, folder, aligned=variant.aligned)
-    views = tuple(
-        (type(view).__name__.lower(), getattr(view, "axis", getattr(view, "rank", None))) for view in kernel.views
-    )
-    in_one = kernel.reads_outputs and not elementwise
-    auto = kernel.autoschedule is not None and not request.machine.gpu
-    names = [port.name for port in request.tensors]
-    lines = {name: tuple(sorted(kernel.uses[name])) for name in names if name in kernel.uses}
     report = Report(
         tuple(variants),
-        views,
-        bool(of_table),
-        elementwise,
-        in_one,
-        auto,
-        kernel.has_tiles,
-        scalar,
-        tuple(found),
-        why_not,
-        lines,
-        kernel.untiled,
-        kernel.allocations,
-        kernel.converted,
+        tuple(
+            (type(each).__name__.lower(), getattr(each, "axis", getattr(each, "rank", None))) for each in kernel.views
+        ),
+        table=bool(of_table),
+        elementwise=elementwise,
+        in_one=kernel.reads_outputs and not elementwise,
+        auto=kernel.autoschedule is not None and not request.machine.gpu,
+        tiles=kernel.has_tiles,
+        scalar=scalar,
+        launches=tuple(found),
+        not_on_gpu=why_not,
+        lines=kernel.lines_of_tensors(),
+        untiled=kernel.untiled,
+        allocations=kernel.allocations,
+        converted=kernel.converted,
     )
     (folder / "report.json").write_text(report.as_json(), "utf-8")
     if kernel.functions:
