@@ -10,7 +10,7 @@ from typing import Any
 import halide as hl
 
 from udogen import process, resources
-from udogen.kernels.request import HALVES
+from udogen.kernels.request import HALVES, WITHOUT_PASSES
 
 TARGET = "hexagon-32-noos"
 # The first version of Hexagon with floats of a kind -> their name in LLVM.
@@ -26,6 +26,10 @@ _EDITS = (
 )
 _ARITHMETIC = re.compile(r"\bfloat16_t\d+(?:_ops::(?!convert_from)| \w+ = (?!reinterpret<|float16_t))")
 _ALIGNED = r"= (_halide_buffer_get_host\(\w+\));", r"= __builtin_assume_aligned(\1, 128);"
+
+
+# What takes most of the time, and gains no packets here.
+_WITHOUT_LOOPS = ("-enable-pipeliner=0", "-unroll-runtime=0")
 
 
 class NotCompiledError(Exception):
@@ -47,19 +51,8 @@ def compile_halves(module: Any, file: Path, *, aligned: bool, texts: bool) -> No
     source.write_text(f'#include "{values.name}"\n{usual}#include "{header.name}"\n{function}', "utf-8")
     argv = [
         *(sys.executable, "-m", "ziglang", "c++", "-target", "hexagon-linux-musl", str(source)),
-        *(
-            "-O2",
-            "-mllvm",
-            "-unroll-runtime=0",
-            "-mllvm",
-            "-enable-pipeliner=0",
-            "-ffp-contract=off",
-            "-fPIC",
-            "-fno-exceptions",
-            "-fno-rtti",
-            "-g0",
-            "-w",
-        ),
+        *(part for option in (*WITHOUT_PASSES.split(), *_WITHOUT_LOOPS) for part in ("-mllvm", option)),
+        *("-O2", "-ffp-contract=off", "-fPIC", "-fno-exceptions", "-fno-rtti", "-g0", "-w"),
         *(f"-I{path.parent}" for path in (values, header)),
     ]
     for version, floats in _FLOATS.items():

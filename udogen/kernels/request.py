@@ -24,8 +24,10 @@ RUNNING, RAN = "running the kernel", "the kernel ran"  # the lines around code o
 COMPILING = "compiling "  # the beginning of the line that the worker prints before each function
 
 # Passes of LLVM that take a quarter of the time for Hexagon, and change the packets of loops by 2 % at most.
-_WITHOUT = "-hexagon-insert=false -hexbit-extract=false -hexbit-bitsplit=false -rdf-opt=false -disable-hexagon-amodeopt"
-LLVM_OPTIONS = {"HL_LLVM_ARGS": _WITHOUT}  # environment of the worker
+WITHOUT_PASSES = (
+    "-hexagon-insert=false -hexbit-extract=false -hexbit-bitsplit=false -rdf-opt=false -disable-hexagon-amodeopt"
+)
+LLVM_OPTIONS = {"HL_LLVM_ARGS": WITHOUT_PASSES}  # environment of the worker
 MOST_SECONDS = 300  # of processor time for a function with vectors of one length: LLVM may never end
 
 
