@@ -427,13 +427,14 @@ def schedule(output: KernelTensor, place: RowLayout, *, own: bool) -> None:
         return
     func, lanes = output.func, place.lanes
     strided = isinstance(output.view, Rows) and not place.last
-    enough = output._dim(0).extent() >= lanes
+    length = output._dim(0).extent()
     first, order = func.args()[0], loops(func, [] if own or isinstance(output.view, Rows) else output.scratch)
     if strided:
         first, order = place.inner, [place.row, place.inner, *output.indices]
     func.reorder(*reversed(order))
     if lanes > 1 and not own:
-        func.specialize(~enough)  # comes first: Halide puts vectors in memory in another order, until it finds numbers
+        # The branch of numbers comes first: until it, Halide puts vectors in memory in another order.
+        func.specialize(length < lanes)
         vector = hl.Var("vector")
         func.split(first, first, vector, lanes, hl.TailStrategy.ShiftInwards)
         func.reorder(vector, *reversed(order)).vectorize(vector)
@@ -442,7 +443,7 @@ def schedule(output: KernelTensor, place: RowLayout, *, own: bool) -> None:
         row.compute_at(func, place.inner if strided else place.row)
         # As many rows as a vector has elements:
         for stage in (row, row.update(0)) if lane is None and lanes > 1 and strided else ():
-            stage.specialize(enough).vectorize(place.inner, lanes, hl.TailStrategy.RoundUp)
+            stage.specialize(length >= lanes).vectorize(place.inner, lanes, hl.TailStrategy.RoundUp)
 
 
 def _kept(output: KernelTensor) -> list[ScratchTensor | Steps]:

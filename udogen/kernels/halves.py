@@ -13,8 +13,6 @@ from udogen import process, resources
 from udogen.kernels.request import HALVES, WITHOUT_PASSES
 
 TARGET = "hexagon-32-noos"
-# The first version of Hexagon with floats of a kind -> their name in LLVM.
-_FLOATS = {"v68": "hvx_qfloat", "v79": "hvx_ieee_fp"}
 _VECTORS = "#if halide_cpp_use_native_vector("  # the first of the lines that name vectors; the function is after them
 # Halves are 16 bits, and casts of them are functions of the header.
 _EDITS = (
@@ -36,8 +34,8 @@ class NotCompiledError(Exception):
     """Zig is missing, or does not compile the C++ of a function."""
 
 
-def compile_halves(module: Any, file: Path, *, aligned: bool, texts: bool) -> None:
-    """Write object files, and with `texts` assembly, for all versions of Hexagon; later ones have folders."""
+def compile_halves(module: Any, file: Path, machine: str, *, aligned: bool, texts: bool) -> None:
+    """Write an object file, and with `texts` assembly, for a version of Hexagon."""
     name, source = file.stem, file.with_suffix(".cpp")
     module.compile({hl.OutputFileType.c_source: str(source)})
     code = source.read_text("utf-8").split(f"\nHALIDE_FUNCTION_ATTRS\nint {name}_argv(")[0] + "\n}\n"
@@ -55,11 +53,7 @@ def compile_halves(module: Any, file: Path, *, aligned: bool, texts: bool) -> No
         *("-O2", "-ffp-contract=off", "-fPIC", "-fno-exceptions", "-fno-rtti", "-g0", "-w"),
         *(f"-I{path.parent}" for path in (values, header)),
     ]
-    for version, floats in _FLOATS.items():
-        into = file.parent / ("" if version == min(_FLOATS) else version)
-        into.mkdir(exist_ok=True)
-        for option, suffix in (("-c", "o"), ("-S", "s"))[: 1 + texts]:
-            machine = f"-mcpu=hexagon{version}+hvx{version}+hvx_length128b+{floats}"
-            done = process.run([*argv, machine, option, "-o", str(into / f"{name}.{suffix}")])
-            if done.returncode != 0:
-                raise NotCompiledError((done.stderr.strip().splitlines() or ["zig ended"])[0])
+    for option, suffix in (("-c", "o"), ("-S", "s"))[: 1 + texts]:
+        done = process.run([*argv, f"-mcpu={machine}", option, "-o", str(file.parent / f"{name}.{suffix}")])
+        if done.returncode != 0:
+            raise NotCompiledError((done.stderr.strip().splitlines() or ["zig ended"])[0])

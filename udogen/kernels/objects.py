@@ -95,13 +95,13 @@ def compile_kernels(kernels: PythonKernels, machines: Sequence[str], on_step: Ca
     calls = [path.read_bytes() for path in sources]
     version = _release("halide")
     missing: dict[str, list[Path]] = {}  # key -> folders; many machines use the same code
-    kernel_of, machine_of = {}, {}
+    kernel_of = {}
     for path in kernels.files:
         for machine in known:
             row = repr((about, path.stem)).encode()
             key = resources.content_key(*_deciding(path, rows[machine]), row, *calls)
             found = path.with_suffix(KERNEL_FOLDER) / machine
-            kernel_of[key], machine_of[key] = path, machine
+            kernel_of[key] = path
             if not _is_there(found, key, version):
                 missing.setdefault(key, []).append(found)
     if not missing:
@@ -112,17 +112,20 @@ def compile_kernels(kernels: PythonKernels, machines: Sequence[str], on_step: Ca
 
     def compile_one(key: str, folders: Sequence[Path]) -> None:
         path = kernel_of[key]
-        request = request_of(kernels, ops[path.stem], path, machine_of[key])
-        asked = replace(request, file=path.name).as_json().encode()
-        releases = repr((version, request.machine.aligned and _release("ziglang"))).encode()
-        key_of_code = resources.content_key(*_deciding(path, request.machine), asked, releases)
-        cached = resources.cache_dir("kernels") / key_of_code
-        if not (cached / _KEY).is_file():
-            on_step(f"HALIDE {path.relative_to(kernels.folder)} {machine_of[key]}")
-            _compile_into(cached, request)
-        report = Report.of_json((cached / "report.json").read_text("utf-8"))
-        _tell(report, path.stem, machine_of[key], on_step)
-        for folder in folders:
+        requests = {folder: request_of(kernels, ops[path.stem], path, folder.name) for folder in folders}
+        told: set[Path] = set()
+        for folder, request in requests.items():
+            asked = replace(request, file=path.name).as_json().encode()
+            releases = repr((version, request.machine.aligned and _release("ziglang"))).encode()
+            key_of_code = resources.content_key(*_deciding(path, request.machine), asked, releases)
+            cached = resources.cache_dir("kernels") / key_of_code
+            if not (cached / _KEY).is_file():
+                on_step(f"HALIDE {path.relative_to(kernels.folder)} {folder.name}")
+                _compile_into(cached, request)
+            report = Report.of_json((cached / "report.json").read_text("utf-8"))
+            if cached not in told:
+                _tell(report, path.stem, folder.name, on_step)
+                told.add(cached)
             with _locked(folder.parent):
                 if not _is_there(folder, key, version):
                     _install(cached, folder, glue.include(request, report))
@@ -148,18 +151,9 @@ def _install(cached: Path, folder: Path, include: str) -> None:
     """Copy the object files of a kernel for a machine, and write what its C++ file includes."""
     shutil.rmtree(folder, ignore_errors=True)
     shutil.copytree(cached, folder, ignore=shutil.ignore_patterns("re*.json", "*.cl", "*.cpp", "*.stmt", _KEY))
-    _keep_version(folder, folder.name)
     file = folder.parent / KERNEL_INCLUDE
     if not file.is_file() or file.read_text("utf-8") != include:
         file.write_text(include, "utf-8")
-
-
-def _keep_version(folder: Path, machine: str) -> None:
-    """Keep the functions for the newest version of Hexagon that a machine can run; versions have folders."""
-    for newer in sorted(folder.glob("v[0-9]*/")):
-        if machine[-len(newer.name) :] >= newer.name:
-            shutil.copytree(newer, folder, dirs_exist_ok=True)
-        shutil.rmtree(newer)
 
 
 def _deciding(kernel: Path, machine: TargetMachine) -> list[bytes]:
@@ -197,7 +191,6 @@ def compile_texts(kernels: PythonKernels, path: Path, machine: str, into: Path) 
     op = _ops(kernels)[path.stem]
     request = request_of(kernels, op, path, machine)
     _compile(replace(request, texts=True), into)
-    _keep_version(into, machine)
     return Report.of_json((into / "report.json").read_text("utf-8"))
 
 
@@ -241,6 +234,8 @@ def request_of(kernels: PythonKernels, op: Op, file: Path, machine: str) -> Requ
     """What to compile of an op's kernel for a machine."""
     tensors = [*op.inputs, *(param for param in op.params if not param.is_scalar), *op.outputs]
     scalars = [param for param in op.params if param.is_scalar and not _is_text(param)]
+    machine_of = machines_of(kernels.backend)[machine]
+    has_halves = any("f16" in _types(tensor, kernels.backend) for tensor in tensors)
     refused = {identifier(tensor.name): what for tensor in (*tensors, *op.params)
                if (what := _refused(tensor, kernels.backend))}  # fmt: skip
     return Request(
@@ -250,7 +245,7 @@ def request_of(kernels: PythonKernels, op: Op, file: Path, machine: str) -> Requ
         tensors=tuple(_port(tensor, kernels.backend) for tensor in tensors if identifier(tensor.name) not in refused),
         scalars={identifier(scalar.name): _type_of_scalar(scalar) for scalar in scalars},
         refused=refused,
-        machine=machines_of(kernels.backend)[machine],
+        machine=machine_of if has_halves else replace(machine_of, halves=""),
         defaults={
             identifier(scalar.name): float(scalar.default)
             for scalar in scalars
@@ -313,7 +308,7 @@ def _compile(request: Request, into: Path) -> None:
         if done.returncode == 0 and (into / "report.json").is_file():
             break
         request = replace(request, deaths=(*request.deaths, _died_in(request, into, done)))
-    for file in (*into.glob("*.o"), *into.glob("v*/*.o")):
+    for file in into.glob("*.o"):
         _adjust(file)
 
 

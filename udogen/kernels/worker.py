@@ -83,7 +83,7 @@ def _vectors(kernel: Kernel, variant: KernelVariant) -> Iterator[Way]:
     kinds = {stored for stored in variant.types if stored}
     has_floats = not kinds.isdisjoint(("f32", "f16"))
     is_real = has_floats | kernel.has_reals(variant)
-    if machine.aligned and machine.float_vectors and kinds in ({"f16"}, {"f16", "f32"}):
+    if machine.halves and "f16" in kinds <= {"f16", "f32"}:
         yield _in_halves(kernel)
     smallest = min(TYPES[stored].bytes() for stored in kinds)
     if machine.integers and is_real and not has_floats:
@@ -163,7 +163,7 @@ def _compile_with(
     module = pipeline.compile_to_module(made.arguments(), name, target)
     on_hvx = machine.aligned and way.lanes > 1 and not way.halves
     if way.halves:
-        compile_halves(module, folder / name, aligned=variant.aligned, texts=request.texts)
+        compile_halves(module, folder / name, machine.halves, aligned=variant.aligned, texts=request.texts)
     else:
         files = {hl.OutputFileType.object: "o"} | (_TEXTS if request.texts else {})
         files |= {hl.OutputFileType.stmt: "stmt"} if on_hvx else {}
