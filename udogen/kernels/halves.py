@@ -23,6 +23,10 @@ _EDITS = (
     (r"<float16_t,", "<uint16_t,"),
 )
 _ARITHMETIC = re.compile(r"\bfloat16_t\d+(?:_ops::(?!convert_from)| \w+ = (?!reinterpret<|float16_t))")
+# Halide writes both the logical and the other complement as `~`; half floats are made of floats alone.
+_OF_NUMBERS = ((r"\b(bool \w+ = )~", r"\1!"), (r"\(float16_t\)\((_\d+)\)", r"(float16_t)((float)(\1))"))
+_TRUTHS = re.compile(r"<u?int8x\d+_t\b|\bu?int8x\d+_t_ops::(?!logical_)|\bint8x")
+_UNDEFINED = re.compile(r"^float (\w+)\(float ", re.MULTILINE)
 _ALIGNED = r"= (_halide_buffer_get_host\(\w+\));", r"= __builtin_assume_aligned(\1, 128);"
 
 
@@ -42,8 +46,12 @@ def compile_halves(module: Any, file: Path, machine: str, *, aligned: bool, text
     usual, vectors, function = code.partition(_VECTORS)
     if _ARITHMETIC.search(function):
         raise NotCompiledError("it calculates in half floats, without converting them to floats")
+    if _TRUTHS.search(function.partition(f"\nint {name}(")[2]):
+        raise NotCompiledError("it calculates with bytes, or with conditions as numbers")
+    if undefined := _UNDEFINED.search(code):
+        raise NotCompiledError(f"it calls {undefined[1]}()")
     function = vectors + function
-    for pattern, text in (*_EDITS, *([_ALIGNED] if aligned else [])):
+    for pattern, text in (*_EDITS, *_OF_NUMBERS, *([_ALIGNED] if aligned else [])):
         function = re.sub(pattern, text, function)
     values, header = (resources.templates() / path for path in HALVES)
     source.write_text(f'#include "{values.name}"\n{usual}#include "{header.name}"\n{function}', "utf-8")
