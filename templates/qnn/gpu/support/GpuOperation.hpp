@@ -183,7 +183,7 @@ class Operation {
   bool claimImage(const Output& output, std::size_t height, std::size_t width);
 
   /// An op that exceeds these limits is refused with a message.
-  static constexpr std::size_t mostKernels = 8, mostScratch = 16, mostTensors = 64;
+  static constexpr std::size_t mostKernels = 32, mostScratch = 16, mostTensors = 64;
 
  private:
   friend Qnn_ErrorHandle_t createOpImpl(QnnOpPackage_GraphInfrastructure_t, QnnOpPackage_Node_t, QnnOpPackage_OpImpl_t*);
