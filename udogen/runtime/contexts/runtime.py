@@ -67,6 +67,13 @@ ALONE = threading.Lock()  # sessions of ONNX Runtime hold it too
 _RESTORES = threading.Lock()  # one restore at a time if the log is searched for dropped nodes
 
 
+def _chosen(options: ContextOptions | None, *, deferred: bool) -> ContextOptions:
+    if options is not None and deferred and not options.deferred:
+        hint = "set it in the options: ContextOptions(deferred=True)"
+        raise UsageError("deferred=True contradicts the options", hint=hint)
+    return options or ContextOptions(deferred=deferred)
+
+
 class Runtime(Closing):
     """One QNN backend in this process, real or emulated, with op packages and contexts.
 
@@ -241,10 +248,7 @@ class Runtime(Closing):
         With `info` libQnnSystem is not needed to read the description.  `device` is a number of `devices()`.  With
         `deferred` the graphs are initialized by `Context.finalize`.  With `profile` executions are measured.
         """
-        if options is not None and deferred and not options.deferred:
-            hint = "set it in the options: ContextOptions(deferred=True)"
-            raise UsageError("deferred=True contradicts the options", hint=hint)
-        chosen = options or ContextOptions(deferred=bool(deferred))
+        chosen = _chosen(options, deferred=bool(deferred))
         self.check_open()
         with ExitStack() as stack:
             if isinstance(binary, Closing):
