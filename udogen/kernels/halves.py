@@ -27,6 +27,7 @@ _ARITHMETIC = re.compile(r"\bfloat16_t\d+(?:_ops::(?!convert_from)| \w+ = (?!rei
 _OF_NUMBERS = ((r"\b(bool \w+ = )~", r"\1!"), (r"\(float16_t\)\((_\d+)\)", r"(float16_t)((float)(\1))"))
 _TRUTHS = re.compile(r"<u?int8x\d+_t\b|\bu?int8x\d+_t_ops::(?!logical_)|\bint8x")
 _UNDEFINED = re.compile(r"^float (\w+)\(float ", re.MULTILINE)
+_MOST_LINES = 2000  # an op of elements has 300, a sum and a largest number of rows 1,800
 _ALIGNED = r"= (_halide_buffer_get_host\(\w+\));", r"= __builtin_assume_aligned(\1, 128);"
 
 
@@ -46,7 +47,10 @@ def compile_halves(module: Any, file: Path, machine: str, *, aligned: bool, text
     usual, vectors, function = code.partition(_VECTORS)
     if _ARITHMETIC.search(function):
         raise NotCompiledError("it calculates in half floats, without converting them to floats")
-    if _TRUTHS.search(function.partition(f"\nint {name}(")[2]):
+    body = function.partition(f"\nint {name}(")[2]
+    if body.count("\n") > _MOST_LINES:
+        raise NotCompiledError("zig would compile it for minutes")
+    if _TRUTHS.search(body):
         raise NotCompiledError("it calculates with bytes, or with conditions as numbers")
     if undefined := _UNDEFINED.search(code):
         raise NotCompiledError(f"it calls {undefined[1]}()")
