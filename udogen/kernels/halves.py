@@ -21,16 +21,14 @@ _EDITS = (
     (r"\bfloat16_t(\d+)_ops::convert_from<(\w+)>", r"toHalves<\2, \1>"),
     (r"\bfloat16_t(\d+)", r"uint16x\1_t"),
     (r"<float16_t,", "<uint16_t,"),
+    (r"\b(bool \w+ = )~", r"\1!"),  # Halide writes both the logical and the other complement as `~`
+    (r"\(float16_t\)\((_\d+)\)", r"(float16_t)((float)(\1))"),  # of an integer, too: half floats are made of floats
 )
 _ARITHMETIC = re.compile(r"\bfloat16_t\d+(?:_ops::(?!convert_from)| \w+ = (?!reinterpret<|float16_t))")
-# Halide writes both the logical and the other complement as `~`; half floats are made of floats alone.
-_OF_NUMBERS = ((r"\b(bool \w+ = )~", r"\1!"), (r"\(float16_t\)\((_\d+)\)", r"(float16_t)((float)(\1))"))
 _TRUTHS = re.compile(r"<u?int8x\d+_t\b|\bu?int8x\d+_t_ops::(?!logical_)|\bint8x")
 _UNDEFINED = re.compile(r"^float (\w+)\(float ", re.MULTILINE)
 _MOST_LINES = 2000  # an op of elements has 300, a sum and a largest number of rows 1,800
 _ALIGNED = r"= (_halide_buffer_get_host\(\w+\));", r"= __builtin_assume_aligned(\1, 128);"
-
-
 # What takes most of the time, and gains no packets here.
 _WITHOUT_LOOPS = ("-enable-pipeliner=0", "-unroll-runtime=0")
 
@@ -55,7 +53,7 @@ def compile_halves(module: Any, file: Path, machine: str, *, aligned: bool, text
     if undefined := _UNDEFINED.search(code):
         raise NotCompiledError(f"it calls {undefined[1]}()")
     function = vectors + function
-    for pattern, text in (*_EDITS, *_OF_NUMBERS, *([_ALIGNED] if aligned else [])):
+    for pattern, text in (*_EDITS, *([_ALIGNED] if aligned else [])):
         function = re.sub(pattern, text, function)
     values, header = (resources.templates() / path for path in HALVES)
     source.write_text(f'#include "{values.name}"\n{usual}#include "{header.name}"\n{function}', "utf-8")
