@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 
 from tests.making import ROOT
 from udogen.generate.op_tests import snake_case
+from udogen.kernels.objects import PythonKernels, compile_texts
 from udogen.python_files import load_module
 
 pytest.importorskip("halide", reason="pip install '.[kernels]'")
@@ -42,3 +44,13 @@ def test_an_example_agrees_with_numpy(name: str) -> None:
     kernel = getattr(load_module(EXAMPLE / "kernels" / f"{name}.py"), name)
     given = {**GIVEN.get(name, {}), **({"blocks": blocks_of_q4(9, 64)} if name == "MatMulQ4" else {})}
     assert kernel.test(getattr(load_module(EXAMPLE / "reference.py"), snake_case(name)), **given).passed >= 5
+
+
+def test_memory_has_vectors_of_rows(tmp_path: Path) -> None:
+    """Along another axis than the last, a vector has an element of each of many rows: none is gathered."""
+    file, configs = EXAMPLE / "kernels/Softmax.py", (EXAMPLE / "PythonKernels.xml",)
+    compile_texts(
+        PythonKernels("PythonKernels", EXAMPLE, "htp", "qnn", configs, (file,)), file, "hexagon-v68", tmp_path
+    )
+    code = {kind: (tmp_path / f"PythonKernels_Softmax_f32{kind}.s").read_text() for kind in ("", "_strided")}
+    assert code["_strided"].count("vinsert") == 0 and code["_strided"].count("\n") < code[""].count("\n")

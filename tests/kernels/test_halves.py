@@ -22,11 +22,16 @@ from udogen.kernels.objects import PythonKernels, compile_kernels, compile_texts
 pytest.importorskip("halide", reason="pip install '.[kernels]'")
 
 MODEL = Path(__file__).with_name("hvx_floats.hpp")
+MEMORY = """#include <stdlib.h>
+extern "C" void *halide_malloc(void *, size_t size) { return aligned_alloc(128, (size + 127) / 128 * 128); }
+extern "C" void halide_free(void *, void *memory) { free(memory); }
+extern "C" void halide_error(void *, const char *) { abort(); }
+"""
 HEADERS = [f"-I{resources.templates() / folder}" for folder in ("kernels", "qnn/shared/support")]
 HEAD = """import halide as hl
 
 from udogen.kernels import Rows
-from udogen.kernels.math import exp, tanh
+from udogen.kernels.math import exp, scratch, tanh
 
 k = hl.Var("k")
 
@@ -42,6 +47,17 @@ OPS: Mapping[str, tuple[str, Callable[[Any], Any]]] = {
         "    y[k] = hl.floor(x[k]) + whole * x.max() + x.mean()",
         lambda x: np.floor(x) + np.trunc(x) * x.max(-1, keepdims=True) + x.mean(-1, keepdims=True, dtype=np.float32),
     ),
+}
+# Exponentials in memory, of rows along the last axis and along another one.
+OPS = OPS | {
+    name: (
+        f"def {name}(x: Rows({axis}), y: Rows({axis})):\n    top, powers = x.max(), scratch()\n"
+        "    powers[k] = exp(x[k] - top)\n    y[k] = powers[k] / x.sum(lambda k: powers[k])",
+        lambda x, axis=axis: (
+            np.exp(x - x.max(axis, keepdims=True)) / np.exp(x - x.max(axis, keepdims=True)).sum(axis, keepdims=True)
+        ),
+    )
+    for name, axis in (("Kept", -1), ("KeptInColumns", -2))
 }
 # In Halide, and in numpy; X is an element as FLOAT_32, s is a number.
 EXPRESSIONS = [
@@ -65,7 +81,7 @@ EXPRESSIONS = [
 
 
 # Those that integer code calculates: with bytes, conditions as numbers, or functions that the C++ lacks.
-REFUSED = {f"Elements{n}" for n in (2, 3, 4, 5, 6, 8, 10, 13)}
+REFUSED = [f"Elements{n}" for n in (2, 3, 4, 5, 6, 8, 10, 13)]
 
 
 def _evaluated(text: str) -> Callable[[Any], Any]:
@@ -136,57 +152,63 @@ def place(halves: Any) -> Any:
 
 
 @pytest.fixture(scope="module")
-def texts(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Mapping[str, Path]]:
-    """An op, and the folders of what it is compiled to for versions of Hexagon."""
-    folder, op = tmp_path_factory.mktemp("halves"), request.param
+def texts(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str, Path]:
+    """An op, a version of Hexagon, and the folder of what the op is compiled to."""
+    op, version = request.param
+    folder = tmp_path_factory.mktemp("halves")
     kernels, file = project(op, folder)
-    made = {}
-    for version in VERSIONS if op in ("Elements", "InRows") else ("v79",):
-        made[version] = folder / version
-        made[version].mkdir()
-        report = compile_texts(kernels, file, f"hexagon-{version}", made[version])
-        assert op in REFUSED or not (report.converted or report.scalar)
-    return op, made
+    report = compile_texts(kernels, file, f"hexagon-{version}", folder)
+    assert not (report.converted or report.scalar)
+    return op, version, folder
 
 
-@pytest.mark.parametrize("texts", ["Elements", "InRows"], indirect=True)
-def test_each_version_has_its_own_instructions(texts: tuple[str, Mapping[str, Path]]) -> None:
-    op, made = texts
-    for version, folder in made.items():
-        code = (folder / f"Halves_{op}_f16.s").read_text()
-        assert {name for name, (each, _) in VERSIONS.items() if re.search(each, code)} == {version}
-        blocks = [block.partition(":endloop0") for block in re.split(r"^\.L\w+:", code, flags=re.MULTILINE)]
-        stores = {block: len(re.findall(r"vmemu?\(.*\) = ", block)) for block, end, _ in blocks if end}
-        main = max(stores, key=lambda block: stores[block])
-        packets = main.count("{") / stores[main]
-        print(f"\n{op} for {version}: {packets} packets for 64 half floats")
-        assert op != "Elements" or packets <= VERSIONS[version][1]
+@pytest.mark.parametrize("op", REFUSED)
+def test_what_the_cpp_lacks_is_calculated_in_integers(op: str, tmp_path: Path) -> None:
+    kernels, file = project(op, tmp_path)
+    report = compile_texts(kernels, file, "hexagon-v79", tmp_path)
+    assert set(report.converted) == {f"Halves_{op}_f16{end}" for end in ("", "_aligned")}
+    assert not list(tmp_path.rglob("ieee"))
 
 
-@pytest.mark.parametrize("texts", OPS, indirect=True)
-@pytest.mark.parametrize("version", VERSIONS)
-def test_numbers_with_a_model_of_the_instructions(
-    version: str, texts: tuple[str, Mapping[str, Path]], tmp_path: Path
-) -> None:
+BOTH = [(op, version) for op in ("Elements", "InRows") for version in VERSIONS]
+COMPILED = BOTH + [(op, "v79") for op in OPS if op not in REFUSED and (op, "v79") not in BOTH]
+
+
+@pytest.mark.parametrize("texts", BOTH, indirect=True, ids="-".join)
+def test_each_version_has_its_own_instructions(texts: tuple[str, str, Path]) -> None:
+    op, version, folder = texts
+    code = (folder / f"Halves_{op}_f16.s").read_text()
+    assert {name for name, (each, _) in VERSIONS.items() if re.search(each, code)} == {version}
+    blocks = [block.partition(":endloop0") for block in re.split(r"^\.L\w+:", code, flags=re.MULTILINE)]
+    stores = {block: len(re.findall(r"vmemu?\(.*\) = ", block)) for block, end, _ in blocks if end}
+    main = max(stores, key=lambda block: stores[block])
+    packets = main.count("{") / stores[main]
+    print(f"\n{op} for {version}: {packets} packets for 64 half floats")
+    assert op != "Elements" or packets <= VERSIONS[version][1]
+
+
+@pytest.mark.parametrize("texts", COMPILED, indirect=True, ids="-".join)
+def test_numbers_with_a_model_of_the_instructions(texts: tuple[str, str, Path], tmp_path: Path) -> None:
     """All half floats, and rows that are longer and shorter than vectors."""
-    op, made = texts
-    if op in REFUSED or version not in made:
-        pytest.skip("its integers are compiled by Halide" if op in REFUSED else "one version shows it")
-    source = made[version] / f"Halves_{op}_f16.cpp"
+    op, version, folder = texts
+    strided = "_strided" * (op == "KeptInColumns")
+    source = folder / f"Halves_{op}_f16{strided}.cpp"
     text, library = source.read_text(), tmp_path / "library.so"
     errors = dict.fromkeys(re.findall(r"\bhalide_error_\w+(?=\()", text.rpartition("HALIDE_FUNCTION_ATTRS")[2]))
-    stubs = "".join(f'extern "C" int {name}() {{ return -1; }}\n' for name in errors)
+    stubs = MEMORY + "".join(f'extern "C" int {name}() {{ return -1; }}\n' for name in errors)
     (tmp_path / "stubs.cpp").write_text(stubs)
     argv = [*shlex.split(compiler("zig")), "-shared", "-fPIC", "-O1", "-w", *HEADERS, f"-D__HVX_ARCH__={version[1:]}"]
     argv += ["-include", str(MODEL), str(source), "-x", "c++", str(tmp_path / "stubs.cpp"), "-o", str(library)]
     subprocess.run(argv, check=True)
-    function = ctypes.CDLL(str(library))[f"Halves_{op}_f16"]
+    function = ctypes.CDLL(str(library))[f"Halves_{op}_f16{strided}"]
     bits = np.arange(1 << 16, dtype=np.uint16)
     every = bits[(bits & 0x7FF8 != 0x7C00) | (bits & 7 == 0)].view(np.float16)  # all but seven kinds of NaN
     small = every[np.abs(every) < 200]
     usual = np.random.default_rng(0).normal(size=(7, 1000)).astype(np.float16)
     rows = [usual[:, :size].copy() for size in (5, 64, 127, 300, 1000)]
-    for x in [every] if op == "Elements" else rows if op == "InRows" else [small, small[-100:].copy()]:
+    columns = [np.moveaxis(row.reshape(1, 7, -1), 1, 2).copy() for row in rows] + [usual.reshape(2, 7, 500)]
+    given = {"Elements": [every], "InRows": rows, "Kept": rows, "KeptInColumns": columns}
+    for x in given.get(op, [small, small[-100:].copy()]):
         y = np.empty_like(x)
         assert function(None, ctypes.byref(buffer(x)), ctypes.byref(buffer(y))) == 0
         with np.errstate(all="ignore"):

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 import sys
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 import halide as hl
 
 from udogen import process, resources
-from udogen.kernels.request import HALVES, WITHOUT_PASSES
+from udogen.kernels.request import HALVES, IEEE, WITHOUT_PASSES
 
 TARGET = "hexagon-32-noos"
 _VECTORS = "#if halide_cpp_use_native_vector("  # the first of the lines that name vectors; the function is after them
@@ -27,8 +28,9 @@ _EDITS = (
 _ARITHMETIC = re.compile(r"\bfloat16_t\d+(?:_ops::(?!convert_from)| \w+ = (?!reinterpret<|float16_t))")
 _TRUTHS = re.compile(r"<u?int8x\d+_t\b|\bu?int8x\d+_t_ops::(?!logical_)|\bint8x")
 _UNDEFINED = re.compile(r"^float (\w+)\(float ", re.MULTILINE)
-_MOST_LINES = 2000  # an op of elements has 300, a sum and a largest number of rows 1,800
 _ALIGNED = r"= (_halide_buffer_get_host\(\w+\));", r"= __builtin_assume_aligned(\1, 128);"
+# Folder -> Hexagon's version and floats.
+_FLOATS = {"": ("v68", "hvx_qfloat"), IEEE: ("v79", "hvx_ieee_fp")}
 # What takes most of the time, and gains no packets here.
 _WITHOUT_LOOPS = ("-enable-pipeliner=0", "-unroll-runtime=0")
 
@@ -37,8 +39,8 @@ class NotCompiledError(Exception):
     """Zig is missing, or does not compile the C++ of a function."""
 
 
-def compile_halves(module: Any, file: Path, machine: str, *, aligned: bool, texts: bool) -> None:
-    """Write an object file, and with `texts` assembly, for a version of Hexagon."""
+def compile_halves(module: Any, file: Path, *, aligned: bool, texts: bool) -> None:
+    """Write object files, and with `texts` assembly, for both kinds of Hexagon's floats."""
     name, source = file.stem, file.with_suffix(".cpp")
     module.compile({hl.OutputFileType.c_source: str(source)})
     code = source.read_text("utf-8").split(f"\nHALIDE_FUNCTION_ATTRS\nint {name}_argv(")[0] + "\n}\n"
@@ -46,8 +48,6 @@ def compile_halves(module: Any, file: Path, machine: str, *, aligned: bool, text
     if _ARITHMETIC.search(function):
         raise NotCompiledError("it calculates in half floats, without converting them to floats")
     body = function.partition(f"\nint {name}(")[2]
-    if body.count("\n") > _MOST_LINES:
-        raise NotCompiledError("zig would compile it for minutes")
     if _TRUTHS.search(body):
         raise NotCompiledError("it calculates with bytes, or with conditions as numbers")
     if undefined := _UNDEFINED.search(code):
@@ -63,7 +63,11 @@ def compile_halves(module: Any, file: Path, machine: str, *, aligned: bool, text
         *("-O2", "-ffp-contract=off", "-fPIC", "-fno-exceptions", "-fno-rtti", "-g0", "-w"),
         *(f"-I{path.parent}" for path in (values, header)),
     ]
-    for option, suffix in (("-c", "o"), ("-S", "s"))[: 1 + texts]:
-        done = process.run([*argv, f"-mcpu={machine}", option, "-o", str(file.parent / f"{name}.{suffix}")])
+    for (folder, (version, floats)), (option, suffix) in product(
+        _FLOATS.items(), (("-c", "o"), ("-S", "s"))[: 1 + texts]
+    ):
+        (file.parent / folder).mkdir(exist_ok=True)
+        cpu = f"-mcpu=hexagon{version}+hvx{version}+hvx_length128b+{floats}"
+        done = process.run([*argv, cpu, option, "-o", str(file.parent / folder / f"{name}.{suffix}")])
         if done.returncode != 0:
             raise NotCompiledError((done.stderr.strip().splitlines() or ["zig ended"])[0])

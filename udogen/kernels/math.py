@@ -71,7 +71,8 @@ def exp(x: Any) -> hl.Expr:
     """e to the power of x, within two units of the last place; below -87.3 it is zero."""
     if _is_fixed(x):
         return fixed.exp(x)
-    if places and places[-1].machine.aligned:
+    machine = places[-1].machine if places else None
+    if machine and machine.aligned and not machine.half_vectors:  # zig compiles the C++ of its products badly
         return _exp_of_bits(x)
     cut = hl.clamp(x, hl.f32(-87.3), hl.f32(88.7228))
     shifted = cut * hl.f32(1.44269504) + hl.f32(_ROUNDER)

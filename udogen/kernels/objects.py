@@ -29,6 +29,8 @@ from udogen.kernels import glue
 from udogen.kernels.request import (
     COMPILING,
     HALVES,
+    IEEE,
+    IEEE_MACHINES,
     LLVM_OPTIONS,
     MOST_SECONDS,
     PLACE,
@@ -151,9 +153,17 @@ def _install(cached: Path, folder: Path, include: str) -> None:
     """Copy the object files of a kernel for a machine, and write what its C++ file includes."""
     shutil.rmtree(folder, ignore_errors=True)
     shutil.copytree(cached, folder, ignore=shutil.ignore_patterns("re*.json", "*.cl", "*.cpp", "*.stmt", _KEY))
+    _choose_floats(folder, folder.name)
     file = folder.parent / KERNEL_INCLUDE
     if not file.is_file() or file.read_text("utf-8") != include:
         file.write_text(include, "utf-8")
+
+
+def _choose_floats(folder: Path, machine: str) -> None:
+    """Keep the functions with the floats of a version of Hexagon."""
+    for file in (folder / IEEE).glob("*") if machine in IEEE_MACHINES else ():
+        file.replace(folder / file.name)
+    shutil.rmtree(folder / IEEE, ignore_errors=True)
 
 
 def _deciding(kernel: Path, machine: TargetMachine) -> list[bytes]:
@@ -191,6 +201,7 @@ def compile_texts(kernels: PythonKernels, path: Path, machine: str, into: Path) 
     op = _ops(kernels)[path.stem]
     request = request_of(kernels, op, path, machine)
     _compile(replace(request, texts=True), into)
+    _choose_floats(into, machine)
     return Report.of_json((into / "report.json").read_text("utf-8"))
 
 
@@ -234,8 +245,6 @@ def request_of(kernels: PythonKernels, op: Op, file: Path, machine: str) -> Requ
     """What to compile of an op's kernel for a machine."""
     tensors = [*op.inputs, *(param for param in op.params if not param.is_scalar), *op.outputs]
     scalars = [param for param in op.params if param.is_scalar and not _is_text(param)]
-    machine_of = machines_of(kernels.backend)[machine]
-    has_halves = any("f16" in _types(tensor, kernels.backend) for tensor in tensors)
     refused = {identifier(tensor.name): what for tensor in (*tensors, *op.params)
                if (what := _refused(tensor, kernels.backend))}  # fmt: skip
     return Request(
@@ -245,7 +254,7 @@ def request_of(kernels: PythonKernels, op: Op, file: Path, machine: str) -> Requ
         tensors=tuple(_port(tensor, kernels.backend) for tensor in tensors if identifier(tensor.name) not in refused),
         scalars={identifier(scalar.name): _type_of_scalar(scalar) for scalar in scalars},
         refused=refused,
-        machine=machine_of if has_halves else replace(machine_of, halves=""),
+        machine=machines_of(kernels.backend)[machine],
         defaults={
             identifier(scalar.name): float(scalar.default)
             for scalar in scalars
@@ -308,7 +317,7 @@ def _compile(request: Request, into: Path) -> None:
         if done.returncode == 0 and (into / "report.json").is_file():
             break
         request = replace(request, deaths=(*request.deaths, _died_in(request, into, done)))
-    for file in into.glob("*.o"):
+    for file in (*into.glob("*.o"), *into.glob(f"{IEEE}/*.o")):
         _adjust(file)
 
 

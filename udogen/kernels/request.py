@@ -13,6 +13,7 @@ from udogen.backends import architectures
 
 Kind = TypeVar("Kind")
 
+IEEE = "ieee"  # the folder of functions for the versions of Hexagon with IEEE floats
 TWINS = "twins"  # the folder of scalar twins, and of the file that lists the functions and their arguments
 FUNCTIONS = "functions.json"
 HALVES = ("qnn/shared/support/Values.hpp", "kernels/halves.hpp")  # templates that C++ of half floats includes
@@ -27,7 +28,6 @@ COMPILING = "compiling "  # the beginning of the line that the worker prints bef
 WITHOUT_PASSES = (
     "-hexagon-insert=false -hexbit-extract=false -hexbit-bitsplit=false -rdf-opt=false -disable-hexagon-amodeopt"
 )
-IEEE_FLOATS = "v79"  # the first version of Hexagon whose vectors have them
 LLVM_OPTIONS = {"HL_LLVM_ARGS": WITHOUT_PASSES}  # environment of the worker
 MOST_SECONDS = 300  # of processor time for a function with vectors of one length: LLVM may never end
 
@@ -44,9 +44,7 @@ class TargetMachine:
     partial: int = 1  # vectors of partial results of a row of floats
     integers: str = ""  # the target for real numbers as integers with a scale; empty if they are not used
     gpu: bool = False  # the functions record OpenCL kernels, which convert real numbers themselves
-    halves: str = field(
-        default="", repr=False
-    )  # Hexagon for zig, with its floats; empty if no tensor is of half floats
+    halves: bool = False  # zig compiles functions of half floats, with the floats of Hexagon's versions
 
     @property
     def is_emulated(self) -> bool:
@@ -174,16 +172,13 @@ def type_combinations(lists: Sequence[tuple[Kind, ...]]) -> list[tuple[Kind, ...
 _X86 = TargetMachine("x86-64-linux-sse41-avx-avx2-fma-f16c", 32, partial=2)
 _ARM = TargetMachine("arm-64-linux", 16, partial=2)
 _HEXAGON = "hexagon-32-noos-hvx-hvx_{}"
-_HALVES = "hexagon{0}+hvx{0}+hvx_length128b+{1}"
 _NEW = TargetMachine(_HEXAGON.format("v68"), 128, half_vectors=False, aligned=True, integers=_HEXAGON.format("v66"))
-_QFLOAT, _IEEE = (
-    replace(_NEW, halves=_HALVES.format(*row)) for row in (("v68", "hvx_qfloat"), (IEEE_FLOATS, "hvx_ieee_fp"))
-)
 _OLD = {
     version: replace(_NEW, target=_HEXAGON.format(version), integers=_HEXAGON.format(version), float_vectors=False)
     for version in ("v65", "v66")
 }
 _VERSIONS = architectures.of_backend("htp")
+_IEEE_FLOATS = "v79"  # the first version of Hexagon whose vectors have them
 _EMULATED = replace(_NEW, float_vectors=False)
 _UDO_X86 = "x86-64_linux_clang"  # the folder's name in the layout of the UDO documentation
 _SANITIZERS = {"": "", "-address": "-asan", "-thread": "-tsan"}  # suffixes of builds that check kernels on this machine
@@ -195,11 +190,12 @@ MACHINES: Mapping[str, TargetMachine] = {
     "aarch64-linux-gnu": _ARM,
     "aarch64-android": _ARM,
     "arm64-v8a": _ARM,
-    **{f"{kind}{v}": _QFLOAT if v < IEEE_FLOATS else _IEEE for v in _VERSIONS for kind in ("hexagon-", "dsp_")},
+    **{f"{kind}{v}": replace(_NEW, halves=True) for v in _VERSIONS for kind in ("hexagon-", "dsp_")},
     **{f"emulated-{v}": _EMULATED for v in _VERSIONS},
     "dsp_v60": _OLD["v65"],  # for V65 and V66
     **{f"{kind}-{v}": machine for v, machine in _OLD.items() for kind in ("hexagon", "emulated")},
 }
+IEEE_MACHINES = {name for name, row in MACHINES.items() if row.halves and name[-len(_IEEE_FLOATS) :] >= _IEEE_FLOATS}
 _GPU_HOSTS = {machine: MACHINES[machine].target for machine in ("aarch64-linux-gnu", "arm64-v8a")} | {
     "x86_64-linux-clang": "x86-64-linux",
     _UDO_X86: "x86-64-linux",

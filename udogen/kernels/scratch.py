@@ -39,8 +39,10 @@ class ScratchTensor:
         return bool(place.sizes) and len(self._written) == 1 and (place.fixed or place.machine.gpu)
 
     def _at(self, indices: Any) -> tuple[Any, ...]:
-        given = indices if isinstance(indices, tuple) else (indices,)
-        return (*given, *(self._place.rest if self._place.sizes else ()))
+        given, place = indices if isinstance(indices, tuple) else (indices,), self._place
+        if not place.sizes:
+            return given
+        return (*given, place.row) if place.last else (place.inner, *given, place.row)
 
     def __setitem__(self, indices: Any, value: Any) -> None:
         at = self._at(indices)
