@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -46,11 +47,23 @@ def test_an_example_agrees_with_numpy(name: str) -> None:
     assert kernel.test(getattr(load_module(EXAMPLE / "reference.py"), snake_case(name)), **given).passed >= 5
 
 
+def assembly(name: str, folder: Path, *kinds: str) -> list[str]:
+    """The assembly of an example's functions of floats for HTP."""
+    file, configs = EXAMPLE / f"kernels/{name}.py", (EXAMPLE / "PythonKernels.xml",)
+    compile_texts(PythonKernels("PythonKernels", EXAMPLE, "htp", "qnn", configs, (file,)), file, "hexagon-v68", folder)
+    return [(folder / f"PythonKernels_{name}_f32{kind}.s").read_text() for kind in kinds]
+
+
 def test_memory_has_vectors_of_rows(tmp_path: Path) -> None:
     """Along another axis than the last, a vector has an element of each of many rows: none is gathered."""
-    file, configs = EXAMPLE / "kernels/Softmax.py", (EXAMPLE / "PythonKernels.xml",)
-    compile_texts(
-        PythonKernels("PythonKernels", EXAMPLE, "htp", "qnn", configs, (file,)), file, "hexagon-v68", tmp_path
-    )
-    code = {kind: (tmp_path / f"PythonKernels_Softmax_f32{kind}.s").read_text() for kind in ("", "_strided")}
-    assert code["_strided"].count("vinsert") == 0 and code["_strided"].count("\n") < code[""].count("\n")
+    usual, strided = assembly("Softmax", tmp_path, "", "_strided")
+    assert strided.count("vinsert") == 0 and strided.count("\n") < usual.count("\n")
+
+
+def test_packets_of_rows_of_floats(tmp_path: Path) -> None:
+    """The loops of RmsNorm, over squares and over the output, take few packets for a vector of 32 floats."""
+    [code] = assembly("RmsNorm", tmp_path, "")
+    loops = re.findall(r"\n\.LBB\w+:((?:(?!\n\.LBB).)*):endloop0", code, re.DOTALL)
+    stores = [loop.count("{\n") / loop.count(") = v") for loop in loops if ") = v" in loop]
+    squares = [loop.count("{\n") / loop.count("vmpy(") for loop in loops if "vmpy(" in loop and ") = v" not in loop]
+    assert max(stores) + max(squares) <= 7.2, (stores, squares)

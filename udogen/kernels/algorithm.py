@@ -34,6 +34,7 @@ class RowLayout:
     lanes: int  # elements of a vector; 1: no vectors
     last: bool
     fixed: bool = False  # real numbers are integers times scales
+    in_pairs: bool = False  # loops over the elements of a row calculate two vectors at once
     inner: hl.Var = field(default_factory=lambda: hl.Var("inner"))
     row: hl.Var = field(default_factory=lambda: hl.Var("row"))
     # Values of rows for the output being defined, with the lanes of partial results; each output has its own loops.
@@ -438,6 +439,8 @@ def schedule(output: KernelTensor, place: RowLayout, *, own: bool) -> None:
         vector = hl.Var("vector")
         func.split(first, first, vector, lanes, hl.TailStrategy.ShiftInwards)
         func.reorder(vector, *reversed(order)).vectorize(vector)
+        if place.in_pairs and isinstance(output.view, Rows):
+            func.unroll(first, 2, _GUARD)
     _place_memory(output, place, [] if own else order, first)
     for row, lane in output.of_rows:
         row.compute_at(func, place.inner if strided else place.row)
