@@ -164,7 +164,7 @@ def compile_python_kernels(
         package.name, package.path, package.backend, package.layout, package.configs, tuple(files)
     )
     try:
-        objects.compile_kernels(kernels, machines, on_step, jobs)
+        objects.compile_kernels(kernels, machines, on_step, jobs, float_twins=vectors.compares_floats(machines))
         return vectors.check(files, machines, on_step)
     except (UsageError, BuildFailed) as fault:
         ops = (file.stem for file in files if str(file) in fault.message)

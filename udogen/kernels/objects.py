@@ -88,10 +88,18 @@ class PythonKernels:
     files: tuple[Path, ...]
 
 
-def compile_kernels(kernels: PythonKernels, machines: Sequence[str], on_step: Callable[[str], None], jobs: int) -> None:
+def compile_kernels(
+    kernels: PythonKernels,
+    machines: Sequence[str],
+    on_step: Callable[[str], None],
+    jobs: int,
+    *,
+    float_twins: bool = False,
+) -> None:
     """Compile what is missing or old for these machines, which are named like their library folders."""
-    rows = machines_of(kernels.backend)
-    known = [machine for machine in dict.fromkeys(machines) if machine in rows]
+    usual = machines_of(kernels.backend)
+    known = [machine for machine in dict.fromkeys(machines) if machine in usual]
+    rows = {name: replace(usual[name], float_twins=float_twins and usual[name].halves) for name in known}
     about = (kernels.package, kernels.backend, kernels.layout)
     sources = (*kernels.configs, Path(glue.__file__), resources.templates() / glue.TEMPLATE)
     calls = [path.read_bytes() for path in sources]
@@ -114,9 +122,10 @@ def compile_kernels(kernels: PythonKernels, machines: Sequence[str], on_step: Ca
 
     def compile_one(key: str, folders: Sequence[Path]) -> None:
         path = kernel_of[key]
-        requests = {folder: request_of(kernels, ops[path.stem], path, folder.name) for folder in folders}
         told: set[Path] = set()
-        for folder, request in requests.items():
+        for folder in folders:
+            request = request_of(kernels, ops[path.stem], path, folder.name)
+            request = replace(request, machine=rows[folder.name])
             asked = replace(request, file=path.name).as_json().encode()
             releases = repr((version, request.machine.aligned and _release("ziglang"))).encode()
             key_of_code = resources.content_key(*_deciding(path, request.machine), asked, releases)
