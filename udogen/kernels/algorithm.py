@@ -458,15 +458,20 @@ def _place_memory(output: KernelTensor, place: RowLayout, order: Sequence[Any], 
         if place.sizes and isinstance(memory, ScratchTensor):
             memory.func.bound_storage(memory.func.args()[0 if place.last else 1], reduce(hl.max, place.sizes))
         is_scan, kind = not isinstance(memory, ScratchTensor), memory.func.types()[0]
-        if place.lanes == 1 or (is_scan and place.machine.aligned and not kind.is_float()):
-            continue  # Halide compiles vectors of integers wrongly for HVX if each is made of the one before
-        strided = isinstance(output.view, Rows) and not place.last
-        for stage, names in memory.definitions(first):
-            if strided and names and names[0] == first.name():  # as values of rows: a vector has elements of many rows
-                many = stage.specialize(output._dim(0).extent() >= place.lanes)
-                many.reorder(*map(hl.Var, names)).vectorize(first, place.lanes, hl.TailStrategy.RoundUp)
-            elif names and (not is_scan or names[0] == first.name()):
-                stage.vectorize(hl.Var(names[0]), place.lanes, _GUARD)
+        # Halide compiles vectors of integers wrongly for HVX if each is made of the one before.
+        if place.lanes > 1 and not (is_scan and place.machine.aligned and not kind.is_float()):
+            _make_vectors(memory, output, place, first)
+
+
+def _make_vectors(memory: ScratchTensor | Steps, output: KernelTensor, place: RowLayout, first: hl.Var) -> None:
+    """Calculate memory in vectors; along another axis than the last, one has elements of many rows."""
+    strided = isinstance(output.view, Rows) and not place.last
+    for stage, names in memory.definitions(first):
+        if strided and names and names[0] == first.name():  # like values of rows
+            many = stage.specialize(output._dim(0).extent() >= place.lanes)
+            many.reorder(*map(hl.Var, names)).vectorize(first, place.lanes, hl.TailStrategy.RoundUp)
+        elif names and (isinstance(memory, ScratchTensor) or names[0] == first.name()):
+            stage.vectorize(hl.Var(names[0]), place.lanes, _GUARD)
 
 
 def _schedule_gpu(output: KernelTensor, place: RowLayout, *, own: bool) -> None:
