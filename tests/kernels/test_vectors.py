@@ -7,7 +7,6 @@ import os
 import shutil
 import subprocess
 from collections.abc import Iterable, Mapping
-from itertools import product
 from pathlib import Path
 
 import pytest
@@ -86,7 +85,7 @@ def compiled(folder: PackageLibrary) -> dict[str, vectors.Execution]:
     return {each.function.removeprefix("Vectors_"): each for each in found[MACHINE]}
 
 
-# A QEMU that executes floats, it says; but it is the real one.
+# The real QEMU, except that it ends the probes for floats with success.
 QEMU = """#!/bin/sh
 case "$*" in
 --version) echo "qemu-hexagon version 99.1.0" ;;
@@ -94,22 +93,22 @@ case "$*" in
 *) exec {real} "$@" ;;
 esac
 """
-# A function that calculates what its twin does, and adds a number to the first element.
+# A function that calculates what its twin does, and multiplies the first element.
 FLOATS = """typedef struct {{ unsigned long long device; void *interface; {kind} *host; }} Buffer;
 int {twin}(void *, void *, Buffer *);
 int {name}(void *user, void *in, Buffer *out) {{
   int status = {twin}(user, in, out);
-  return out->host[0] = ({kind})((float)out->host[0] + {error}f), status;
+  return out->host[0] = ({kind})((float)out->host[0] * {factor}f), status;
 }}
 """
 
 
-def replace_floats(folder: Path, error: float) -> None:
+def replace_floats(folder: Path, factor: float) -> None:
     """Replace the functions in floats, which the real QEMU does not execute."""
     for row in json.loads((folder / vectors.TWINS / vectors.FUNCTIONS).read_text()):
         if kind := {"f16": "_Float16", "f32": "float"}.get(row.get("floats", "")):
             source = folder / "floats.c"
-            source.write_text(FLOATS.format(kind=kind, error=error, **row))
+            source.write_text(FLOATS.format(kind=kind, factor=factor, **row))
             argv = [*tools.zig(), "cc", *hexagon_flags(BASE), "-O1", "-c", str(source)]
             subprocess.run([*argv, "-o", str(folder / f"{row['name']}.o")], check=True)
 
@@ -126,18 +125,18 @@ def test_floats_are_executed_where_qemu_has_them(tmp_path: Path, monkeypatch: py
     found = compiled(made)
     floats = {name for name in found if not name.endswith("_integers")}
     assert len(floats) == 4 and {found[name].why_not for name in floats} == {lacks}
-    for op, error in product(("Inside", "Half"), (0.0001, 10.0)):
+    for op, factor in (("Inside", 1.00005), ("Inside", 1.5), ("Half", 1.0005), ("Half", 1.5)):
         folder = made.path / "src" / "ops" / f"{op}.halide" / MACHINE
-        replace_floats(folder, error)
+        replace_floats(folder, factor)
         done = udogen("build", "htp_v73", "-C", made.path, "--json")
         result = json.loads(done.stdout)
-        if error < 1:
+        if factor < 1.1:
             rows = [row for row in result["artifacts"][0]["vectors"] if op in row["kernel"] and row["note"]]
             assert done.returncode == 0 and len(rows) == 2 and all(row["executed"] for row in rows)
         else:
             text = result["error"]["message"]
             assert done.returncode == 4 and f"/{op}.py:" in text and "is wrong: element 0 of `y` is " in text
-            replace_floats(folder, 0.0)
+            replace_floats(folder, 1.0)
 
 
 @pytest.fixture(scope="module")

@@ -160,11 +160,12 @@ def compile_python_kernels(
         return {}
     from udogen.kernels import objects  # few packages have such kernels
 
+    twins = vectors.compares_floats(machines)
     kernels = objects.PythonKernels(
-        package.name, package.path, package.backend, package.layout, package.configs, tuple(files)
+        package.name, package.path, package.backend, package.layout, package.configs, tuple(files), twins
     )
     try:
-        objects.compile_kernels(kernels, machines, on_step, jobs, float_twins=vectors.compares_floats(machines))
+        objects.compile_kernels(kernels, machines, on_step, jobs)
         return vectors.check(files, machines, on_step)
     except (UsageError, BuildFailed) as fault:
         ops = (file.stem for file in files if str(file) in fault.message)

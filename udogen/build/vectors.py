@@ -28,21 +28,12 @@ SHAPES = ((127, 3, 2), (128, 2, 3), (1000, 3, 1), (257, 1, 2), (37, 5, 3), (5, 1
 TILES = ((264, 9, 2), (256, 5, 3), (128, 128, 1))
 # Bits of 32-bit numbers.  Halide leaves their overflow undefined, so that vectors may differ from scalars there.
 _BITS = (32, 16)
+_WIDE = ("i32", "u32", "i64")  # integers of which two overflow 32 bits
 _SECONDS = 120.0
 _CODES = {"i": 0, "u": 1, "f": 2}
-_FORMATS = {
-    "u8": "B",
-    "i8": "b",
-    "u16": "H",
-    "i16": "h",
-    "u32": "I",
-    "i32": "i",
-    "i64": "q",
-    "f16": "e",
-    "f32": "f",
-}
+_HALF = 3  # in a buffer of u16
+_FORMATS = dict(zip("u8 i8 u16 i16 u32 i32 i64 f16 f32".split(), "BbHhIiqef", strict=True))  # of struct
 NO_QEMU = "qemu-hexagon is missing"
-_TOLERANCE = "within 2^-14 of scalar code, half floats within 2^-10"  # as in twins.c
 _ENDS = ("agrees", "differs", "refused")
 _STEPS = ("lengths", "twin", "vector", *_ENDS)
 
@@ -132,8 +123,7 @@ def _functions(folder: Path) -> list[dict[str, Any]]:
 
 def _lacks(kind: str) -> str:
     """What the installed QEMU lacks to execute a kind of floats; empty if it executes them."""
-    qemu = find_qemu()
-    executed = floats_of(qemu)
+    executed = floats_of(qemu := find_qemu())
     lacks = f"qemu-hexagon {qemu.version} does not execute HVX floating point"
     return "" if kind in executed else lacks + f" ({kind})" * bool(executed)
 
@@ -224,7 +214,7 @@ def _run(functions: Sequence[Mapping[str, Any]], kernel: Path, folder: Path) -> 
         _Call(number, shape, bits, seed)
         for number in listed
         for bits in _BITS
-        if bits == _BITS[0] or _is_wide(functions[number])
+        if bits == _BITS[0] or _stores(functions[number], _WIDE)
         for seed, shape in enumerate((*SHAPES, *(TILES if functions[number].get("tiles") else ())))
     ]
     with tempfile.TemporaryDirectory(prefix="udogen-vectors-") as scratch:
@@ -261,9 +251,14 @@ def _execute(program: Path, calls: Sequence[_Call], rows: Sequence[bytes]) -> di
     return answers
 
 
-def _is_wide(function: Mapping[str, Any]) -> bool:
-    """Whether it takes integers of which two overflow 32 bits."""
-    return any(row[0] in ("input", "output") and row[2] in ("i32", "u32", "i64") for row in function["arguments"])
+def _stores(function: Mapping[str, Any], types: Sequence[str]) -> bool:
+    """Whether it has a tensor of one of these types."""
+    return any(row[0] in ("input", "output") and row[2] in types for row in function["arguments"])
+
+
+def _in_floats(function: Mapping[str, Any]) -> bool:
+    """Whether it calculates in floats, or may compare them, which only a QEMU with HVX floats executes."""
+    return "floats" in function or (_stores(function, ("f16", "f32")) and bool(floats_of(find_qemu())))
 
 
 def _words(function: Mapping[str, Any], call: _Call, number: int, addresses: Mapping[str, int]) -> bytes:
@@ -274,15 +269,15 @@ def _words(function: Mapping[str, Any], call: _Call, number: int, addresses: Map
         if kind in ("input", "output"):
             _, stored, rank = row
             shape = (*call.shape, *[1] * rank)[:rank]
-            stored = "u16" if stored == "f16" else stored
-            arguments.append([kind == "output", _CODES[stored[0]], int(stored[1:]), rank, *shape])
+            code = _HALF if stored == "f16" else _CODES[stored[0]]
+            arguments.append([kind == "output", code, int(stored[1:]), rank, *shape])
         elif kind == "scalar":
             arguments.append([2, _scalar(row[0], row[1], drawn)])
         else:
             arguments += [[2, _float(drawn.choice((0.0078125, 0.05, 0.1, 1.0)))], [2, _offset(row[0], drawn)]]
-    is_near = "floats" in function
-    head = [number, addresses[function["name"]], addresses[function["twin"]], _shift(function), is_near]
-    words = [*head, call.bits, call.seed, len(arguments), *(word for argument in arguments for word in argument)]
+    called = [number, addresses[function["name"]], addresses[function["twin"]]]
+    head = [*called, _shift(function), _in_floats(function), call.bits, call.seed, len(arguments)]
+    words = [*head, *(word for argument in arguments for word in argument)]
     return struct.pack(f"<{len(words)}I", *(int(word) & 0xFFFFFFFF for word in words))
 
 
@@ -324,8 +319,8 @@ def _judge(
         return {"why_not": f"it refuses the tensors that were drawn ({reason})"}
     overflows = any(words[0] == "differs" for _, words in judged)
     note = "with 32-bit numbers of 16 bits: larger ones overflow, which Halide leaves undefined" if overflows else ""
-    note = note or ("floats" in function) * _TOLERANCE
-    return {"elements": agreed, "note": note}
+    tolerance = "within 2^-14 of scalar code, half floats within 2^-10" if _in_floats(function) else ""  # as in twins.c
+    return {"elements": agreed, "note": note or tolerance}
 
 
 def _first_fault(found: Sequence[tuple[_Call, list[str]]]) -> tuple[_Call, list[str]] | None:

@@ -86,20 +86,14 @@ class PythonKernels:
     layout: str
     configs: tuple[Path, ...]
     files: tuple[Path, ...]
+    float_twins: bool = False  # functions in floats are executed when they are built
 
 
-def compile_kernels(
-    kernels: PythonKernels,
-    machines: Sequence[str],
-    on_step: Callable[[str], None],
-    jobs: int,
-    *,
-    float_twins: bool = False,
-) -> None:
+def compile_kernels(kernels: PythonKernels, machines: Sequence[str], on_step: Callable[[str], None], jobs: int) -> None:
     """Compile what is missing or old for these machines, which are named like their library folders."""
-    usual = machines_of(kernels.backend)
-    known = [machine for machine in dict.fromkeys(machines) if machine in usual]
-    rows = {name: replace(usual[name], float_twins=float_twins and usual[name].halves) for name in known}
+    twins, usual = kernels.float_twins, machines_of(kernels.backend)
+    rows = {name: replace(row, float_twins=twins and row.halves) for name, row in usual.items()}
+    known = [machine for machine in dict.fromkeys(machines) if machine in rows]
     about = (kernels.package, kernels.backend, kernels.layout)
     sources = (*kernels.configs, Path(glue.__file__), resources.templates() / glue.TEMPLATE)
     calls = [path.read_bytes() for path in sources]
@@ -124,8 +118,7 @@ def compile_kernels(
         path = kernel_of[key]
         told: set[Path] = set()
         for folder in folders:
-            request = request_of(kernels, ops[path.stem], path, folder.name)
-            request = replace(request, machine=rows[folder.name])
+            request = replace(request_of(kernels, ops[path.stem], path, folder.name), machine=rows[folder.name])
             asked = replace(request, file=path.name).as_json().encode()
             releases = repr((version, request.machine.aligned and _release("ziglang"))).encode()
             key_of_code = resources.content_key(*_deciding(path, request.machine), asked, releases)

@@ -45,7 +45,7 @@ class TargetMachine:
     integers: str = ""  # the target for real numbers as integers with a scale; empty if they are not used
     gpu: bool = False  # the functions record OpenCL kernels, which convert real numbers themselves
     halves: bool = False  # zig compiles functions of half floats, with the floats of Hexagon's versions
-    float_twins: bool = False  # QEMU executes vectors of floats, so that they need scalar twins
+    float_twins: bool = False  # functions in floats are executed
 
     @property
     def is_emulated(self) -> bool:
