@@ -33,6 +33,11 @@ PRODUCTS = [
     ("7 * hl.u16(A)", "wrap(7 * a, 'u16')"),
 ]
 SHORTENED = [("hl.i16(A >> 4)", "wrap(a >> 4, 'i16')"), ("hl.u8_sat(A / 16)", "np.clip(a // 16, 0, 255)")]
+TO_BYTES = [
+    (f"hl.{kind}({number} >> {n})", f"wrap({number.lower()} >> {n}, '{kind}')")
+    for kind in ("u8", "i8")
+    for number, n in (("A", 1), ("B", 7))
+]
 OF_BYTES = [
     ("hl.u8(A) * hl.u8(B)", "wrap(a * b, 'u8')"),
     ("hl.i32(hl.u8(A) / 7) - hl.i32(hl.i8(B) % -7)", "wrap(a, 'u8') // 7 - wrap(b, 'i8') % 7"),
@@ -82,6 +87,7 @@ OPS = {  # the type of the inputs, the view, the indices, the outputs: all have 
     "SaturatedWords": ("UINT_16", "Flat", "i", OF_UNSIGNED),
     "Words": ("INT_32", "Flat", "i", PRODUCTS),
     "Bytes": ("INT_32", "Flat", "i", OF_BYTES),
+    "ToBytes": ("INT_32", "Flat", "i", TO_BYTES),
     "Shortened": ("INT_32", "Flat", "i", SHORTENED),
     "Far": ("INT_32", "Flat", "i", FAR),
     "Kept": ("UINT_16", "Whole(2)", "i, j", KEPT),

@@ -27,7 +27,7 @@ _CALL = re.compile(r"(\w+?)(?:\$\d+)?(?:_im(?:\$\d+)?)?\(")  # without what Hali
 _OPERATION = re.compile(r"\((u?int\d+)x(\d+)\)(widening_\w+|saturating_cast)\((?=(?:\(?(u?int\d+)x)?)")
 _NARROWED = re.compile(
     r"(?:\(u?int\d+x(\d+)\)saturating_cast|\bint16x(\d+))\(\(u?int(\d+)x\d+\)(?:rounding_)?shift_right\("
-    r"|\(uint16x(\d+)\)saturating_cast\(\(?(?=uint(32))"
+    r"|\(uint16x(\d+)\)saturating_cast\(\(?(?=uint(32))|\bu?int8x(\d+)\(\(int(32)x\d+\)shift_right\("
 )
 _SHIFTED = re.compile(
     r"(?:\bu?int(?:8|16)x\d+\)?(?:saturating_cast)?\(\(int(?P<word>32)|\(uint8x\d+\)saturating_cast\(\(int(?P<short>16))"
@@ -47,8 +47,9 @@ def compiled_wrongly(loops: str) -> str:
     for operation in _OPERATION.findall(loops):
         if reason := _operation_compiled_wrongly(*operation):
             return reason
-    for saturated, narrowed, bits, of_words, word in _NARROWED.findall(loops):
-        if int(saturated or narrowed or of_words) * int(bits or word) % (2 * _VECTOR):
+    for groups in _NARROWED.findall(loops):
+        lanes, bits = (int(number) for number in groups if number)
+        if lanes * bits % (2 * _VECTOR):
             return "a narrowing shift"
     if any(int(bits) * int(lanes) < _VECTOR for bits, lanes in _LEFT.findall(loops)):
         return "a shift of half a vector"
