@@ -23,6 +23,7 @@ import pytest
 from udogen import GenerateOptions, PackageLibrary, RunFailed, ToolMissing, UdogenError, resources
 from udogen.build import qemu_hexagon, tools
 from udogen.build.package import open_packages
+from udogen.build.qemu import find_qemu
 from udogen.configs.load import load
 from udogen.generate.pipeline import Generated, generate
 from udogen.runtime import find_runtime
@@ -142,7 +143,7 @@ def need_runtime(backend: str) -> None:
 def need_packets() -> None:
     """Skip the test if qemu-hexagon has no plug-in support, like that of Ubuntu 24.04."""
     try:
-        qemu_hexagon.plugin_build(qemu_hexagon.find_qemu())
+        qemu_hexagon.plugin_build(find_qemu())
     except ToolMissing as problem:
         pytest.skip(f"{problem.message}: {problem.hint}")
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import subprocess
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
@@ -14,7 +16,8 @@ from tests.kernels.random_kernels import config, definition
 from tests.making import make_packages, need_packets, open_package
 from udogen import PackageLibrary
 from udogen.build import make, tools, vectors
-from udogen.kernels.request import NO_FLOATS
+from udogen.build.qemu import find_qemu
+from udogen.build.zig_libraries import BASE, hexagon_flags
 from udogen.verify.report import machine, merge, page, terminal
 from udogen.verify.results import TestRun
 
@@ -82,6 +85,60 @@ def compiled(folder: PackageLibrary) -> dict[str, vectors.Execution]:
     return {each.function.removeprefix("Vectors_"): each for each in found[MACHINE]}
 
 
+# The real QEMU, except that it ends the probes for floats with success.
+QEMU = """#!/bin/sh
+case "$*" in
+--version) echo "qemu-hexagon version 99.1.0" ;;
+*qfloat | *ieee) ;;
+*) exec {real} "$@" ;;
+esac
+"""
+# A function that calculates what its twin does, and multiplies the first element.
+FLOATS = """typedef struct {{ unsigned long long device; void *interface; {kind} *host; }} Buffer;
+int {twin}(void *, void *, Buffer *);
+int {name}(void *user, void *in, Buffer *out) {{
+  int status = {twin}(user, in, out);
+  return out->host[0] = ({kind})((float)out->host[0] * {factor}f), status;
+}}
+"""
+
+
+def replace_floats(folder: Path, factor: float) -> None:
+    """Replace the functions in floats, which the real QEMU does not execute."""
+    for row in json.loads((folder / vectors.TWINS / vectors.FUNCTIONS).read_text()):
+        if kind := {"f16": "_Float16", "f32": "float"}.get(row.get("floats", "")):
+            source = folder / "floats.c"
+            source.write_text(FLOATS.format(kind=kind, factor=factor, **row))
+            argv = [*tools.zig(), "cc", *hexagon_flags(BASE), "-O1", "-c", str(source)]
+            subprocess.run([*argv, "-o", str(folder / f"{row['name']}.o")], check=True)
+
+
+def test_floats_are_executed_where_qemu_has_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    need_packets()
+    qemu = tmp_path / "bin" / "qemu-hexagon"
+    qemu.parent.mkdir()
+    qemu.write_text(QEMU.format(real=tools.program("qemu-hexagon")))
+    qemu.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{qemu.parent}{os.pathsep}{os.environ['PATH']}")
+    made = package(tmp_path, 0, ["Inside", "Half"])
+    lacks = "qemu-hexagon 99.1.0 does not execute an instruction of it"
+    found = compiled(made)
+    floats = {name for name in found if not name.endswith("_integers")}
+    assert len(floats) == 4 and {found[name].why_not for name in floats} == {lacks}
+    for op, factor in (("Inside", 1.00005), ("Inside", 1.5), ("Half", 1.0005), ("Half", 1.5)):
+        folder = made.path / "src" / "ops" / f"{op}.halide" / MACHINE
+        replace_floats(folder, factor)
+        done = udogen("build", "htp_v73", "-C", made.path, "--json")
+        result = json.loads(done.stdout)
+        if factor < 1.1:
+            rows = [row for row in result["artifacts"][0]["vectors"] if op in row["kernel"] and row["note"]]
+            assert done.returncode == 0 and len(rows) == 2 and all(row["executed"] for row in rows)
+        else:
+            text = result["error"]["message"]
+            assert done.returncode == 4 and f"/{op}.py:" in text and "is wrong: element 0 of `y` is " in text
+            replace_floats(folder, 1.0)
+
+
 @pytest.fixture(scope="module")
 def packages(tmp_path_factory: pytest.TempPathFactory) -> tuple[PackageLibrary, PackageLibrary]:
     """A package, and one with other numbers, both compiled."""
@@ -97,7 +154,8 @@ def test_vector_functions_are_executed(packages: tuple[PackageLibrary, PackageLi
     found = compiled(right)
     floats = {name for name in found if name.startswith(("Inside", "Half")) and not name.endswith("_integers")}
     assert len(floats) == 4 and {name for name, each in found.items() if not each.executed} == floats
-    assert {each.why_not for each in found.values() if not each.executed} == {NO_FLOATS}
+    lacks = f"qemu-hexagon {find_qemu().version} does not execute HVX floating point"
+    assert {each.why_not for each in found.values() if not each.executed} == {lacks}
     lengths = {name: len(each.elements) for name, each in found.items() if each.executed}
     assert set(lengths.values()) == {len(vectors.SHAPES)}, lengths
     assert found["Pair_u16"].kernel.endswith("/Pair.py:8")

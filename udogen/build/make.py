@@ -160,8 +160,9 @@ def compile_python_kernels(
         return {}
     from udogen.kernels import objects  # few packages have such kernels
 
+    twins = vectors.compares_floats(machines)
     kernels = objects.PythonKernels(
-        package.name, package.path, package.backend, package.layout, package.configs, tuple(files)
+        package.name, package.path, package.backend, package.layout, package.configs, tuple(files), twins
     )
     try:
         objects.compile_kernels(kernels, machines, on_step, jobs)

@@ -6,7 +6,6 @@ import os
 import re
 import shlex
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 from udogen import backends, process, resources
@@ -16,6 +15,7 @@ from udogen.build import tools
 from udogen.build.emulator import KeptBuild, kept_build
 from udogen.build.make import Step, compile_python_kernels, explain, run_make, variables
 from udogen.build.package import PackageLibrary, open_locked
+from udogen.build.qemu import Qemu
 from udogen.build.toolchains import Choice
 from udogen.build.zig_libraries import BASE, HEXAGON, hexagon_flags
 from udogen.errors import BuildFailed, ToolMissing, UdogenError, UsageError
@@ -24,32 +24,6 @@ from udogen.errors import BuildFailed, ToolMissing, UdogenError, UsageError
 _FLAGS = "-ftls-model=local-exec"
 
 _IDENTIFIER = re.compile(r"[A-Za-z_]\w*\Z", re.ASCII)
-_VERSION = re.compile(r"version (\d+)\.(\d+)(\.\d+)*")
-
-
-@dataclass(frozen=True)
-class Qemu:
-    """The installed QEMU."""
-
-    path: str
-    version: str
-
-    @property
-    def plugin_api(self) -> int:
-        """The version of its plug-in interface."""
-        return 1 if int(self.version.split(".")[0]) < 9 else 2
-
-
-def find_qemu() -> Qemu:
-    """qemu-hexagon, with its version."""
-    path = tools.need(
-        "qemu-hexagon", why="to run kernels on the Hexagon instruction set", how="apt-get install qemu-user"
-    )
-    printed = process.run([path, "--version"], timeout=30).stdout
-    match = _VERSION.search(printed)
-    if match is None:
-        raise ToolMissing(f"{path} prints no version", details=printed.splitlines()[:3], hint="reinstall qemu-user")
-    return Qemu(path, match[0].removeprefix("version "))
 
 
 def harness_of(backend: str) -> Harness:

@@ -95,8 +95,8 @@ def missing_program(command: str) -> str:
 
 # QEMU's newest Hexagon (Debian's 7.2); integer HVX of later versions runs on it.
 QEMU_CPU = "v67"
-# It prints this for instructions that it cannot decode; others that it cannot execute raise SIGILL.
-UNKNOWN_INSTRUCTION = "decode_packet: assertion failed"
+# It prints this for instructions that it decodes wrongly or not at all; others that it cannot execute raise SIGILL.
+UNKNOWN_INSTRUCTION = ": assertion failed: ("
 
 _WORD = re.compile(r"[\w@%+=:,./~-]+\Z")
 

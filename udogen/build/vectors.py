@@ -17,9 +17,10 @@ from udogen import process, resources
 from udogen.backends.common import KERNEL_FOLDER
 from udogen.build import tools
 from udogen.build.emulator import compile_or_fail, kept_build
+from udogen.build.qemu import find_qemu, floats_of
 from udogen.build.zig_libraries import BASE, HEXAGON, hexagon_flags
 from udogen.errors import BuildFailed
-from udogen.kernels.request import FUNCTIONS, NO_FLOATS, TWINS
+from udogen.kernels.request import FUNCTIONS, IEEE, IEEE_MACHINES, MACHINES, QFLOAT, TWINS
 
 # The lengths of axes, innermost first; tensors with fewer axes take the first ones.
 SHAPES = ((127, 3, 2), (128, 2, 3), (1000, 3, 1), (257, 1, 2), (37, 5, 3), (5, 130, 2))
@@ -27,19 +28,11 @@ SHAPES = ((127, 3, 2), (128, 2, 3), (1000, 3, 1), (257, 1, 2), (37, 5, 3), (5, 1
 TILES = ((264, 9, 2), (256, 5, 3), (128, 128, 1))
 # Bits of 32-bit numbers.  Halide leaves their overflow undefined, so that vectors may differ from scalars there.
 _BITS = (32, 16)
+_WIDE = ("i32", "u32", "i64")  # integers of which two overflow 32 bits
 _SECONDS = 120.0
 _CODES = {"i": 0, "u": 1, "f": 2}
-_FORMATS = {
-    "u8": "B",
-    "i8": "b",
-    "u16": "H",
-    "i16": "h",
-    "u32": "I",
-    "i32": "i",
-    "i64": "q",
-    "f16": "e",
-    "f32": "f",
-}
+_HALF = 3  # in a buffer of u16
+_FORMATS = dict(zip("u8 i8 u16 i16 u32 i32 i64 f16 f32".split(), "BbHhIiqef", strict=True))  # of struct
 NO_QEMU = "qemu-hexagon is missing"
 _ENDS = ("agrees", "differs", "refused")
 _STEPS = ("lengths", "twin", "vector", *_ENDS)
@@ -107,9 +100,32 @@ def _key(folder: Path) -> str:
 def _objects(folder: Path) -> list[Path]:
     """What is executed, and the list of all functions: those in floats differ among versions of Hexagon."""
     folder = folder.resolve()
-    functions = json.loads((folder / TWINS / FUNCTIONS).read_text("utf-8"))
-    floats = {f"{row['name']}.o" for row in functions if row.get("why")}
+    floats = {f"{row['name']}.o" for row in _functions(folder) if row.get("why")}
     return sorted([*(file for file in folder.glob("*.o") if file.name not in floats), *(folder / TWINS).iterdir()])
+
+
+def compares_floats(machines: Iterable[str]) -> bool:
+    """Whether functions in floats for one of these machines can be executed."""
+    have_floats = any(MACHINES[machine].halves for machine in machines if machine in MACHINES)
+    return have_floats and not _missing_tool() and bool(floats_of(find_qemu()))
+
+
+def _functions(folder: Path) -> list[dict[str, Any]]:
+    """The functions in the folder of a machine; those that cannot be executed have the reason in `why`."""
+    rows: list[dict[str, Any]] = json.loads((folder / TWINS / FUNCTIONS).read_text("utf-8"))
+    for row in () if _missing_tool() else rows:
+        if kind := row.get("floats"):
+            kind = IEEE if kind == "f16" and folder.name in IEEE_MACHINES else QFLOAT
+            has_twin = (folder / TWINS / f"{row['twin']}.o").is_file()
+            row.setdefault("why", _lacks(kind) or ("" if has_twin else "it was built for a QEMU without them"))
+    return rows
+
+
+def _lacks(kind: str) -> str:
+    """What the installed QEMU lacks to execute a kind of floats; empty if it executes them."""
+    executed = floats_of(qemu := find_qemu())
+    lacks = f"qemu-hexagon {qemu.version} does not execute HVX floating point"
+    return "" if kind in executed else lacks + f" ({kind})" * bool(executed)
 
 
 def _cached(key: str, kernel: Path, folder: Path, on_step: Callable[[str], None] | None) -> tuple[Execution, ...]:
@@ -118,7 +134,7 @@ def _cached(key: str, kernel: Path, folder: Path, on_step: Callable[[str], None]
     Missing tools and differences are not cached.
     """
     file = resources.cache_dir("kernels") / f"{key}.executed.json"
-    functions = json.loads((folder / TWINS / FUNCTIONS).read_text("utf-8"))
+    functions = _functions(folder)
     if file.is_file():
         rows = json.loads(file.read_text("utf-8"))
     else:
@@ -152,7 +168,9 @@ def _missing_tool() -> str:
 
 
 def _harness_key() -> bytes:
-    return b"".join(path.read_bytes() for path in (Path(__file__), resources.emulator("hexagon") / "twins.c"))
+    version = find_qemu().version if tools.program("qemu-hexagon") else ""
+    files = (Path(__file__), resources.emulator("hexagon") / "twins.c")
+    return b"".join([version.encode(), *(path.read_bytes() for path in files)])
 
 
 def _harness() -> Path:
@@ -196,7 +214,7 @@ def _run(functions: Sequence[Mapping[str, Any]], kernel: Path, folder: Path) -> 
         _Call(number, shape, bits, seed)
         for number in listed
         for bits in _BITS
-        if bits == _BITS[0] or _is_wide(functions[number])
+        if bits == _BITS[0] or _stores(functions[number], _WIDE)
         for seed, shape in enumerate((*SHAPES, *(TILES if functions[number].get("tiles") else ())))
     ]
     with tempfile.TemporaryDirectory(prefix="udogen-vectors-") as scratch:
@@ -233,9 +251,14 @@ def _execute(program: Path, calls: Sequence[_Call], rows: Sequence[bytes]) -> di
     return answers
 
 
-def _is_wide(function: Mapping[str, Any]) -> bool:
-    """Whether it takes integers of which two overflow 32 bits."""
-    return any(row[0] in ("input", "output") and row[2] in ("i32", "u32", "i64") for row in function["arguments"])
+def _stores(function: Mapping[str, Any], types: Sequence[str]) -> bool:
+    """Whether it has a tensor of one of these types."""
+    return any(row[0] in ("input", "output") and row[2] in types for row in function["arguments"])
+
+
+def _in_floats(function: Mapping[str, Any]) -> bool:
+    """Whether it calculates in floats, or may compare them, which only a QEMU with HVX floats executes."""
+    return "floats" in function or (_stores(function, ("f16", "f32")) and bool(floats_of(find_qemu())))
 
 
 def _words(function: Mapping[str, Any], call: _Call, number: int, addresses: Mapping[str, int]) -> bytes:
@@ -246,14 +269,15 @@ def _words(function: Mapping[str, Any], call: _Call, number: int, addresses: Map
         if kind in ("input", "output"):
             _, stored, rank = row
             shape = (*call.shape, *[1] * rank)[:rank]
-            stored = "u16" if stored == "f16" else stored
-            arguments.append([kind == "output", _CODES[stored[0]], int(stored[1:]), rank, *shape])
+            code = _HALF if stored == "f16" else _CODES[stored[0]]
+            arguments.append([kind == "output", code, int(stored[1:]), rank, *shape])
         elif kind == "scalar":
             arguments.append([2, _scalar(row[0], row[1], drawn)])
         else:
             arguments += [[2, _float(drawn.choice((0.0078125, 0.05, 0.1, 1.0)))], [2, _offset(row[0], drawn)]]
-    head = [number, addresses[function["name"]], addresses[function["twin"]], _shift(function)]
-    words = [*head, call.bits, call.seed, len(arguments), *(word for argument in arguments for word in argument)]
+    called = [number, addresses[function["name"]], addresses[function["twin"]]]
+    head = [*called, _shift(function), _in_floats(function), call.bits, call.seed, len(arguments)]
+    words = [*head, *(word for argument in arguments for word in argument)]
     return struct.pack(f"<{len(words)}I", *(int(word) & 0xFFFFFFFF for word in words))
 
 
@@ -287,14 +311,16 @@ def _judge(
     if (fault := _first_fault(judged)) is not None:
         raise _wrong(function, kernel, *fault)
     if died := next((words[2:] for _, words in judged if words[0] == "died"), None):
-        return {"why_not": NO_FLOATS if died == ["unsupported"] else f"it {' '.join(died)} with drawn numbers"}
+        lacks = f"qemu-hexagon {find_qemu().version} does not execute an instruction of it"
+        return {"why_not": lacks if died == ["unsupported"] else f"it {' '.join(died)} with drawn numbers"}
     agreed = sorted({int(words[2]) for _, words in judged if words[0] == "agrees"})
     if not agreed:
         reason = next(words[2].replace("_", " ") for _, words in judged)
         return {"why_not": f"it refuses the tensors that were drawn ({reason})"}
     overflows = any(words[0] == "differs" for _, words in judged)
     note = "with 32-bit numbers of 16 bits: larger ones overflow, which Halide leaves undefined" if overflows else ""
-    return {"elements": agreed, "note": note}
+    tolerance = "within 2^-14 of scalar code, half floats within 2^-10" if _in_floats(function) else ""  # as in twins.c
+    return {"elements": agreed, "note": note or tolerance}
 
 
 def _first_fault(found: Sequence[tuple[_Call, list[str]]]) -> tuple[_Call, list[str]] | None:

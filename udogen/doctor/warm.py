@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from udogen import backends, process
-from udogen.build import emulator, qemu_hexagon, zig_libraries
+from udogen.build import emulator, qemu, qemu_hexagon, zig_libraries
 from udogen.build.emulator import KeptBuild
 from udogen.build.zig_libraries import ZigLibraries
 from udogen.errors import ToolMissing, UsageError
@@ -37,7 +37,7 @@ _ITEMS: dict[str, Callable[[], KeptBuild | ZigLibraries]] = {
     **{row.id: partial(_itself, row) for row in zig_libraries.ALL},
     **{f"{name}-emulator": partial(emulator.backend_build, name) for name, row in backends.ALL.items() if row.emulator},
     "watch": emulator.watch_build,
-    "qemu-plugin": lambda: qemu_hexagon.plugin_build(qemu_hexagon.find_qemu()),
+    "qemu-plugin": lambda: qemu_hexagon.plugin_build(qemu.find_qemu()),
 }
 _PLACES = {"dsp": "hexagon", "gpu": "gpu-emulator"}  # place of tests -> item that it needs
 

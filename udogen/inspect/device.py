@@ -16,6 +16,7 @@ from udogen.build import qemu_hexagon, tools
 from udogen.build.dwarf import demangled
 from udogen.build.elf import Elf
 from udogen.build.emulator import KeptBuild, compile_or_fail, kept_build
+from udogen.build.qemu import find_qemu
 from udogen.build.zig_libraries import BASE, HEXAGON
 from udogen.tables import many
 
@@ -103,7 +104,7 @@ class DeviceRegistration:
 
 def register(package: Elf, skel: Elf) -> DeviceRegistration:
     """Register a QHPI package in the library of a DSP, in a process of its own."""
-    qemu = qemu_hexagon.find_qemu()
+    qemu = find_qemu()
     compiled = _build().ready()
     with tempfile.TemporaryDirectory(prefix="udogen-") as scratch:
         folder = Path(scratch)

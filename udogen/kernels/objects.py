@@ -86,11 +86,13 @@ class PythonKernels:
     layout: str
     configs: tuple[Path, ...]
     files: tuple[Path, ...]
+    float_twins: bool = False  # functions in floats are executed when they are built
 
 
 def compile_kernels(kernels: PythonKernels, machines: Sequence[str], on_step: Callable[[str], None], jobs: int) -> None:
     """Compile what is missing or old for these machines, which are named like their library folders."""
-    rows = machines_of(kernels.backend)
+    twins, usual = kernels.float_twins, machines_of(kernels.backend)
+    rows = {name: replace(row, float_twins=twins and row.halves) for name, row in usual.items()}
     known = [machine for machine in dict.fromkeys(machines) if machine in rows]
     about = (kernels.package, kernels.backend, kernels.layout)
     sources = (*kernels.configs, Path(glue.__file__), resources.templates() / glue.TEMPLATE)
@@ -114,9 +116,9 @@ def compile_kernels(kernels: PythonKernels, machines: Sequence[str], on_step: Ca
 
     def compile_one(key: str, folders: Sequence[Path]) -> None:
         path = kernel_of[key]
-        requests = {folder: request_of(kernels, ops[path.stem], path, folder.name) for folder in folders}
         told: set[Path] = set()
-        for folder, request in requests.items():
+        for folder in folders:
+            request = replace(request_of(kernels, ops[path.stem], path, folder.name), machine=rows[folder.name])
             asked = replace(request, file=path.name).as_json().encode()
             releases = repr((version, request.machine.aligned and _release("ziglang"))).encode()
             key_of_code = resources.content_key(*_deciding(path, request.machine), asked, releases)

@@ -13,12 +13,12 @@ from udogen.backends import architectures
 
 Kind = TypeVar("Kind")
 
-IEEE = "ieee"  # the folder of functions for the versions of Hexagon with IEEE floats
+QFLOAT = "qfloat"
+IEEE = "ieee"  # also the folder of functions for the versions of Hexagon with IEEE floats
 TWINS = "twins"  # the folder of scalar twins, and of the file that lists the functions and their arguments
 FUNCTIONS = "functions.json"
 HALVES = ("qnn/shared/support/Values.hpp", "kernels/halves.hpp")  # templates that C++ of half floats includes
-NO_FLOATS = "QEMU does not emulate HVX floating point"
-SCALAR_UNDER_QEMU = "QEMU has no HVX floating point: it runs scalar code, not the code for a device"
+SCALAR_UNDER_QEMU = "udogen runs no HVX floating point under QEMU: it runs scalar code, not the code for a device"
 
 PLACE = "place"  # a file in the folder of a request: the place in the user's code that is running
 RUNNING, RAN = "running the kernel", "the kernel ran"  # the lines around code of the user
@@ -47,6 +47,7 @@ class TargetMachine:
     integers: str = ""  # the target for real numbers as integers with a scale; empty if they are not used
     gpu: bool = False  # the functions record OpenCL kernels, which convert real numbers themselves
     halves: bool = False  # zig compiles functions of half floats, with the floats of Hexagon's versions
+    float_twins: bool = False  # functions in floats are executed
 
     @property
     def is_emulated(self) -> bool:

@@ -18,7 +18,6 @@ from udogen.kernels.fixed import Fixed, NotFixedError
 from udogen.kernels.kernel_file import Algorithm, Kernel, Way, algorithm_of, line_in, text_of
 from udogen.kernels.request import (
     COMPILING,
-    NO_FLOATS,
     SCALAR_UNDER_QEMU,
     TWINS,
     KernelVariant,
@@ -55,17 +54,20 @@ def add_twin(kernel: Kernel, variant: KernelVariant, way: Way, folder: Path) -> 
     row = {"name": name, "twin": twin, "aligned": variant.aligned, "arguments": _arguments(request, variant, made)}
     row["lines"] = {tensor.name: max(kernel.uses.get(tensor.name, {0: False})) for tensor in made.outputs}
     row["tiles"] = way.tiled
-    if way.halves or (floats.calculates and request.machine.float_vectors and not way.fixed):
-        kernel.functions.append({**row, "why": NO_FLOATS})
-        if way.halves:
-            return
-        integers = partial(_add_integers, kernel, variant, way, folder)
-        or_why_not(kernel, f"{name}_integers", integers)
-        return
+    is_float = way.halves or (floats.calculates and request.machine.float_vectors and not way.fixed)
+    if is_float:
+        row["floats"] = "f16" if way.halves else "f32"
     if twin in request.deaths:
-        kernel.functions.append({**row, "why": "the compiler crashed on its scalar twin"})
-        return
+        row["why"] = "the compiler crashed on its scalar twin"
+    elif request.machine.float_twins or not is_float:
+        _write_usual(made, twin, folder)
     kernel.functions.append(row)
+    if is_float and not way.halves:
+        or_why_not(kernel, f"{name}_integers", partial(_add_integers, kernel, variant, way, folder))
+
+
+def _write_usual(made: Algorithm, twin: str, folder: Path) -> None:
+    """Write the twin, which aligned functions share with others."""
     if (folder / TWINS / f"{twin}.o").exists():
         return
     print(f"{COMPILING}{twin}", flush=True)

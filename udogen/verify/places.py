@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 from udogen.backends import PLACES, RUNTIMES, architectures
 from udogen.backends.backend import Place
-from udogen.build import qemu_hexagon
+from udogen.build import qemu, qemu_hexagon
 from udogen.clients.scripts import device_session
 from udogen.clients.scripts.device_session import DeviceSession
 from udogen.clients.scripts.plan import Device
@@ -105,7 +105,7 @@ def check_available(place: Place, on_step: Callable[[str], None]) -> None:
     if place.device:
         device_session.probe(place.device)
     elif place.instructions:
-        qemu_hexagon.find_qemu()
+        qemu.find_qemu()
         qemu_hexagon.compiler(qemu_hexagon.harness_of(place.config).arch)
     elif place.program is not None:
         place.program.check(place.config)

@@ -3,9 +3,9 @@
  *   program REQUEST
  *
  * REQUEST is a row of words, little-endian: for each call its number, the addresses of the function and of its twin,
- * the bytes after an aligned address at which tensors begin (0: one element), the bits that numbers of more than 16 bits
- * have, the seed, the number of arguments; then each argument: kind, and of a tensor code, bits, rank, dims[rank], of a
- * number the word.
+ * the bytes after an aligned address at which tensors begin (0: one element), whether it calculates in floats, the bits
+ * that numbers of more than 16 bits have, the seed, the number of arguments; then each argument: kind, and of a tensor
+ * code, bits, rank, dims[rank], of a number the word.
  * The twin is asked first which lengths its inputs need.  It prints a line for each step, so that a program that dies
  * has reported how far it came.  udogen/build/vectors.py is the other end of both. */
 #include <stdarg.h>
@@ -15,6 +15,7 @@
 #include <string.h>
 
 enum { INPUT, OUTPUT, NUMBER };
+enum { UNSIGNED = 1, HALF = 3 }; /* codes; buffers of half floats have the one of unsigned numbers */
 enum { MAX_ARGUMENTS = 48, MAX_RANK = 8, PAD = 512, MAX_ELEMENTS = 1 << 21, QUERIES = 4 };
 
 typedef struct {
@@ -36,7 +37,7 @@ typedef struct {
 } Buffer;
 
 typedef struct {
-  uint32_t kind;
+  uint32_t kind, code;
   Buffer buffer;
   Dimension dims[MAX_RANK];
   size_t bytes;
@@ -77,6 +78,7 @@ FAILS(split_factor_not_positive)
 FAILS(specialize_fail)
 FAILS(out_of_memory)
 
+void halide_error(void* user, const char* message) { (void)user, (void)message; }
 int halide_qurt_hvx_lock(void* user) { return user != NULL; }
 int halide_qurt_hvx_unlock(void* user) { return user != NULL; }
 void halide_qurt_hvx_unlock_as_destructor(void* user, void* object) { (void)user, (void)object; }
@@ -92,15 +94,21 @@ static uint64_t draw(void) {
   return state * 0x2545f4914f6cdd1dull >> 8;
 }
 
+/* A float from 2^-8 to 2^4 of either sign: sums and exponentials of these are finite. */
+static uint64_t draw_float(uint32_t bits) {
+  const uint32_t digits = bits == 16 ? 10 : 23, least = (bits == 16 ? 15 : 127) - 8;
+  return (draw() & 1) << (bits - 1) | (uint64_t)(least + draw() % 12) << digits | (draw() & ((1u << digits) - 1));
+}
+
 /* Numbers over the whole range of the type; every 16th element is an extreme, at other elements for each tensor. */
-static void fill(Argument* argument, size_t count, uint32_t most_bits, uint32_t number) {
+static void fill(Argument* argument, size_t count, uint32_t most_bits, uint32_t number, uint32_t in_floats) {
   const uint32_t bits = argument->buffer.bits, size = bits / 8;
-  const int is_integer = argument->buffer.code < 2, is_signed = argument->buffer.code == 0;
+  const int is_integer = argument->code < 2, is_signed = argument->code == 0;
   const uint32_t used = is_integer && bits > 16 && most_bits < bits ? most_bits : bits;
   for (size_t at = 0; at < count; ++at) {
-    uint64_t value = draw();
+    uint64_t value = in_floats && !is_integer ? draw_float(bits) : draw();
     if (used == 64) value = value << 32 ^ draw();
-    if ((at + number) % 16 == 0) {
+    if ((at + number) % 16 == 0 && !(in_floats && !is_integer)) {
       const uint64_t extremes[] = {0, 1, ~0ull, 1ull << (used - 1), (1ull << (used - 1)) - 1, 2};
       value = extremes[draw() % 6];
     }
@@ -159,7 +167,38 @@ static int find_lengths(uint32_t twin, Argument* arguments, uint32_t count, cons
   return 1;
 }
 
-static void compare(Argument* arguments, uint32_t count, uint32_t function) {
+static double number_at(const Argument* argument, const uint8_t* at) {
+  const uint32_t bits = argument->buffer.bits;
+  _Float16 half;
+  float usual;
+  int64_t integer = 0;
+  if (argument->code == HALF) return memcpy(&half, at, 2), half;
+  if (argument->code == 2) return memcpy(&usual, at, 4), usual;
+  memcpy(&integer, at, bits / 8);
+  return (double)(argument->code == 0 ? integer << (64 - bits) >> (64 - bits) : integer);
+}
+
+/* The mean size of what the twin has calculated. */
+static double mean_of(const Argument* argument, const uint8_t* twin, int32_t count) {
+  double sum = 0;
+  int32_t finite = 1;
+  for (int32_t at = 0; at < count; ++at) {
+    const double size = __builtin_fabs(number_at(argument, twin + at * (argument->buffer.bits / 8)));
+    if (__builtin_isfinite(size)) sum += size, ++finite;
+  }
+  return sum / finite;
+}
+
+/* Whether a number differs from the twin's by no more than sums in another precision do, and integers by 1.
+ * Qfloat has neither infinities nor NaN. */
+static int is_near(const Argument* argument, const uint8_t* found, const uint8_t* twin, double mean) {
+  const double expected = number_at(argument, twin), size = __builtin_fabs(expected);
+  const double limit = (size + mean) * (argument->code == HALF ? 0x1p-10 : 0x1p-14);
+  return !__builtin_isfinite(size) ||
+         __builtin_fabs(number_at(argument, found) - expected) <= limit + (argument->code < 2);
+}
+
+static void compare(Argument* arguments, uint32_t count, uint32_t function, uint32_t in_floats) {
   for (uint32_t n = 0; n < count; ++n) {
     Argument* each = &arguments[n];
     if (each->kind != OUTPUT || memcmp(each->memory, each->first, each->bytes) == 0) continue;
@@ -167,15 +206,20 @@ static void compare(Argument* arguments, uint32_t count, uint32_t function) {
     const uint8_t* twin = each->first + (each->buffer.host - each->memory);
     const int32_t begin = -(int32_t)((each->buffer.host - each->memory) / size);
     const int32_t end = (int32_t)((each->memory + each->bytes - each->buffer.host) / size);
+    const int32_t elements = (int32_t)lay_out(each);
+    const double mean = in_floats ? mean_of(each, twin, elements) : 0;
     int32_t first = end, wrong = 0;
     for (int32_t at = begin; at < end; ++at) {
-      if (memcmp(each->buffer.host + at * size, twin + at * size, (size_t)size) == 0) continue;
+      const uint8_t *found = each->buffer.host + at * size, *expected = twin + at * size;
+      if (memcmp(found, expected, (size_t)size) == 0) continue;
+      if (in_floats && at >= 0 && at < elements && is_near(each, found, expected, mean)) continue;
       if (wrong++ == 0) first = at;
     }
+    if (wrong == 0) continue;
     uint64_t found = 0, expected = 0;
     memcpy(&found, each->buffer.host + first * size, (size_t)size);
     memcpy(&expected, twin + first * size, (size_t)size);
-    printf("differs %u %u %d %d %u %llu %llu\n", function, n, first, wrong, (unsigned)lay_out(each),
+    printf("differs %u %u %d %d %d %llu %llu\n", function, n, first, wrong, elements,
            (unsigned long long)found, (unsigned long long)expected);
     return;
   }
@@ -190,8 +234,8 @@ static const uint32_t* run(const uint32_t* request) {
   static Argument arguments[MAX_ARGUMENTS];
   uint32_t numbers[MAX_ARGUMENTS];
   const uint32_t function = request[0], vector = request[1], twin = request[2], shift = request[3];
-  const uint32_t most_bits = request[4], seed = request[5], count = request[6];
-  request += 7;
+  const uint32_t in_floats = request[4], most_bits = request[5], seed = request[6], count = request[7];
+  request += 8;
   memset(arguments, 0, sizeof arguments);
   for (uint32_t n = 0; n < count; ++n) {
     Argument* each = &arguments[n];
@@ -200,7 +244,8 @@ static const uint32_t* run(const uint32_t* request) {
       numbers[n] = *request++;
       continue;
     }
-    each->buffer.code = (uint8_t)*request++;
+    each->code = *request++;
+    each->buffer.code = (uint8_t)(each->code == HALF ? UNSIGNED : each->code);
     each->buffer.bits = (uint8_t)*request++;
     each->buffer.lanes = 1;
     each->buffer.dimensions = (int32_t)*request++;
@@ -222,7 +267,7 @@ static const uint32_t* run(const uint32_t* request) {
     each->memory = aligned_alloc(128, (each->bytes + 127) / 128 * 128);
     memset(each->memory, 0xa5, each->bytes);
     each->buffer.host = each->memory + PAD + (shift ? shift : size);
-    if (each->kind == INPUT) fill(each, elements, most_bits, n);
+    if (each->kind == INPUT) fill(each, elements, most_bits, n, in_floats);
   }
   printf("twin %u\n", function);
   int status = call(twin, arguments, count, numbers);
@@ -240,7 +285,7 @@ static const uint32_t* run(const uint32_t* request) {
   if (status != 0) {
     printf("refused %u %s\n", function, failed);
   } else {
-    compare(arguments, count, function);
+    compare(arguments, count, function, in_floats);
   }
   for (uint32_t n = 0; n < count; ++n) free(arguments[n].memory), free(arguments[n].first);
   return request;

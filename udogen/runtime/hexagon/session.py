@@ -20,6 +20,7 @@ from udogen import backends, process
 from udogen.build import qemu_hexagon, tools
 from udogen.build.dwarf import demangled
 from udogen.build.package import PackageLibrary, open_packages
+from udogen.build.qemu import find_qemu
 from udogen.errors import RunFailed
 from udogen.qnn.handles import Closing
 from udogen.qnn.interface import INFO
@@ -114,7 +115,7 @@ class HexagonSession(Closing):
         self._harness = qemu_hexagon.harness_of(folder.backend)
         self._protocol = _PROTOCOLS[self._harness.protocol]
         self._arch, self._by_op = arch or qemu_hexagon.arch_of(folder), backends.ALL[folder.backend].library_per_op
-        self._qemu = qemu_hexagon.find_qemu()
+        self._qemu = find_qemu()
         self._programs: dict[str, Path] = {}
         self._plugin = qemu_hexagon.plugin_build(self._qemu).ready() / "count.so" if count else None
         if not self._by_op or len(folder.ops) == 1:
