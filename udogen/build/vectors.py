@@ -258,7 +258,7 @@ def _stores(function: Mapping[str, Any], types: Sequence[str]) -> bool:
 
 def _in_floats(function: Mapping[str, Any]) -> bool:
     """Whether it calculates in floats, or may compare them, which only a QEMU with HVX floats executes."""
-    return "floats" in function or (_stores(function, ("f16", "f32")) and bool(floats_of(find_qemu())))
+    return bool(function.get("floats")) or (_stores(function, ("f16", "f32")) and bool(floats_of(find_qemu())))
 
 
 def _words(function: Mapping[str, Any], call: _Call, number: int, addresses: Mapping[str, int]) -> bytes:

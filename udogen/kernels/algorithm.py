@@ -428,25 +428,29 @@ def schedule(output: KernelTensor, place: RowLayout, *, own: bool) -> None:
         return
     func, lanes = output.func, place.lanes
     strided = isinstance(output.view, Rows) and not place.last
-    length = output._dim(0).extent()
     first, order = func.args()[0], loops(func, [] if own or isinstance(output.view, Rows) else output.scratch)
     if strided:
         first, order = place.inner, [place.row, place.inner, *output.indices]
     func.reorder(*reversed(order))
     if lanes > 1 and not own:
         # The branch of numbers comes first: until it, Halide puts vectors in memory in another order.
-        func.specialize(length < lanes)
+        func.specialize(output._dim(0).extent() < lanes)
         vector = hl.Var("vector")
         func.split(first, first, vector, lanes, hl.TailStrategy.ShiftInwards)
         func.reorder(vector, *reversed(order)).vectorize(vector)
         if place.in_pairs and isinstance(output.view, Rows):
             func.unroll(first, 2, _GUARD)
     _place_memory(output, place, [] if own else order, first)
+    _place_rows(output, place, strided=strided)
+
+
+def _place_rows(output: KernelTensor, place: RowLayout, *, strided: bool) -> None:
+    """Calculate the values of a row before its elements, or of as many rows as a vector has elements."""
     for row, lane in output.of_rows:
-        row.compute_at(func, place.inner if strided else place.row)
-        # As many rows as a vector has elements:
-        for stage in (row, row.update(0)) if lane is None and lanes > 1 and strided else ():
-            stage.specialize(length >= lanes).vectorize(place.inner, lanes, hl.TailStrategy.RoundUp)
+        row.compute_at(output.func, place.inner if strided else place.row)
+        for stage in (row, row.update(0)) if lane is None and place.lanes > 1 and strided else ():
+            many = stage.specialize(output._dim(0).extent() >= place.lanes)
+            many.vectorize(place.inner, place.lanes, hl.TailStrategy.RoundUp)
 
 
 def _kept(output: KernelTensor) -> list[ScratchTensor | Steps]:

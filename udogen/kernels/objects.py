@@ -91,8 +91,7 @@ class PythonKernels:
 
 def compile_kernels(kernels: PythonKernels, machines: Sequence[str], on_step: Callable[[str], None], jobs: int) -> None:
     """Compile what is missing or old for these machines, which are named like their library folders."""
-    twins, usual = kernels.float_twins, machines_of(kernels.backend)
-    rows = {name: replace(row, float_twins=twins and row.halves) for name, row in usual.items()}
+    rows = _machines_of(kernels)
     known = [machine for machine in dict.fromkeys(machines) if machine in rows]
     about = (kernels.package, kernels.backend, kernels.layout)
     sources = (*kernels.configs, Path(glue.__file__), resources.templates() / glue.TEMPLATE)
@@ -136,6 +135,11 @@ def compile_kernels(kernels: PythonKernels, machines: Sequence[str], on_step: Ca
                     (folder / _KEY).write_text(f"{key} {version}")
 
     process.at_once([partial(compile_one, key, folders) for key, folders in missing.items()], jobs)
+
+
+def _machines_of(kernels: PythonKernels) -> Mapping[str, TargetMachine]:
+    twins, rows = kernels.float_twins, machines_of(kernels.backend)
+    return {name: replace(row, float_twins=twins and row.halves) for name, row in rows.items()}
 
 
 def _tell(report: Report, op: str, machine: str, on_step: Callable[[str], None]) -> None:

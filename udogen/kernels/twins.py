@@ -54,15 +54,14 @@ def add_twin(kernel: Kernel, variant: KernelVariant, way: Way, folder: Path) -> 
     row = {"name": name, "twin": twin, "aligned": variant.aligned, "arguments": _arguments(request, variant, made)}
     row["lines"] = {tensor.name: max(kernel.uses.get(tensor.name, {0: False})) for tensor in made.outputs}
     row["tiles"] = way.tiled
-    is_float = way.halves or (floats.calculates and request.machine.float_vectors and not way.fixed)
-    if is_float:
-        row["floats"] = "f16" if way.halves else "f32"
+    in_floats = floats.calculates and request.machine.float_vectors and not way.fixed
+    row["floats"] = "f16" if way.halves else "f32" * in_floats
     if twin in request.deaths:
         row["why"] = "the compiler crashed on its scalar twin"
-    elif request.machine.float_twins or not is_float:
+    elif request.machine.float_twins or not row["floats"]:
         _write_usual(made, twin, folder)
     kernel.functions.append(row)
-    if is_float and not way.halves:
+    if row["floats"] == "f32":
         or_why_not(kernel, f"{name}_integers", partial(_add_integers, kernel, variant, way, folder))
 
 
