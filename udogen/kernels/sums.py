@@ -224,7 +224,7 @@ class Domain:
             return of.summed(self._of_products(*of.factors, count), count, self.tiles.fits)
         if self.tiles.on_hvx:
             for *_, byte in self.tiles.elements:
-                if str(of) == str(hl.cast(of.type(), byte)):
+                if byte.type().bits() == 8 and str(of) == str(hl.cast(of.type(), byte)):
                     return hl.cast(of.type(), self._of_window(byte))
             return hl.cast(of.type(), self._of_products(*self._factors(of), count))
         return self._of_any(of)
