@@ -445,12 +445,17 @@ def schedule(output: KernelTensor, place: RowLayout, *, own: bool) -> None:
 
 
 def _place_rows(output: KernelTensor, place: RowLayout, *, strided: bool) -> None:
-    """Calculate the values of a row before its elements, or of as many rows as a vector has elements."""
+    """Calculate the values of a row before its elements."""
     for row, lane in output.of_rows:
         row.compute_at(output.func, place.inner if strided else place.row)
         for stage in (row, row.update(0)) if lane is None and place.lanes > 1 and strided else ():
-            many = stage.specialize(output._dim(0).extent() >= place.lanes)
-            many.vectorize(place.inner, place.lanes, hl.TailStrategy.RoundUp)
+            _over_rows(stage, output, place)
+
+
+def _over_rows(stage: Any, output: KernelTensor, place: RowLayout) -> None:
+    """Calculate as many rows at once as a vector has elements, along another axis than the last."""
+    many = stage.specialize(output._dim(0).extent() >= place.lanes)
+    many.vectorize(place.inner, place.lanes, hl.TailStrategy.RoundUp)
 
 
 def _kept(output: KernelTensor) -> list[ScratchTensor | Steps]:
@@ -471,12 +476,10 @@ def _place_memory(output: KernelTensor, place: RowLayout, order: Sequence[Any], 
 
 
 def _make_vectors(memory: ScratchTensor | Steps, output: KernelTensor, place: RowLayout, first: hl.Var) -> None:
-    """Calculate memory in vectors; along another axis than the last, one has elements of many rows."""
-    strided = isinstance(output.view, Rows) and not place.last
+    """Calculate memory in vectors."""
     for stage, names in memory.definitions(first):
-        if strided and names and names[0] == first.name():  # like values of rows
-            many = stage.specialize(output._dim(0).extent() >= place.lanes)
-            many.reorder(*map(hl.Var, names)).vectorize(first, place.lanes, hl.TailStrategy.RoundUp)
+        if names[:1] == [place.inner.name()]:
+            _over_rows(stage, output, place)
         elif names and (isinstance(memory, ScratchTensor) or names[0] == first.name()):
             stage.vectorize(hl.Var(names[0]), place.lanes, _GUARD)
 
