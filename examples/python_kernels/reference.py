@@ -53,7 +53,7 @@ def gather_rows(table, ids):
 
 def rope(x, cosines, sines):
     low, high = np.split(x, 2, axis=-1)
-    return x * cosines + np.concatenate([-high, low], axis=-1) * sines
+    return np.concatenate([low * cosines - high * sines, high * cosines + low * sines], axis=-1)
 
 
 def arg_max(x):

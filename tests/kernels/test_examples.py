@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.kernels.random_kernels import config, definition
 from tests.making import ROOT
 from udogen.generate.op_tests import snake_case
 from udogen.kernels.objects import PythonKernels, compile_texts
@@ -27,7 +28,7 @@ GIVEN: dict[str, dict[str, Any]] = {
     "GroupedConv": {"c": 6, "o": 8, "tolerance": SUMS},
     "MaskedAttention": {"tolerance": SUMS},
     "MatMulQ4": {"k": 64, "n": 9, "tolerance": "1e-3"},
-    "Rope": {"d": 8},
+    "Rope": {"d": 100},
     "TopK": {"m": 37},
 }
 
@@ -47,11 +48,17 @@ def test_an_example_agrees_with_numpy(name: str) -> None:
     assert kernel.test(getattr(load_module(EXAMPLE / "reference.py"), snake_case(name)), **given).passed >= 5
 
 
-def assembly(name: str, folder: Path, *kinds: str) -> list[str]:
-    """The assembly of an example's functions of floats for HTP."""
-    file, configs = EXAMPLE / f"kernels/{name}.py", (EXAMPLE / "PythonKernels.xml",)
-    compile_texts(PythonKernels("PythonKernels", EXAMPLE, "htp", "qnn", configs, (file,)), file, "hexagon-v68", folder)
+def assembly(name: str, folder: Path, *kinds: str, source: Path = EXAMPLE / "kernels") -> list[str]:
+    """The assembly of functions of floats for HTP; they are those of an example if no other source is given."""
+    file, configs = source / f"{name}.py", (source.parent / "PythonKernels.xml",)
+    kernels = PythonKernels("PythonKernels", source.parent, "htp", "qnn", configs, (file,))
+    compile_texts(kernels, file, "hexagon-v68", folder)
     return [(folder / f"PythonKernels_{name}_f32{kind}.s").read_text() for kind in kinds]
+
+
+def loops_of(code: str) -> list[str]:
+    """The innermost loops, as text."""
+    return re.findall(r"\n\.LBB\w+:((?:(?!\n\.LBB).)*):endloop0", code, re.DOTALL)
 
 
 def test_memory_has_vectors_of_rows(tmp_path: Path) -> None:
@@ -63,7 +70,45 @@ def test_memory_has_vectors_of_rows(tmp_path: Path) -> None:
 def test_packets_of_rows_of_floats(tmp_path: Path) -> None:
     """The loops of RmsNorm, over squares and over the output, take few packets for a vector of 32 floats."""
     [code] = assembly("RmsNorm", tmp_path, "")
-    loops = re.findall(r"\n\.LBB\w+:((?:(?!\n\.LBB).)*):endloop0", code, re.DOTALL)
+    loops = loops_of(code)
     stores = [loop.count("{\n") / loop.count(") = v") for loop in loops if ") = v" in loop]
     squares = [loop.count("{\n") / loop.count("vmpy(") for loop in loops if "vmpy(" in loop and ") = v" not in loop]
     assert max(stores) + max(squares) <= 7.2, (stores, squares)
+
+
+# Op -> the value of an element, and the most packets for a vector of 32 floats in an aligned function.
+FLOATS = {
+    "Add": ("a[i] + b[i]", 2.7),
+    "Mul": ("a[i] * b[i]", 2.4),
+    "Sigmoid": ("sigmoid(a[i])", 37),
+    "Silu": ("a[i] * sigmoid(a[i])", 39.5),
+    "SwiGlu": ("a[i] * sigmoid(a[i]) * b[i]", 40),
+    "Exp": ("exp(a[i])", 27),
+}
+HEAD = """import halide as hl
+
+from udogen.kernels.math import exp, sigmoid
+
+i = hl.Var("i")
+
+"""
+
+
+@pytest.mark.parametrize("name", [*FLOATS, "Rope"])
+def test_packets_of_floats(name: str, tmp_path: Path) -> None:
+    """Sums and products stay in qfloat, and a loop calculates several vectors at once: three, or two of pairs."""
+    if name == "Rope":
+        ([code], most, vectors) = assembly(name, tmp_path, ""), 3.3, 4
+    else:
+        (value, most), vectors = FLOATS[name], 3
+        inputs = {tensor: "FLOAT_32" for tensor in "ab" if f"{tensor}[i]" in value}
+        (tmp_path / "kernels").mkdir()
+        text = config("PythonKernels", [definition(name, inputs, {"y": "FLOAT_32"})])
+        (tmp_path / "PythonKernels.xml").write_text(text)
+        function = f"def {name}({', '.join(inputs)}, y):\n    y[i] = {value}\n"
+        (tmp_path / "kernels" / f"{name}.py").write_text(HEAD + function)
+        [code] = assembly(name, tmp_path, "_aligned", source=tmp_path / "kernels")
+    [loop] = [loop for loop in loops_of(code) if loop.count(") = v") >= vectors]
+    packets = loop.count("{\n") / vectors
+    print(f"\n{name}: {packets:.2f} packets for 32 floats")
+    assert packets <= most

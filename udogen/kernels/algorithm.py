@@ -34,7 +34,7 @@ class RowLayout:
     lanes: int  # elements of a vector; 1: no vectors
     last: bool
     fixed: bool = False  # real numbers are integers times scales
-    in_pairs: bool = False  # loops over the elements of a row calculate two vectors at once
+    only_floats: bool = False  # on HVX, where loops of floats calculate two or three vectors at once
     inner: hl.Var = field(default_factory=lambda: hl.Var("inner"))
     row: hl.Var = field(default_factory=lambda: hl.Var("row"))
     # Values of rows for the output being defined, with the lanes of partial results; each output has its own loops.
@@ -431,15 +431,16 @@ def schedule(output: KernelTensor, place: RowLayout, *, own: bool) -> None:
     first, order = func.args()[0], loops(func, [] if own or isinstance(output.view, Rows) else output.scratch)
     if strided:
         first, order = place.inner, [place.row, place.inner, *output.indices]
-    func.reorder(*reversed(order))
+    if strided or not own:  # a schedule of the kernel's own may have split them
+        func.reorder(*reversed(order))
     if lanes > 1 and not own:
         # The branch of numbers comes first: until it, Halide puts vectors in memory in another order.
         func.specialize(output._dim(0).extent() < lanes)
         vector = hl.Var("vector")
         func.split(first, first, vector, lanes, hl.TailStrategy.ShiftInwards)
         func.reorder(vector, *reversed(order)).vectorize(vector)
-        if place.in_pairs and isinstance(output.view, Rows):
-            func.unroll(first, 2, _GUARD)
+        if place.only_floats and not isinstance(output.view, Whole):
+            func.unroll(first, 2 if isinstance(output.view, Rows) else 3, _GUARD)
     _place_memory(output, place, [] if own else order, first)
     _place_rows(output, place, strided=strided)
 

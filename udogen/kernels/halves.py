@@ -1,10 +1,9 @@
-"""Half floats on Hexagon, of which Halide has no vectors: zig compiles the C++ that Halide makes of a function."""
+"""Floats on Hexagon, which zig compiles: the C++ that Halide makes of half floats, and its LLVM code of others."""
 
 from __future__ import annotations
 
 import re
 import sys
-from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -57,17 +56,36 @@ def compile_halves(module: Any, file: Path, *, aligned: bool, texts: bool) -> No
         function = re.sub(pattern, text, function)
     values, header = (resources.templates() / path for path in HALVES)
     source.write_text(f'#include "{values.name}"\n{usual}#include "{header.name}"\n{function}', "utf-8")
-    argv = [
-        *(sys.executable, "-m", "ziglang", "c++", "-target", "hexagon-linux-musl", str(source)),
-        *(part for option in (*WITHOUT_PASSES.split(), *_WITHOUT_LOOPS) for part in ("-mllvm", option)),
-        *("-O2", "-ffp-contract=off", "-fPIC", "-fno-exceptions", "-fno-rtti", "-g0", "-w"),
+    options = [
+        *(part for option in _WITHOUT_LOOPS for part in ("-mllvm", option)),
+        *("-O2", "-ffp-contract=off", "-fno-exceptions", "-fno-rtti", "-g0", "-w"),
         *(f"-I{path.parent}" for path in (values, header)),
     ]
-    for (folder, (version, floats)), (option, suffix) in product(
-        _FLOATS.items(), (("-c", "o"), ("-S", "s"))[: 1 + texts]
-    ):
-        (file.parent / folder).mkdir(exist_ok=True)
-        cpu = f"-mcpu=hexagon{version}+hvx{version}+hvx_length128b+{floats}"
-        done = process.run([*argv, cpu, option, "-o", str(file.parent / folder / f"{name}.{suffix}")])
+    for folder, floats in _FLOATS.items():
+        _compile(source, file.parent / folder / name, floats, options, texts=texts)
+
+
+def compile_floats(module: Any, file: Path, *, texts: bool) -> None:
+    """Write the object file of a function in floats, and with `texts` its assembly.
+
+    Zig's LLVM keeps sums and products as qfloat for the next operation; that of Halide converts each of them.
+    """
+    bitcode = file.with_suffix(".bc")
+    module.compile({hl.OutputFileType.bitcode: str(bitcode)})
+    options = ["-O2", "-Xclang", "-disable-llvm-passes", "-ffunction-sections", "-w"]
+    _compile(bitcode, file, _FLOATS[""], options, texts=texts)
+
+
+def _compile(source: Path, file: Path, floats: tuple[str, str], options: list[str], *, texts: bool) -> None:
+    """Compile a source for a version of Hexagon and its floats with zig."""
+    file.parent.mkdir(exist_ok=True)
+    version, feature = floats
+    argv = [
+        *(sys.executable, "-m", "ziglang", "c++", "-target", "hexagon-linux-musl", str(source), "-fPIC", *options),
+        *(part for option in WITHOUT_PASSES.split() for part in ("-mllvm", option)),
+        f"-mcpu=hexagon{version}+hvx{version}+hvx_length128b+{feature}",
+    ]
+    for option, suffix in (("-c", "o"), ("-S", "s"))[: 1 + texts]:
+        done = process.run([*argv, option, "-o", f"{file}.{suffix}"])
         if done.returncode != 0:
             raise NotCompiledError((done.stderr.strip().splitlines() or ["zig ended"])[0])

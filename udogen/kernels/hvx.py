@@ -95,7 +95,7 @@ class _Operators:
         ways = {"add": self.total, "radd": self.total, "mul": self.product, "rmul": self.product,
                 "truediv": self.quotient, "rtruediv": self.quotient, "floordiv": self.quotient,
                 "rshift": self.shifted, "lshift": self.wrapped, "mod": self.remainder}  # fmt: skip
-        return [
+        return [(kind, "__neg__", self.negative(kind.__neg__)) for kind in _KINDS] + [
             (
                 kind,
                 f"__{name}__",
@@ -131,6 +131,17 @@ class _Operators:
         if self.length is None or usual.type().is_float() or usual.type().bits() != 32:
             return False
         return bool(set(_CALL.findall(str(as_expr(a)))) & set(self.data))
+
+    def negative(self, method: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        """Unary minus, which changes the sign bit of a float: HVX would subtract it, and convert the result."""
+
+        def of(a: Any) -> Any:
+            usual = method(a)
+            if not self.in_floats or usual.type() != hl.Float(32):
+                return usual
+            return hl.reinterpret(hl.Float(32), hl.reinterpret(hl.Int(32), as_expr(a)) ^ -(1 << 31))
+
+        return of
 
     def quotient(self, usual: Any, a: Any, b: Any) -> Any:
         if usual.type() == hl.Float(32):

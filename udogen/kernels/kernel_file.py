@@ -354,8 +354,8 @@ def algorithm_of(
     request, machine = kernel.request, kernel.request.machine
     if way.halves:
         machine = replace(machine, half_vectors=True)
-    in_pairs = machine.aligned and variant.last and {*variant.types} <= {"f32", ""}
-    place = RowLayout(machine, way.lanes, variant.last, way.fixed, in_pairs, used=kernel.use)
+    only_floats = machine.aligned and variant.last and {*variant.types} <= {"f32", ""}
+    place = RowLayout(machine, way.lanes, variant.last, way.fixed, only_floats, used=kernel.use)
     place.tiles = tiles
     rows = zip(request.tensors, variant.types, kernel.views, strict=True)
     tensors = {port.name: KernelTensor(port, stored, view, place) for port, stored, view in rows if stored}

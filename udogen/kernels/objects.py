@@ -158,7 +158,7 @@ def _tell(report: Report, op: str, machine: str, on_step: Callable[[str], None])
 def _install(cached: Path, folder: Path, include: str) -> None:
     """Copy the object files of a kernel for a machine, and write what its C++ file includes."""
     shutil.rmtree(folder, ignore_errors=True)
-    shutil.copytree(cached, folder, ignore=shutil.ignore_patterns("re*.json", "*.cl", "*.cpp", "*.stmt", _KEY))
+    shutil.copytree(cached, folder, ignore=shutil.ignore_patterns("re*.json", "*.cl", "*.cpp", "*.bc", "*.stmt", _KEY))
     _choose_floats(folder, folder.name)
     file = folder.parent / KERNEL_INCLUDE
     if not file.is_file() or file.read_text("utf-8") != include:

@@ -25,7 +25,7 @@ from udogen.errors import BuildFailed, UdogenError, UsageError
 from udogen.kernels import hvx
 from udogen.kernels.algorithm import TYPES, schedule
 from udogen.kernels.fixed import NotFixedError
-from udogen.kernels.halves import TARGET, NotCompiledError, compile_halves
+from udogen.kernels.halves import TARGET, NotCompiledError, compile_floats, compile_halves
 from udogen.kernels.kernel_file import (
     Algorithm,
     Kernel,
@@ -54,6 +54,7 @@ from udogen.kernels.sums import NotTiledError, tile
 from udogen.kernels.twins import FEATURES, TWIN, add_twin, or_why_not, serial_vectors, write_twin
 from udogen.python_files import on_exit, record_places, user_code
 
+_FLOATS = re.compile(r"\bfloat\d+x\d")  # vectors, as Halide prints them
 _TEXTS = {hl.OutputFileType.assembly: "s"}
 
 
@@ -163,20 +164,31 @@ def _compile_with(
         _autoschedule(kernel, made, partial(pipeline.apply_autoscheduler, target))
     made.promise_bounds(aligned=variant.aligned)
     module = pipeline.compile_to_module(made.arguments(), name, target)
-    on_hvx = machine.aligned and way.lanes > 1 and not way.halves
+    loops = ""
+    if machine.aligned and way.lanes > 1 and not way.halves:
+        module.compile({hl.OutputFileType.stmt: str(folder / f"{name}.stmt")})
+        loops = (folder / f"{name}.stmt").read_text("utf-8")
+        if _is_wrong(loops, machine, way, careful=careful):
+            return _compile_with(kernel, variant, way, folder, careful=True)
     if way.halves:
         compile_halves(module, folder / name, aligned=variant.aligned, texts=request.texts)
-    else:
+    elif not (_FLOATS.search(loops) and _compiled_floats(module, folder / name, texts=request.texts)):
         files = {hl.OutputFileType.object: "o"} | (_TEXTS if request.texts else {})
-        files |= {hl.OutputFileType.stmt: "stmt"} if on_hvx else {}
         files |= {hl.OutputFileType.device_code: "cl"} if machine.gpu else {}
         module.compile({kind: str(folder / f"{name}.{suffix}") for kind, suffix in files.items()})
-    if on_hvx and _is_wrong((folder / f"{name}.stmt").read_text("utf-8"), machine, way, careful=careful):
-        return _compile_with(kernel, variant, way, folder, careful=True)
     if machine.gpu:
         return _launches(request, made, folder / name)
     _look_at_memory(kernel, module, made, folder / f"{name}.o", way)
     return []
+
+
+def _compiled_floats(module: Any, file: Path, *, texts: bool) -> bool:
+    """Whether zig compiled a function in floats."""
+    try:
+        compile_floats(module, file, texts=texts)
+    except NotCompiledError:
+        return False
+    return True
 
 
 def _usual(kernel: Kernel, variant: KernelVariant, way: Way, *, careful: bool) -> Algorithm:
@@ -190,7 +202,7 @@ def _usual(kernel: Kernel, variant: KernelVariant, way: Way, *, careful: bool) -
 
 def _is_wrong(loops: str, machine: TargetMachine, way: Way, *, careful: bool) -> bool:
     """Whether Halide compiles these loops wrongly, and may not if it knows less; raises if there is no such hope."""
-    if not machine.float_vectors and re.search(r"\bfloat\d+x\d", loops):
+    if not machine.float_vectors and _FLOATS.search(loops):
         raise NotFixedError("it calculates in them")
     wrong = hvx.compiled_wrongly(loops)
     if wrong and way.tiled:
