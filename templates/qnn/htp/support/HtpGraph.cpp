@@ -1,3 +1,6 @@
+#if defined(__clang__)
+#pragma clang optimize off  // they run once for each node, and take half a second to optimize for Hexagon
+#endif
 namespace udo {
 namespace {
 
@@ -130,3 +133,6 @@ Node sameTileOfInputs(const Node& op, const Shape& start, const Shape& extent) {
 }
 
 }  // namespace udo
+#if defined(__clang__)
+#pragma clang optimize on
+#endif
