@@ -44,8 +44,12 @@ SLOWEST = (
     "hostile/test_programs.py",
     "scripts/test_device_places.py",
     "verify/test_safety.py",
+    "verify/test_exits.py",
     "generate/test_golden_trees.py",
     "kernels/test_python_kernels.py",
+    "kernels/test_halves.py",
+    "kernels/test_examples.py",
+    "kernels/test_kernel_function.py",
     "generate/test_releases.py",
     "build/test_devices.py",
     "opdef/test_broken.py",
@@ -59,10 +63,13 @@ SLOWEST = (
     "runtime/test_udo.py",
     "build/test_building.py",
     "contexts/test_context_models.py",
+    "kernels/test_htp_graphs.py",
+    "init/test_next_lines.py",
     "runtime/test_proof.py",
     "vendor/test_vendor_style.py",
     "generate/test_htp_core.py",
     "snpe/test_variables.py",
+    "docs/test_prose.py",
     "generate/test_cmake.py",
     "fuse/test_fuse.py",
     "generate/test_arguments.py",
@@ -75,9 +82,15 @@ SLOWEST = (
     "generate/test_order.py",
     "scripts/test_scripts_here.py",
     "clients/test_ort_contexts.py",
+    "clients/test_ort.py",
+    "generate/test_encodings.py",
+    "inspect/test_verdicts.py",
     "build/test_launchers.py",
     "cli/test_command_line.py",
     "verify/test_network.py",
+    "clients/test_ort_mistakes.py",
+    "opdef/test_round_trip.py",
+    "build/test_contents.py",
     "fuse/test_onnx_ops.py",
     "hexagon/test_hexagon_tensors.py",
     "build/test_dsp.py",
@@ -160,15 +173,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def pytest_collection_finish(session: pytest.Session) -> None:
     """Load all public names, which from then on check their arguments: in each test, in any order.
 
-    Exclude the collected tests from garbage collections, which tests of resources call often.
-
     Open the HTP emulator before libQnnHtp: op packages use QHPI's functions of the library that was opened first.
     """
     for package in (udogen, udogen.runtime):
         for name in package.__all__:
             getattr(package, name)
-    gc.collect()
-    gc.freeze()
     worker_forks.install()
     if any("emulator" in item.path.parts for item in session.items):
         from udogen.qnn.interface import Interface
@@ -179,7 +188,12 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 
 @pytest.fixture(scope="module", autouse=True)
 def _shared_sessions() -> Iterator[None]:
-    """Close the sessions of `tests.making.op_session` at the end of the file."""
+    """Close the sessions of `tests.making.op_session` at the end of the file.
+
+    Exclude what earlier files have left (tests, modules, reports) from garbage collections, which many tests call.
+    """
+    gc.collect()
+    gc.freeze()
     yield
     if making := sys.modules.get("tests.making"):
         making.close_op_sessions()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import multiprocessing
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +15,12 @@ import pytest
 from tests.making import cpu_package, gpu_package, htp_package, need_runtime
 from udogen import GraphBuilder, RunFailed
 from udogen.runtime import Tensor
+from udogen.runtime.built import Built
 from udogen.runtime.quantization import AxisScaleOffset, BwAxisScaleOffset, BwScaleOffset, ScaleOffset
 
 LEAKY = Path(__file__).parents[2] / "examples" / "leaky_relu"
 STORED = np.array([[10, 20, 30], [40, 50, 60]], np.uint8)
-PACKAGES: dict[str, Callable[[Path, Path, Path], Any]] = {"cpu": cpu_package, "htp": htp_package, "gpu": gpu_package}
+PACKAGES: dict[str, Callable[[Path, Path, Path], Built]] = {"cpu": cpu_package, "htp": htp_package, "gpu": gpu_package}
 RUNTIMES = [("cpu", "real"), ("cpu", "emulator"), ("htp", "real"), ("htp", "emulator"), ("gpu", "emulator")]
 
 
@@ -35,16 +37,26 @@ def quarters(package: Path, backend: str, kind: str, encoding: Any) -> Any:
         return str(refused)
 
 
+@pytest.fixture(scope="module")
+def package_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """Return the folder of a backend's package, which is built once."""
+
+    @cache
+    def made(backend: str) -> Path:
+        out = tmp_path_factory.mktemp("encodings")
+        built = PACKAGES[backend](LEAKY / "LeakyRelu.xml", out, LEAKY / "kernels")
+        return built.library.parents[2]
+
+    return made
+
+
 @pytest.fixture(scope="module", params=RUNTIMES, ids="-".join)
-def returned(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Callable[[Any], Any]]:
+def returned(request: pytest.FixtureRequest, package_of: Callable[[str], Path]) -> Iterator[Callable[[Any], Any]]:
     """`quarters` in a separate process: the real HTP and the emulator cannot share one."""
     backend, kind = request.param
     if kind == "real":
         need_runtime(backend)
-    built = PACKAGES[backend](LEAKY / "LeakyRelu.xml", tmp_path_factory.mktemp("encodings"), LEAKY / "kernels")
-    package = built.library.parents[2]
+    package = package_of(backend)
     with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as child:
         yield lambda encoding: child.submit(quarters, package, backend, kind, encoding).result(60)
 

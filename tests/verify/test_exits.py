@@ -147,7 +147,7 @@ def test_an_end_of_pytest_is_a_failure(folder: Path, surface: str, kind: str, en
     (name, _, line, _, _), (statement, end) = SURFACES[surface], {**ENDS, "exit": (LIBC, "")}[kind]
     written(folder, surface, statement)
     said = f"{Path(name).name}:{line}: it ended {ended.format(end)}"
-    fails_with(folder, said, *(["-n2"] if ended == XDIST else []))
+    fails_with(folder, said, *(["-n1"] if ended == XDIST else []))
 
 
 def test_an_end_of_pytest_in_another_test_is_a_failure(folder: Path) -> None:
