@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,7 @@ import pytest
 from tests.command_line import udogen
 from tests.kernels.random_kernels import config, definition
 from tests.making import make_packages, need_packets, open_package
-from udogen import PackageLibrary
+from udogen import PackageLibrary, resources
 from udogen.build import make, tools, vectors
 from udogen.build.qemu import find_qemu
 from udogen.build.zig_libraries import BASE, hexagon_flags
@@ -137,6 +138,17 @@ def test_floats_are_executed_where_qemu_has_them(tmp_path: Path, monkeypatch: py
             text = result["error"]["message"]
             assert done.returncode == 4 and f"/{op}.py:" in text and "is wrong: element 0 of `y` is " in text
             replace_floats(folder, 1.0)
+
+
+def test_a_check_that_does_not_link_runs_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    need_packets()
+    monkeypatch.setattr(resources, "cache_dir", lambda name, known=resources.cache_dir: (
+        tmp_path / name if name == "kernels" else known(name)))  # fmt: skip
+    made = package(tmp_path, 0, ["Pair"])
+    with monkeypatch.context() as broken:
+        broken.setattr(vectors, "HEXAGON", replace(vectors.HEXAGON, flags=("-missing",)))
+        assert all(each.why_not.startswith("its check does not link") for each in compiled(made).values())
+    assert all(each.executed for each in compiled(made).values())
 
 
 @pytest.fixture(scope="module")

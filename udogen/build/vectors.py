@@ -30,6 +30,7 @@ TILES = ((264, 9, 2), (256, 5, 3), (128, 128, 1))
 _BITS = (32, 16)
 _WIDE = ("i32", "u32", "i64")  # integers of which two overflow 32 bits
 _SECONDS = 120.0
+_NOT_LINKED = "its check does not link: "
 _CODES = {"i": 0, "u": 1, "f": 2}
 _HALF = 3  # in a buffer of u16
 _FORMATS = dict(zip("u8 i8 u16 i16 u32 i32 i64 f16 f32".split(), "BbHhIiqef", strict=True))  # of struct
@@ -131,7 +132,7 @@ def _lacks(kind: str) -> str:
 def _cached(key: str, kernel: Path, folder: Path, on_step: Callable[[str], None] | None) -> tuple[Execution, ...]:
     """The executions of a folder, from the cache, or now: another process may have compiled it just before.
 
-    Missing tools and differences are not cached.
+    Missing tools, checks that do not link and differences are not cached.
     """
     file = resources.cache_dir("kernels") / f"{key}.executed.json"
     functions = _functions(folder)
@@ -142,7 +143,7 @@ def _cached(key: str, kernel: Path, folder: Path, on_step: Callable[[str], None]
         if on_step and not missing:
             on_step(f"QEMU {kernel.name} {folder.name}: vectors against scalar twins")
         rows = [{"why_not": missing} for _ in functions] if missing else _run(functions, kernel, folder)
-        if not missing:
+        if not missing and not any(row.get("why_not", "").startswith(_NOT_LINKED) for row in rows):
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_text(json.dumps(rows), "utf-8")
     return tuple(
@@ -223,9 +224,7 @@ def _run(functions: Sequence[Mapping[str, Any]], kernel: Path, folder: Path) -> 
         try:
             addresses = _link(folder, program, names)
         except BuildFailed as fault:
-            return [
-                {"why_not": f"its check does not link: {next(iter(fault.details), fault.message)}"} for _ in functions
-            ]
+            return [{"why_not": f"{_NOT_LINKED}{next(iter(fault.details), fault.message)}"} for _ in functions]
         rows = [_words(functions[call.function], call, n, addresses) for n, call in enumerate(calls)]
         answers = _execute(program, calls, rows)
     return [_judge(row, number, calls, answers, kernel) for number, row in enumerate(functions)]
