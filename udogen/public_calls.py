@@ -25,9 +25,15 @@ from udogen.errors import UsageError, WrongType, kind_of
 _CHECKED = "_has_checked_arguments"
 _UNCHECKED = {"Verdict"}  # its rows have texts of any letters
 _RESULTS = {"Outcome", "PackageLibrary"}  # udogen makes them
-# They have checks of their own.
-_IN_EACH_STEP = {"Model.step", "Graph.__call__", "Graph.bind", "Graph.binding", "Graph.execute", "Buffer.part"} | {
-    f"{kind}.{copy}" for kind in ("ManagedBuffer", "BufferPair") for copy in ("copy_to", "copy_from")
+# They have checks of their own, or only udogen calls them.
+_IN_EACH_STEP = {"Model.step", "Buffer.part", "Access.end"} | {
+    f"{kind}.{name}"
+    for kind, names in (
+        ("Graph", "__call__ bind binding execute lend flip"),
+        ("ManagedBuffer", "copy_to copy_from"),
+        ("BufferPair", "copy_to copy_from"),
+    )
+    for name in names.split()
 }
 _OF_FILES = "udogen.qnn.quantization"  # its classes are read from binaries too, and checked with their tensors
 _REFUSED = object()

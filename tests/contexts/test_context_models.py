@@ -14,6 +14,7 @@ from contextlib import ExitStack
 from functools import cache
 from itertools import count
 from pathlib import Path
+from typing import Any
 
 import jsonschema
 import numpy as np
@@ -23,7 +24,7 @@ from tests.command_line import udogen
 from tests.contexts.conftest import nothing_left, run_json
 from tests.contexts.stepping import BACKENDS
 from tests.making import LONG, ROOT, need_runtime
-from udogen import ConfigError, GraphBuilder, Model, RunFailed, UdogenError, UsageError
+from udogen import ConfigError, GraphBuilder, Model, RunFailed, UdogenError, UsageError, public_calls
 from udogen.qnn.interface import Interface
 from udogen.runtime import ModelDescription, QnnError, Runtime
 from udogen.runtime.buffers.plan import BufferPlan
@@ -141,6 +142,27 @@ def test_a_step_gives_arrays_of_its_own_or_writes_to_those_that_are_given(folder
         given = np.empty(SHAPE, np.float32)
         assert model.step(x=ramp(1), graph="step", out={"x_out": given})["x_out"] is given
         np.testing.assert_array_equal(first, before)
+
+
+def test_a_step_checks_no_arguments_of_udogens_own_calls(folder: Path) -> None:
+    """All public names are loaded here, whose methods check their arguments."""
+    called = set[str]()
+
+    def trace(frame: Any, event: str, argument: object) -> None:
+        if event == "call" and frame.f_code.co_filename == public_calls.__file__:
+            called.add(f"{frame.f_back.f_code.co_qualname} calls {frame.f_code.co_name}")
+
+    with Model.open(folder) as model:
+        graph, arrays = model.sessions.contexts[0].graph("step"), {"x": ramp(0)}
+        model.step(graph="step", **arrays)
+        sys.setprofile(trace)
+        try:
+            for _ in range(3):
+                model.step(graph="step", **arrays)
+                graph(arrays)
+        finally:
+            sys.setprofile(None)
+    assert not called
 
 
 def test_steps_in_the_thread_of_a_model_give_the_same_numbers(folder: Path) -> None:
