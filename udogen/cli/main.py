@@ -122,50 +122,49 @@ def _open_closed_streams() -> None:
 
 def _choose_cache() -> None:
     from udogen import resources
-    from udogen.cli import output
 
     if cache := resources.choose_cache():
+        from udogen.cli import output
+
         output.warn(f"HOME is not set to a folder: the cache is {cache}; set HOME or XDG_CACHE_HOME")
 
 
 def _run(command: click.Command, name: str) -> int:
-    from udogen.cli import output
-
     stdout = sys.stdout
     try:
         _choose_cache()
         code: int | None = command.main(prog_name=name, standalone_mode=False)  # a verb may return an exit code
         sys.stdout.flush()
         return code or 0
-    except UdogenError as fault:
-        output.print_error(fault)
-        return fault.exit_code
     except click.exceptions.Exit as stop:
         return stop.exit_code
-    except click.ClickException as fault:
-        output.print_usage_error(fault)
-        return 2
-    except (KeyboardInterrupt, click.Abort):
-        if limit := limit_of_threads():
-            output.print_error(limit)
-            return limit.exit_code
-        output.print_note("interrupted")
-        return 130
-    except BrokenPipeError:
-        return output.reader_gone()
-    except SystemExit as stop:
-        if stop.code == 1 and sys.stdout is not stdout:  # by click, which replaces stdout if its reader is gone
-            return output.reader_gone()
-        if stop.code == 128 + signal.SIGTERM:
-            raise
-        return output.print_internal_error(stop)
     except BaseException as fault:
-        return _unexpected(fault)
+        return _ended_by(fault, is_replaced=sys.stdout is not stdout)  # click replaces stdout if its reader is gone
 
 
-def _unexpected(fault: BaseException) -> int:
+def _ended_by(fault: BaseException, *, is_replaced: bool) -> int:
+    """Print an error; returns the exit code."""
     from udogen.cli import output
 
+    match fault:
+        case UdogenError():
+            output.print_error(fault)
+            return fault.exit_code
+        case click.Abort() | KeyboardInterrupt():
+            if threads := limit_of_threads():
+                output.print_error(threads)
+                return threads.exit_code
+            output.print_note("interrupted")
+            return 130
+        case click.ClickException():
+            output.print_usage_error(fault)
+            return 2
+        case BrokenPipeError():
+            return output.reader_gone()
+        case SystemExit(code=1) if is_replaced:
+            return output.reader_gone()
+        case SystemExit(code=code) if code == 128 + signal.SIGTERM:
+            raise fault
     if limit := of_limit(fault) or of_length(fault):
         output.print_error(limit)
         return limit.exit_code

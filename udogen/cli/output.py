@@ -7,9 +7,7 @@ import math
 import os
 import re
 import shlex
-import shutil
 import sys
-import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext, suppress
 from io import StringIO
@@ -36,7 +34,7 @@ def _print(text: str, *, err: bool = False) -> None:
     """The only function that writes text to the terminal: escapes all control characters except udogen's colours."""
     shown = visible(text)
     if err and sys.stderr.isatty():
-        columns = shutil.get_terminal_size().columns
+        columns = width(err=True)
         shown = "\n".join(_fitted(line, columns) for line in shown.split("\n"))
     for mark, code in _STYLES.items():
         shown = shown.replace(mark, code)
@@ -179,6 +177,8 @@ def json_requested() -> bool:
 
 def print_internal_error(fault: BaseException) -> int:
     """Report a bug of udogen: one sentence, and the traceback in a file; returns the exit code."""
+    import traceback
+
     from udogen import resources
 
     text = f"udogen {__version__}\n{' '.join(sys.argv)}\n\n{traceback.format_exc()}"
@@ -214,7 +214,11 @@ def stdout_failed(fault: OSError) -> int:
 
 def width(*, err: bool = False) -> int:
     """The columns of the terminal that shows the result (or stderr); 0 if it goes to a file or a program."""
-    return shutil.get_terminal_size().columns if (sys.stderr if err else sys.stdout).isatty() else 0
+    if not (sys.stderr if err else sys.stdout).isatty():
+        return 0
+    from shutil import get_terminal_size  # 3 ms that output to a file or a program does not need
+
+    return get_terminal_size().columns
 
 
 _BAR = 24  # columns of a progress bar
