@@ -87,11 +87,35 @@ FLOATS = {
 }
 HEAD = """import halide as hl
 
-from udogen.kernels.math import exp, sigmoid
+from udogen.kernels import Whole
+from udogen.kernels.math import exp, sigmoid, total
 
 i = hl.Var("i")
 
 """
+
+
+MATMUL = """def MatMul(a: Whole(2), b: Whole(2), y: Whole(2)):
+    m, r = hl.Var("m"), hl.RDom([(0, a.extent(0))])
+    y[i, m] = total(r, a[r.x, m] * b[i, r.x])
+"""
+
+
+def written(name: str, inputs: list[str], text: str, folder: Path) -> Path:
+    """The folder of a kernel of floats; its config is beside it."""
+    (folder / "kernels").mkdir()
+    op = definition(name, dict.fromkeys(inputs, "FLOAT_32"), {"y": "FLOAT_32"})
+    (folder / "PythonKernels.xml").write_text(config("PythonKernels", [op]))
+    (folder / "kernels" / f"{name}.py").write_text(HEAD + text)
+    return folder / "kernels"
+
+
+def test_packets_of_products_of_floats(tmp_path: Path) -> None:
+    """Sums of products have register tiles of twelve vectors."""
+    [code] = assembly("MatMul", tmp_path, "", source=written("MatMul", ["a", "b"], MATMUL, tmp_path))
+    packets = min(loop.count("{\n") / loop.count("vmpy(") for loop in loops_of(code) if loop.count("vmpy(") == 12)
+    print(f"\nMatMul: {packets:.2f} packets for 32 products")
+    assert packets <= 3.3
 
 
 @pytest.mark.parametrize("name", [*FLOATS, "Rope"])
@@ -101,13 +125,9 @@ def test_packets_of_floats(name: str, tmp_path: Path) -> None:
         ([code], most, vectors) = assembly(name, tmp_path, ""), 3.3, 4
     else:
         (value, most), vectors = FLOATS[name], 3
-        inputs = {tensor: "FLOAT_32" for tensor in "ab" if f"{tensor}[i]" in value}
-        (tmp_path / "kernels").mkdir()
-        text = config("PythonKernels", [definition(name, inputs, {"y": "FLOAT_32"})])
-        (tmp_path / "PythonKernels.xml").write_text(text)
-        function = f"def {name}({', '.join(inputs)}, y):\n    y[i] = {value}\n"
-        (tmp_path / "kernels" / f"{name}.py").write_text(HEAD + function)
-        [code] = assembly(name, tmp_path, "_aligned", source=tmp_path / "kernels")
+        inputs = [tensor for tensor in "ab" if f"{tensor}[i]" in value]
+        text = f"def {name}({', '.join(inputs)}, y):\n    y[i] = {value}\n"
+        [code] = assembly(name, tmp_path, "_aligned", source=written(name, inputs, text, tmp_path))
     [loop] = [loop for loop in loops_of(code) if loop.count(") = v") >= vectors]
     packets = loop.count("{\n") / vectors
     print(f"\n{name}: {packets:.2f} packets for 32 floats")

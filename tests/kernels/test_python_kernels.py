@@ -77,7 +77,7 @@ def test_functions_without_tiles_are_named(tmp_path: Path) -> None:
     kernels = PythonKernels("Sums", tmp_path, "htp", "qnn", (folder / "Sums.xml",), (file,))
     compile_kernels(kernels, ["hexagon-v73"], steps.append, 1)
     named = {name for step in steps for name in re.findall(r"^NO TILES (\w+) on hexagon-v73, .*: only", step)}
-    assert named == {"Sums_MatMul_u16", "Sums_MatMul_f32"}
+    assert named == {"Sums_MatMul_u16"}
 
 
 OWN_ON_GPU = """

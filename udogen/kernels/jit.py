@@ -17,7 +17,7 @@ import numpy as np
 from udogen.errors import UdogenError, UsageError
 from udogen.kernels import Rows, View, Whole, hvx
 from udogen.kernels.algorithm import schedule
-from udogen.kernels.kernel_file import Algorithm, Kernel, Way, algorithm_of
+from udogen.kernels.kernel_file import TAKEN, Algorithm, Kernel, Way, algorithm_of
 from udogen.kernels.mistakes import refused
 from udogen.kernels.objects import PythonKernels, request_of
 from udogen.kernels.request import MACHINES, KernelVariant
@@ -88,6 +88,8 @@ class JitKernel:
         try:
             with hvx.replaced(kernel.names, self.request.file):
                 made = algorithm_of(kernel, variant, Way(machine.target, machine.vector // 4))
+                if any(axis.name() in TAKEN for each in made.outputs for axis in each.func.args()):
+                    made = algorithm_of(kernel, variant, Way(machine.target, 1))  # made before, outside of functions
                 own = kernel.has_scheduled(made.place, made.tensors)
             for tensor in made.outputs:
                 schedule(tensor, made.place, own=own)

@@ -37,6 +37,8 @@ from udogen.python_files import load_module, words_of
 SCALARS = {"f32": "Float", "i32": "Int"}
 _UNBOUNDED = re.compile(r"Buffer (\w+)\S* may be accessed in an unbounded way")
 _FUNCTION = re.compile(r"[Ff]unc(?:tion)? \"?([\w$]+)")
+# Variables with these names become others: in a split loop, Halide takes them for names of its own, and loses elements.
+TAKEN = frozenset(("s", "loop_min", "loop_max", "__outermost"))
 _MOST_OPTIONAL = 3  # optional tensors: functions are compiled with and without each
 _USUAL = hl.Func, {name: getattr(hl, name) for name in ("sum", "product", "maximum", "minimum", "argmax", "argmin")}
 
@@ -231,11 +233,12 @@ class Kernel:
 
     def tiles(self, variant: KernelVariant, way: Way) -> Tiles | None:
         """Where the sums of a function go; None if it has no tiles."""
-        machine = self.request.machine
+        machine, kinds = self.request.machine, {stored for stored in variant.types if stored}
         in_floats = not way.fixed and any(port.real or port.types[0] == "f32" for port in self.request.tensors)
-        if variant.small or way.lanes == 1 or (machine.aligned and (in_floats or way.lanes < machine.vector)):
+        on_hvx = machine.aligned and not in_floats and not kinds <= {"i32", "u32"}
+        if variant.small or way.lanes == 1 or way.halves or (on_hvx and way.lanes < machine.vector):
             return None
-        return Tiles(machine.aligned, self.first, machine.vector // 4) if self.has_tiles else None
+        return Tiles(on_hvx, self.first, machine.vector // 4) if self.has_tiles else None
 
     def is_scheduled_by_halide(self, variant: KernelVariant) -> bool:
         """Whether the file's `Autoschedule` applies to this function."""
@@ -410,7 +413,7 @@ def _is_computed(index: Any) -> bool:
 def _remember_lines(
     request: Request, lines: dict[str, int], use: Callable[[str, list[Any]], None]
 ) -> list[tuple[Any, str, Any]]:
-    """Halide's functions, including reductions, with names for which `lines` has the line of a kernel's file.
+    """Halide's variables, and its functions and reductions with names for which `lines` has the line of a file.
 
     `use` is called with each element of them that is read.  Those in a loop are allocated before all loops.
     """
@@ -435,8 +438,12 @@ def _remember_lines(
         lines[name] = line_in(file)
         return reduction(*given, name)
 
+    def variable(self: Any, name: str | None = None, usual: Any = hl.Var.__init__) -> None:
+        usual(self, *(() if name is None else (f"{name}_" if name in TAKEN else name,)))
+
     return [
         (hl, "Func", Func),
+        (hl.Var, "__init__", variable),
         *((hl, kind, partial(named, reduction, kind)) for kind, reduction in reductions.items()),
     ]
 

@@ -39,3 +39,8 @@ def box(x):
 
 def box_of_words(x):
     return sum(np.roll(x.astype(np.int64), (-i, -j), (0, 1)) for i in range(3) for j in range(3))[:-2, :-2]
+
+
+def scores(query, key, value):
+    found = query.astype(np.int64) @ key.transpose(0, 2, 1)
+    return found @ value + found.max(-1, keepdims=True)
