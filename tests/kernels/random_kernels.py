@@ -7,6 +7,7 @@ expression is a pair of texts, in Halide and in numpy, with the range of its val
 from __future__ import annotations
 
 import random
+import re
 import sys
 import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -29,6 +30,7 @@ PLACES = {"cpu": "CPU", "htp": "HTP", "hexagon": "HTP", "gpu": "GPU"}  # with th
 VIEWS = {"Flat": "i", "Rows(-2)": "i", "Whole(4)": "ijkn"}  # with their indices
 SHAPES = ("1", "3", "127", "129", "1000", "128x5x3", "2x3x129", "1x3x1000")
 OUTPUTS = 2
+OF_HALIDE = ("s", "i", "base", "min", "loop_max", "x", "max", "extent", "loop_min", "j", "__outermost")
 MOST = 1 << 16  # of elements of INT_32, so that products may fit
 VALUES = {"i32": f"integers({-2 * MOST}, {2 * MOST})"}
 
@@ -216,7 +218,7 @@ class Kernels:
             "",
             f"def {self.name}({given}):",
         ]
-        lines += [f"    {name} = hl.Var('{name}')" for name in names]
+        lines += variables(self.name, names)
         lines += [f"    {line}" for line in self.memory]
         lines += [f"    {name}[{', '.join(names)}] = {value.halide}" for name, value in self.outputs.items()]
         return "\n".join(lines) + "\n"
@@ -247,6 +249,12 @@ class Kernels:
 TYPE = {"u8": "UInt(8)", "i8": "Int(8)", "u16": "UInt(16)", "i16": "Int(16)"}
 _TENSOR = """<{tag}><Name>{name}</Name><Mandatory>true</Mandatory><Datatype>{type}</Datatype>
 <Shape><Rank>ND</Rank></Shape></{tag}>"""
+
+
+def variables(kernel: str, names: Iterable[str]) -> list[str]:
+    """Lines that make variables; several kernels have all names that Halide uses for its own."""
+    number = int(re.sub(r"\D", "", kernel))
+    return [f"    {name} = hl.Var('{OF_HALIDE[(number + n) % len(OF_HALIDE)]}')" for n, name in enumerate(names)]
 
 
 def definition(op: str, inputs: Mapping[str, str], outputs: Mapping[str, str], backend: str = "HTP") -> str:

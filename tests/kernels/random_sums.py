@@ -10,7 +10,7 @@ import random
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from tests.kernels.random_kernels import PLACES, RANGES, definition, main
+from tests.kernels.random_kernels import PLACES, RANGES, definition, main, variables
 
 DATATYPES = {
     "u8": "UINT_8", "i8": "INT_8", "u16": "UINT_16", "i16": "INT_16", "i32": "INT_32", "f32": "FLOAT_32",
@@ -117,7 +117,7 @@ class Sums:
             "from udogen.kernels.math import larger, smaller, total",
             "",
             f"def {self.name}({', '.join(f'{name}: {view}' for name, view in views.items())}):",
-            *(f"    {each} = hl.Var('{each}')" for each in form.variables.split()),
+            *variables(self.name, form.variables.split()),
         ]
         if self.form == "rows":
             lines.append("    found = a.sum(lambda k: a[k] * b[k])")

@@ -38,7 +38,7 @@ SCALARS = {"f32": "Float", "i32": "Int"}
 _UNBOUNDED = re.compile(r"Buffer (\w+)\S* may be accessed in an unbounded way")
 _FUNCTION = re.compile(r"[Ff]unc(?:tion)? \"?([\w$]+)")
 # Variables with these names become others: in a split loop, Halide takes them for names of its own, and loses elements.
-TAKEN = frozenset(("s", "loop_min", "loop_max", "__outermost"))
+TAKEN = frozenset(("s", "base", "min", "max", "extent", "loop_min", "loop_max", "loop_extent", "__outermost"))
 _MOST_OPTIONAL = 3  # optional tensors: functions are compiled with and without each
 _USUAL = hl.Func, {name: getattr(hl, name) for name in ("sum", "product", "maximum", "minimum", "argmax", "argmin")}
 
@@ -439,7 +439,7 @@ def _remember_lines(
         return reduction(*given, name)
 
     def variable(self: Any, name: str | None = None, usual: Any = hl.Var.__init__) -> None:
-        usual(self, *(() if name is None else (f"{name}_" if name in TAKEN else name,)))
+        usual(self, *(() if name is None else (f"axis_{name.replace('_', '')}" if name in TAKEN else name,)))
 
     return [
         (hl, "Func", Func),
