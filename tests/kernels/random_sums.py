@@ -82,6 +82,11 @@ FORMS = {
 }  # fmt: skip
 
 
+def form_variables(form: str) -> list[str]:
+    """The variables of an output."""
+    return FORMS[form].variables.split()
+
+
 class Sums:
     """An op with a random sum of products, for one place."""
 
@@ -101,6 +106,8 @@ class Sums:
         self.is_clamped, self.is_swapped = dice.random() < 0.3, dice.random() < 0.5
         self.shift = dice.randint(0, 8)
         self.results = [self.draw_type() for _ in range(1 + (dice.random() < 0.2))]
+        is_exact = self.kind == "floats" or (self.kind == "integers" and self.way not in ("u32", "sat"))
+        self.is_kept = is_exact and len(form_variables(self.form)) > 1 and dice.random() < 0.5
 
     def draw_type(self) -> str:
         """A type of this kind that the place has."""
@@ -114,20 +121,26 @@ class Sums:
         lines = [
             "import halide as hl",
             "from udogen.kernels import Rows, Whole",
-            "from udogen.kernels.math import larger, smaller, total",
+            "from udogen.kernels.math import larger, maximum, scratch, smaller, total",
             "",
             f"def {self.name}({', '.join(f'{name}: {view}' for name, view in views.items())}):",
-            *variables(self.name, form.variables.split()),
+            *variables(self.name, form_variables(self.form)),
         ]
         if self.form == "rows":
             lines.append("    found = a.sum(lambda k: a[k] * b[k])")
         else:
             lines.append(f"    r = hl.RDom([{self.sized(form.domain)}])")
             lines.append(f"    found = {self.sized(self.summed())}")
-        at = ", ".join(form.variables.split())
+        at = ", ".join(form_variables(self.form))
         if "c" in self.types:
-            bias = self.factor("c", f"c[{form.variables.split()[0]}]", numpy=False)
+            bias = self.factor("c", f"c[{form_variables(self.form)[0]}]", numpy=False)
             lines.append(f"    found = found + {bias}")
+        if self.is_kept:  # in memory, with the largest of each row added
+            lines.append("    kept, keys = scratch(), hl.RDom([(0, y0.extent(0))])")
+            lines.append(f"    kept[{at}] = found")
+            lines.append(
+                f"    found = kept[{at}] + maximum(keys, kept[{', '.join(['keys.x', *form_variables(self.form)[1:]])}])"
+            )
         if self.is_clamped and self.kind == "integers":
             lines.append(f"    found = hl.clamp(found, {self.low}, {self.high})")
         elif self.is_clamped:
@@ -191,6 +204,8 @@ class Sums:
             lines.append(f"    found = np.clip(found, {RANGES['i32'][0]}, {RANGES['i32'][1]}) >> 1")
         if "c" in self.types:
             lines.append("    found = found + c")
+        if self.is_kept:
+            lines.append("    found = found + found.max(-1, keepdims=True)")
         if self.is_clamped:
             low, high = (self.low, self.high) if is_whole else (self.low / 8, self.high / 8)
             lines.append(f"    found = np.clip(found, {low}, {high})")
