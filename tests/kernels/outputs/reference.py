@@ -19,3 +19,8 @@ def chain(x):
 
 def many(p, q, r, s, t, u, v, w):
     return p + q + r + s + t + u + v + w
+
+
+def kept(a, b):
+    after = np.cumsum(b.reshape(-1)).reshape(b.shape)
+    return ((after - b) & 255) + (after & 1023) * a, np.cumsum(a.reshape(-1)).reshape(a.shape)

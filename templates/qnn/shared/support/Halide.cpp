@@ -67,39 +67,54 @@ unsigned char* alignedIn(unsigned char* memory) {
   return memory + (line - reinterpret_cast<std::uintptr_t>(memory) % line) % line;
 }
 
-// Before memory that is none of a block.
-struct Alone {
-  unsigned char* whole;
-  std::size_t bytes;
+// The line before each allocation.
+struct Header {
+  unsigned char* whole;   // what was allocated for it alone, outside of a block
+  std::size_t bytes;      // with this line
+  unsigned char* before;  // the allocation before it in a block
+  bool isFree;
 };
+
+Header& headerOf(void* memory) { return *reinterpret_cast<Header*>(static_cast<unsigned char*>(memory) - line); }
 }  // namespace
 
 // Where the last allocation of a measured function would be, nothing is: the function returns an error.
 void* Call::allocate(std::size_t bytes) {
-  const std::size_t rounded = (bytes + 2 * line - 1) / line * line;  // vectors of HVX may end after the last element
-  const std::size_t at = used_;
-  used_ += rounded;
-  if (used_ > most_) most_ = used_;
-  if (measures_) return --left_ == 0 ? nullptr : this;
-  if (used_ <= size_) return memory_ + at;
-  unsigned char* const whole = newMemory(rounded + 2 * line);
+  const std::size_t rounded = (bytes + 3 * line - 1) / line * line;  // vectors of HVX may end after the last element
+  if (used_ + alone_ + rounded > most_) most_ = used_ + alone_ + rounded;
+  if (measures_) {
+    used_ += rounded;
+    return --left_ == 0 ? nullptr : this;
+  }
+  if (used_ + rounded <= size_) {
+    unsigned char* const found = memory_ + used_ + line;
+    headerOf(found) = {nullptr, rounded, newest_, false};
+    newest_ = found;
+    used_ += rounded;
+    return found;
+  }
+  unsigned char* const whole = newMemory(rounded + line);
   if (whole == nullptr) return nullptr;
   unsigned char* const found = alignedIn(whole) + line;
-  *reinterpret_cast<Alone*>(found - line) = {whole, rounded};
+  headerOf(found) = {whole, rounded, nullptr, false};
+  alone_ += rounded;
   return found;
 }
 
-// Memory is released in the reverse order of its allocation.
+// Memory is released in any order: that of a block is used again once all that was allocated after it is released.
 void Call::release(void* memory) {
   if (measures_ || memory == nullptr) return;
-  auto* const found = static_cast<unsigned char*>(memory);
-  if (found >= memory_ && found < memory_ + size_) {
-    used_ = static_cast<std::size_t>(found - memory_);
+  Header& header = headerOf(memory);
+  if (header.whole != nullptr) {
+    alone_ -= header.bytes;
+    ::operator delete(header.whole);
     return;
   }
-  const Alone alone = *reinterpret_cast<Alone*>(found - line);
-  used_ -= alone.bytes;
-  ::operator delete(alone.whole);
+  header.isFree = true;
+  while (newest_ != nullptr && headerOf(newest_).isFree) {
+    used_ -= headerOf(newest_).bytes;
+    newest_ = headerOf(newest_).before;
+  }
 }
 
 // Blocks are for as many threads as execute ops at the same time; others use the heap.

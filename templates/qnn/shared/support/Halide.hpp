@@ -137,6 +137,7 @@ class Call {
     again();
     left_ = allocations;
     used_ = 0;
+    newest_ = nullptr;
     return !measures_ || (allocations != 0 && !isEmpty_);
   }
   void* allocate(std::size_t bytes);
@@ -163,7 +164,9 @@ class Call {
   bool last_ = true, aligned_ = true, measures_ = false, isEmpty_ = false;
   std::uint32_t left_ = 0;
   unsigned char* memory_ = nullptr;
+  unsigned char* newest_ = nullptr;  // allocation in it
   std::size_t size_ = 0, used_ = 0, most_ = 0;  // of memory
+  std::size_t alone_ = 0;                       // bytes outside of it
   char message_[160];  // only the first character is set: a kernel may be faster than clearing 160 bytes
 };
 
