@@ -68,7 +68,9 @@ def _ways(kernel: Kernel, variant: KernelVariant) -> list[Way]:
     vectors = list(_vectors(kernel, variant))
     tiled = [replace(vector, tiled=True) for vector in vectors[:1] if kernel.tiles(variant, vector)]
     if kernel.has_tiles and not variant.small and not tiled:
-        kernel.untiled[variant.name(kernel.request.prefix)] = "only sums of bytes have tiles on Hexagon"
+        kernel.untiled[variant.name(kernel.request.prefix)] = (
+            "only sums of bytes, floats and 32-bit integers have tiles on Hexagon"
+        )
     return [*tiled, *vectors, Way(machine.target, 1)]
 
 
