@@ -39,6 +39,7 @@ _UNBOUNDED = re.compile(r"Buffer (\w+)\S* may be accessed in an unbounded way")
 _FUNCTION = re.compile(r"[Ff]unc(?:tion)? \"?([\w$]+)")
 # Variables with these names become others: in a split loop, Halide takes them for names of its own, and loses elements.
 TAKEN = frozenset(("s", "base", "min", "max", "extent", "loop_min", "loop_max", "loop_extent", "__outermost"))
+_STEPS = 4  # of a sum in words on HVX, in a loop: qfloat is converted after the last one
 _MOST_OPTIONAL = 3  # optional tensors: functions are compiled with and without each
 _USUAL = hl.Func, {name: getattr(hl, name) for name in ("sum", "product", "maximum", "minimum", "argmax", "argmin")}
 
@@ -234,11 +235,14 @@ class Kernel:
     def tiles(self, variant: KernelVariant, way: Way) -> Tiles | None:
         """Where the sums of a function go; None if it has no tiles."""
         machine, kinds = self.request.machine, {stored for stored in variant.types if stored}
-        in_floats = not way.fixed and any(port.real or port.types[0] == "f32" for port in self.request.tensors)
+        in_floats = not way.fixed and any(port.real or port.types[0] in ("f32", "f16") for port in self.request.tensors)
         on_hvx = machine.aligned and not in_floats and not kinds <= {"i32", "u32"}
-        if variant.small or way.lanes == 1 or way.halves or (on_hvx and way.lanes < machine.vector):
+        if variant.small or way.lanes == 1 or (on_hvx and way.lanes < machine.vector):
             return None
-        return Tiles(on_hvx, self.first, machine.vector // 4) if self.has_tiles else None
+        if not self.has_tiles:
+            return None
+        lanes = way.lanes if way.halves else machine.vector // 4
+        return Tiles(on_hvx, self.first, lanes, _STEPS if machine.aligned and not on_hvx else 1, way.halves)
 
     def is_scheduled_by_halide(self, variant: KernelVariant) -> bool:
         """Whether the file's `Autoschedule` applies to this function."""

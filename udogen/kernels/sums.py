@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from copy import copy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import reduce
 from typing import Any
 
@@ -139,7 +139,9 @@ class Tiles:
 
     on_hvx: bool
     names: Sequence[str] = ("", "")  # the variables of the output: its columns, rows, and others
-    lanes: int = 4  # of a vector of floats
+    lanes: int = 4  # of a vector of floats, or of half floats on HVX
+    steps: int = 1  # of a sum in a loop: HVX converts qfloat after the last one
+    halves: bool = False  # zig compiles vectors of half floats
     sums: list[Sum] = field(default_factory=list)
     lines: list[Lines] = field(default_factory=list)
     last: Sequence[Any] = ()  # indices of the columns and rows of the output
@@ -479,6 +481,8 @@ class _Loops:
     outer: Any  # over columns; all others are inside of it
     tile: Any
     lanes: int  # of vectors of the output
+    width: int  # columns of a tile
+    steps: int  # of sums in a loop
 
     def inside(self, func: Any) -> list[Any]:
         """The variables of a function that are those of a tile."""
@@ -496,7 +500,7 @@ def tile(output: Any, tiles: Tiles, vector: int, lanes: int) -> None:
     """Schedule the sums of an output: a tile of columns, which are vectors, and of rows."""
     func = output.func
     column, row, *rest = func.args()
-    if not tiles.on_hvx:
+    if not tiles.on_hvx and not tiles.halves:
         lanes = vector // tiles.sums[0].func.type().bytes()
     outer, inner, outer_row, inner_row = (hl.Var(name) for name in ("outer", "inner", "outer_row", "inner_row"))
     stage, tail = func, hl.TailStrategy.ShiftInwards
@@ -506,11 +510,11 @@ def tile(output: Any, tiles: Tiles, vector: int, lanes: int) -> None:
     if tiles.lines:
         _tile_lines(output, tiles, stage)
         return
-    width, height = (lanes, 4) if tiles.on_hvx else (2 * lanes, 6)
+    width, height = (lanes, 4) if tiles.on_hvx else (lanes if tiles.halves else 2 * lanes, 6)
     stage.split(column, outer, inner, width, tail).split(row, outer_row, inner_row, height, tail)
     order = [outer_row, *rest, outer] if not tiles.scratch else [outer, outer_row, *rest]
     stage.reorder(inner, inner_row, *order).vectorize(inner, lanes).unroll(inner).unroll(inner_row)
-    loops = _Loops(func, hl.Var(column.name()), hl.Var(row.name()), outer, order[0], lanes)
+    loops = _Loops(func, hl.Var(column.name()), hl.Var(row.name()), outer, order[0], lanes, width, tiles.steps)
     for columns in tiles.columns if not tiles.scratch else ():
         _schedule_columns(columns, func, column.name(), [outer, *reversed(rest)], lanes)
     for memory in tiles.scratch:
@@ -545,6 +549,8 @@ def _schedule_stage(loops: _Loops, func: Any, update: Any, axes: Sequence[Any], 
     for variable in inside:
         func.unroll(variable)
         update.unroll(variable)
+    if loops.steps > 1:
+        update.unroll(axes[0], loops.steps, hl.TailStrategy.GuardWithIf)
 
 
 def _schedule_window(loops: _Loops, total: Sum, axes: Sequence[Any]) -> None:
@@ -585,9 +591,9 @@ def _tile_scratch(memory: ScratchTile, loops: _Loops, order: Sequence[tuple[str,
     if first.name() == loops.row.name() or memory.length is None:
         _schedule_reductions(memory.reductions, func, first, lanes)
         return
-    func.split(first, outer, inner, 2 * lanes, hl.TailStrategy.ShiftInwards)
+    func.split(first, outer, inner, loops.width, hl.TailStrategy.ShiftInwards)
     func.reorder(inner, loops.row, outer).vectorize(inner, lanes).unroll(inner).unroll(loops.row)
-    own = _Loops(func, hl.Var(first.name()), loops.row, outer, outer, lanes)
+    own = replace(loops, func=func, column=hl.Var(first.name()), outer=outer, tile=outer)
     for total in memory.sums:
         total.func.reorder_storage(*sorted(total.func.args(), key=lambda axis: axis.name() != first.name()))
         axes = [total.domain[n] for n in range(total.domain.dimensions())]
