@@ -25,10 +25,11 @@ RUNNING, RAN = "running the kernel", "the kernel ran"  # the lines around code o
 COMPILING = "compiling "  # the beginning of the line that the worker prints before each function
 
 # Passes of LLVM that take a quarter of the time for Hexagon, and change the packets of loops by 2 % at most; `hvc-va`
-# replaces two unaligned loads by three aligned ones and a branch, in twice as many packets.
+# replaces two unaligned loads by three aligned ones and a branch, in twice as many packets.  Loops are not unswitched:
+# costs of vectors of Hexagon overflow there, so that LLVM would copy whole nests of loops for each of their conditions.
 WITHOUT_PASSES = (
     "-hexagon-insert=false -hexbit-extract=false -hexbit-bitsplit=false -rdf-opt=false -disable-hexagon-amodeopt "
-    "-hvc-va=false"
+    "-hvc-va=false -enable-unswitch-cost-multiplier=false -unswitch-threshold=0"
 )
 LLVM_OPTIONS = {"HL_LLVM_ARGS": WITHOUT_PASSES}  # environment of the worker
 MOST_SECONDS = 300  # of processor time for a function with vectors of one length: LLVM may never end

@@ -55,6 +55,7 @@ class Sum:
     aligned: Any = None  # the tensor of the factor of rows, which is loaded by four bytes
     window: tuple[Any, Any] | None = None  # sums of a window's lines, which rows share, and their domain
     of: Sum | None = None  # the sum whose terms these are, each of which is calculated in its loop
+    rest: Any = None  # the domain of the last elements, if the first axis of the other one is unrolled
     quads: bool = False  # the first axis of the domain has four elements, which an instruction of HVX may multiply
 
 
@@ -70,15 +71,46 @@ class RowSums:
 
 
 @dataclass
+class Transposition:
+    """Words of 32 lines, given as a function of their index and line: each level puts `many` lines together."""
+
+    word: Callable[[Any, Any], Any]
+    near: Sequence[Any]  # other variables of what follows
+    words: Any = None
+    levels: list[Any] = field(default_factory=list)
+    lines: Any = None  # transposed words, in one dimension
+
+    def __post_init__(self) -> None:
+        (e, j, half, k), near, (many, last) = map(hl.Var, ("e", "j", "half", "k")), self.near, _TRANSPOSED
+        place = j + _LANES * _LANES // last * e
+        self.words = _define("words", [k, e, j, half, *near], self.word(k, half * _LANES + j + _LANES // many * e))
+        value = _at(self.words, j % _LANES, e, j / _LANES, half, *near)
+        self.levels.append(_define("level", [e, j, half, *near], value))
+        value = _at(self.levels[0], place % many, place / many, half, *near)
+        self.levels.append(_define("level", [e, j, half, *near], value))
+        self.lines = _define("lines", [j, half, *near], _at(self.levels[1], j % last, j / last, half, *near))
+
+    def schedule(self, consumer: Any, outer: Any, inner: Any) -> None:
+        """Two passes over a block in two loops of a consumer, in memory after each; lines are in registers."""
+        stack, first, lines = hl.MemoryType.Stack, self.levels[0], self.lines
+        for each, many, loop in zip(self.levels, _TRANSPOSED, (outer, inner), strict=True):
+            e, j, *_ = each.args()
+            each.compute_at(consumer, loop).store_in(stack)
+            each.bound(e, 0, many).reorder(e, j).unroll(e).vectorize(j, _LANES)
+        j = lines.args()[0]
+        lines.compute_at(consumer, inner).store_in(stack).vectorize(j, _LANES).unroll(j)
+        k, e, *_ = self.words.args()
+        self.words.compute_at(first, first.args()[1]).store_in(stack).vectorize(k, _LANES).unroll(e)
+
+
+@dataclass
 class Lines:
     """Sums of an output along lines: a block of columns is transposed, then multiplied by all rows of a tile."""
 
     blocks: Any  # the domain of the blocks
     func: Any = None
     quads: Any = None  # the domain of a block
-    words: Any = None  # four bytes of a column
-    levels: list[Any] = field(default_factory=list)  # of their transposition
-    lines: Any = None  # transposed words, in one dimension
+    words: Any = None  # four bytes of a column, transposed
     packed: Any = None  # their bytes
     part: Any = None  # of sums, from one block
     columns: Any = None  # sums of the factor of columns
@@ -87,20 +119,9 @@ class Lines:
     aligned: Any = None  # the tensor of the factor of rows, which is loaded by four bytes
 
     def transpose(self, word: Callable[[Any, Any], Any], near: Sequence[Any]) -> None:
-        """Words of 32 columns, given as a function of their index and column: each level puts `many` lines together."""
-        (e, j, half, byte, k), before = map(hl.Var, ("e", "j", "half", "byte", "k")), 0
-        for many in _TRANSPOSED:
-            step = _LANES * _LANES // many
-            if before:
-                value = _at(self.levels[-1], j % before, j / before + step // before * e, half, *near)
-            else:
-                line = half * _LANES + j + step // _LANES * e
-                self.words = _define("words", [k, e, j, half, *near], word(k, line))
-                value = _at(self.words, j % _LANES, e, j / _LANES, half, *near)
-            self.levels.append(_define("level", [e, j, half, *near], value))
-            before = many
-        self.lines = _define("lines", [j, half, *near], _at(self.levels[-1], j % before, j / before, half, *near))
-        value = hl.extract_bits(hl.UInt(8), _at(self.lines, byte / _QUAD, half, *near), byte % _QUAD * 8)
+        """Transpose words of columns, and take their bytes apart."""
+        self.words, (byte, half) = Transposition(word, near), map(hl.Var, ("byte", "half"))
+        value = hl.extract_bits(hl.UInt(8), _at(self.words.lines, byte / _QUAD, half, *near), byte % _QUAD * 8)
         self.packed = _define("packed", [byte, half, *near], value)
 
 
@@ -112,6 +133,53 @@ class Columns:
     inner: Sequence[str]  # the names of a domain's variables
     others: Sequence[str]
     in_lines: bool  # columns are beside each other already
+    transposed: TransposedColumns | None = None
+
+
+@dataclass
+class TransposedColumns:
+    """Elements that lie along lines, each line of which is a column: blocks of 32 elements of 32 lines are transposed.
+
+    The last block ends with the lines, so that its first elements may be in the block before it, too.
+    """
+
+    along: Any
+    line: Any
+    value: Any
+    words: Transposition
+
+    @classmethod
+    def of(cls, tensor: Any, at: Sequence[Any], free: Sequence[Any]) -> TransposedColumns:
+        """The elements of a tensor at these indices, which have these variables."""
+        (along, line, *others), buffer, block = at, tensor.buffer, hl.Var("block")
+        rest = [axis for axis in free if axis.name() not in (along.name(), line.name())]
+
+        def word(k: Any, n: Any) -> Any:
+            return buffer[(_start_of_block(tensor, block) + k, hl.min(n, buffer.dim(1).max()), *others)]
+
+        words = Transposition(word, [*rest, block])
+        place = along % _LANES * _LANES + line % _LANES
+        return cls(along, line, _at(words.lines, place, line / _LANES, *rest, along / _LANES), words)
+
+    def place(self, tensor: Any) -> hl.Expr:
+        """The place of an element in all blocks."""
+        block, length = self.along / _LANES, tensor.extent(0)
+        place = block * _LANES + self.along - _start_of_block(tensor, block)
+        return hl.unsafe_promise_clamped(place, 0, (length + _LANES - 1) / _LANES * _LANES - 1)
+
+    def schedule(self, func: Any) -> None:
+        """Calculate the elements in blocks."""
+        over, lane, block, some, each = (hl.Var(name) for name in ("over", "lane", "block", "some", "each"))
+        line, along = hl.Var(self.line.name()), hl.Var(self.along.name())
+        func.align_bounds(line, _LANES).align_bounds(along, _LANES)
+        func.split(line, over, lane, _LANES).split(along, block, some, _LANES)
+        func.split(some, some, each, _TRANSPOSED[-1]).reorder(lane, each, some, over, block)
+        func.vectorize(lane).unroll(each)
+        self.words.schedule(func, over, some)
+
+
+def _start_of_block(tensor: Any, block: Any) -> hl.Expr:
+    return hl.min(block * _LANES, tensor.extent(0) - _LANES)
 
 
 @dataclass
@@ -158,18 +226,27 @@ class Tiles:
     def read(self, tensor: Any, at: Sequence[Any], value: Any) -> Any:
         """An element that is read, which may lie in memory if columns share it with no row."""
         self.elements.append((tensor, at, value))
-        return value if self.of_bytes else self.of_columns(value, in_lines=str(at[0]) not in self.lengths)
+        if self.of_bytes:
+            return value
+        in_lines, lines = str(at[0]) not in self.lengths, None
+        if self.steps > 1 and not in_lines and value.type().bits() == 32 and all(isinstance(k, hl.Var) for k in at[:2]):
+            lines = (tensor, at) if str(at[1]) not in self.lengths else None
+        return self.of_columns(value, in_lines=in_lines, lines=lines)
 
-    def of_columns(self, value: Any, *, in_lines: bool) -> Any:
-        """A value that may lie in memory if columns share it with no row."""
+    def of_columns(self, value: Any, *, in_lines: bool, lines: tuple[Any, Sequence[Any]] | None = None) -> Any:
+        """A value that may lie in memory if columns share it with no row; `lines` are those of a tensor and indices."""
         free = variables_of([value])
         inner = [axis.name() for axis in free if axis.name() in self.lengths]
         others = [axis.name() for axis in free if axis.name() not in self.lengths]
         if not inner or not others or self.names[1] in others:
             return value
-        found = Columns(_define("columns", free, value), inner, others, in_lines)
+        transposed, places = TransposedColumns.of(*lines, free) if lines else None, list(free)
+        if lines and transposed:
+            value = transposed.value
+            places = [transposed.place(lines[0]) if axis.name() == str(lines[1][0]) else axis for axis in free]
+        found = Columns(_define("columns", free, value), inner, others, in_lines, transposed)
         self.columns.append(found)
-        return _at(found.func, *free)
+        return _at(found.func, *places)
 
     def write(self, tensor: ScratchTensor) -> None:
         """A definition of memory, which has the sums since the last one."""
@@ -317,16 +394,30 @@ class Domain:
         if len(self.axes) == 1 and self.tiles.scratch and {axis.name() for axis in free} <= set(self.tiles.names[1:]):
             return self.reduced(of, lambda a, b: a + b, hl.cast(of.type(), 0))
         part = _define("part", [*free, *self.variables], of)
-        func = _define("sums", free, hl.cast(of.type(), 0), _at(part, *free, *self.axes))
-        found, own = Sum(func, self.over), {each.name() for each in self.variables}
+        found, own = Sum(_define("sums", free, hl.cast(of.type(), 0)), self.over), {x.name() for x in self.variables}
+        terms = [each for each in self.tiles.sums if own & {axis.name() for axis in each.func.args()}]
+        for each in terms:
+            each.of = found
         if self.tiles.steps > 1 and of.type() == hl.Int(32) and str(self.axes[0].extent()) == str(hl.i32(_QUAD)):
             found.quads, found.aligned = True, self._tensor_of_rows()
             self.tiles.quads.add(self.variables[0].name())
-        for each in self.tiles.sums:
-            if own & {axis.name() for axis in each.func.args()}:
-                each.of = found
+        places = [self.axes]
+        if self.tiles.steps > 1 and not (terms or found.quads):
+            places = self._in_steps(found)
+        for place in places:
+            found.func[tuple(free)] += _at(part, *free, *place)
         self.tiles.sums.append(found)
-        return _at(func, *free)
+        return _at(found.func, *free)
+
+    def _in_steps(self, found: Sum) -> list[list[Any]]:
+        """Divide the domain of a sum into steps of several elements, and the rest; returns the places in both."""
+        (x, *others), size = self.axes, self.tiles.steps
+        more = [(axis.min(), axis.extent()) for axis in others]
+        found.domain = _RDom([(0, size), (0, x.extent() / size), *more])
+        found.rest = _RDom([(0, x.extent() % size), *more])
+        first = [found.domain[1] * size + found.domain[0], x.extent() / size * size + found.rest[0]]
+        after = [[domain[n] for n in range(domain.dimensions())] for domain in (found.domain, found.rest)]
+        return [[x.min() + first[0], *after[0][2:]], [x.min() + first[1], *after[1][1:]]]
 
     def _tensor_of_rows(self) -> Any:
         """The tensor of bytes along whose lines the domain goes, and no columns."""
@@ -500,7 +591,6 @@ class _Loops:
     tile: Any
     lanes: int  # of vectors of the output
     width: int  # columns of a tile
-    steps: int  # of sums in a loop
 
     def inside(self, func: Any) -> list[Any]:
         """The variables of a function that are those of a tile."""
@@ -548,8 +638,9 @@ def _split(func: Any, stage: Any, tiles: Tiles, lanes: int) -> tuple[_Loops, Any
     for each, size in ((few, 1), (stage, height)):
         each.split(column, outer, inner, width, tail).split(row, outer_row, inner_row, size, tail)
         each.reorder(inner, inner_row, *order).vectorize(inner, lanes).unroll(inner).unroll(inner_row)
-    names, steps = (hl.Var(column.name()), hl.Var(row.name())), 1 if is_nested else tiles.steps
-    return _Loops(func, *names, outer, order[0], lanes, width, steps), outer_row
+        for loop in order if tiles.steps > 1 else ():
+            each.partition(loop, hl.Partition.Never)
+    return _Loops(func, hl.Var(column.name()), hl.Var(row.name()), outer, order[0], lanes, width), outer_row
 
 
 def _schedule_sum(loops: _Loops, total: Sum, *, of_bytes: bool) -> None:
@@ -561,7 +652,7 @@ def _schedule_sum(loops: _Loops, total: Sum, *, of_bytes: bool) -> None:
     if total.quads:
         _schedule_words(loops, total.func, total.domain, axes)
     elif total.packed is None:
-        _schedule_stage(loops, total.func, total.func.update(), axes, loops.lanes)
+        _schedule_stage(loops, total)
     else:
         _schedule_quads(loops, total, axes)
     if total.window is not None:
@@ -573,16 +664,19 @@ def _schedule_sum(loops: _Loops, total: Sum, *, of_bytes: bool) -> None:
             part.vectorize(loops.column, loops.lanes)
 
 
-def _schedule_stage(loops: _Loops, func: Any, update: Any, axes: Sequence[Any], lanes: int) -> None:
+def _schedule_stage(loops: _Loops, total: Sum) -> None:
     """Keep a tile in registers: its sums are the innermost loops, without a jump."""
-    inside = loops.inside(func)
-    func.reorder(*inside).vectorize(loops.column, lanes)
-    update.reorder(*inside, *axes).vectorize(loops.column, lanes)
-    for variable in inside:
-        func.unroll(variable)
-        update.unroll(variable)
-    if loops.steps > 1:
-        update.unroll(axes[0], loops.steps, hl.TailStrategy.GuardWithIf)
+    func, domains = total.func, [total.domain, *([total.rest] if total.rest else [])]
+    inside, stages = loops.inside(func), [func.update(n) for n in range(len(domains))]
+    func.reorder(*inside)
+    for stage, domain in zip(stages, domains, strict=True):
+        stage.reorder(*inside, *(domain[n] for n in range(domain.dimensions())))
+    for stage in (func, *stages):
+        stage.vectorize(loops.column, loops.lanes)
+        for variable in inside:
+            stage.unroll(variable)
+    if total.rest:
+        stages[0].unroll(total.domain[0])
 
 
 def _schedule_words(loops: _Loops, func: Any, domain: Any, axes: Sequence[Any]) -> None:
@@ -618,7 +712,10 @@ def _schedule_columns(columns: Columns, output: Any, column: str, order: Sequenc
         return
     columns.func.compute_at(output, order[len(inside)]).hoist_storage_root()
     columns.func.reorder_storage(*map(hl.Var, (column, *columns.inner, *others)))
-    columns.func.vectorize(hl.Var(column), lanes, hl.TailStrategy.GuardWithIf)
+    if columns.transposed:
+        columns.transposed.schedule(columns.func)
+    else:
+        columns.func.vectorize(hl.Var(column), lanes, hl.TailStrategy.GuardWithIf)
 
 
 def _tile_scratch(memory: ScratchTile, loops: _Loops, order: Sequence[tuple[str, Any]]) -> None:
@@ -643,8 +740,8 @@ def _tile_scratch(memory: ScratchTile, loops: _Loops, order: Sequence[tuple[str,
     own = replace(loops, func=func, column=hl.Var(first.name()), outer=outer, tile=outer)
     for total in memory.sums:
         total.func.reorder_storage(*sorted(total.func.args(), key=lambda axis: axis.name() != first.name()))
-        axes = [total.domain[n] for n in range(total.domain.dimensions())]
-        _schedule_stage(own, own.hold(total.func), total.func.update(), axes, lanes)
+        own.hold(total.func)
+        _schedule_stage(own, total)
     for columns in memory.columns:
         if not columns.in_lines:
             _schedule_columns(columns, loops.func, first.name(), [None, *(axis for _, axis in order[:-1])], lanes)
@@ -732,19 +829,10 @@ def _schedule_lines(output: Any, lines: Lines, outer: Any, outer_row: Any, row: 
 
 
 def _schedule_transposition(sums: Any, lines: Lines, at: Any) -> None:
-    """Two passes over a block, in memory after each; words and lines are in registers."""
     stack, (byte, half, *_), some = hl.MemoryType.Stack, lines.packed.args(), hl.Var("some")
     lines.packed.compute_at(sums, at).store_in(stack).bound(byte, 0, _LINE * _LANES).bound(half, 0, _BLOCK // _LANES)
     lines.packed.split(byte, byte, some, _TRANSPOSED[-1] * _LINE).vectorize(some, _LINE).unroll(some)
-    first, last = lines.levels
-    for each, many in zip(lines.levels, _TRANSPOSED, strict=True):
-        e, j, *_ = each.args()
-        each.compute_at(lines.packed, byte if each is last else half).store_in(stack)
-        each.bound(e, 0, many).reorder(e, j).unroll(e).vectorize(j, _LANES)
-    j = lines.lines.args()[0]
-    lines.lines.compute_at(lines.packed, byte).store_in(stack).vectorize(j, _LANES).unroll(j)
-    k, e, *_ = lines.words.args()
-    lines.words.compute_at(first, first.args()[1]).store_in(stack).vectorize(k, _LANES).unroll(e)
+    lines.words.schedule(lines.packed, half, byte)
 
 
 def _schedule_row(output: Any, row: RowSums, at: Any) -> None:
