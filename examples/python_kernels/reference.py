@@ -101,6 +101,15 @@ def mat_mul_q4(x, blocks):
     return x @ weights.reshape(len(blocks), -1).T
 
 
+def mat_mul_q4_packed(x, pairs, scales):
+    blocks = x.astype(np.float32).reshape(len(x), -1, 32)
+    step = np.maximum(np.abs(blocks).max(-1, keepdims=True), np.float32(1e-30)) / np.float32(127)
+    words = pairs.reshape(len(pairs), -1, 4)
+    numbers = np.concatenate([words & 15, words >> 4], axis=-1).astype(int) - 8  # 8 of each column
+    weights = numbers.transpose(0, 2, 1).reshape(len(scales), 32, -1) * scales[:, None].astype(np.float64)
+    return np.einsum("mbk,bkn->mn", np.rint(blocks / step) * step.astype(np.float64), weights)
+
+
 def masked_attention(query, key, value, mask, scale=1.0):
     scores = scale * np.einsum("hsd,htd->hst", query, key) + mask
     return np.einsum("hst,hte->hse", softmax(scores), value)

@@ -4,6 +4,7 @@ struct float16_t : udo::Half {
   using udo::Half::Half;
   float16_t() = default;
   float16_t(uint16_t element) { bits = element; }
+  __attribute__((noinline, pure)) operator float() const { return udo::Half::operator float(); }
 };
 
 #pragma clang attribute push(__attribute__((always_inline)), apply_to = function)
@@ -31,6 +32,13 @@ Halves narrow(const Words* from) {
   const auto mixed = __builtin_HEXAGON_V6_vcvt_hf_sf_128B(bits<Register>(from[1]), bits<Register>(from[0]));
   return bits<Halves>(__builtin_HEXAGON_V6_vdealh_128B(mixed));
 }
+
+void addProducts(Register a, Register b, Words* sums) {
+  const auto pair = __builtin_HEXAGON_V6_vcombine_128B(bits<Register>(sums[1]), bits<Register>(sums[0]));
+  const auto sum = __builtin_HEXAGON_V6_vmpy_sf_hf_acc_128B(pair, a, b);
+  sums[0] = bits<Words>(__builtin_HEXAGON_V6_lo_128B(sum));
+  sums[1] = bits<Words>(__builtin_HEXAGON_V6_hi_128B(sum));
+}
 #else
 // Qfloat has no infinities and no NaN, and its last bit is always set.
 void widen(Halves from, Words* to) {
@@ -41,6 +49,15 @@ void widen(Halves from, Words* to) {
   for (int part = 0; part < 2; ++part) {
     const Words exact = (to[part] + 0x1000) & ~0x1fff;
     to[part] = (exact & 0x7fffffff) > 0x477fffff ? exact + 0x38000000 : exact;
+  }
+}
+
+void addProducts(Register a, Register b, Words* sums) {
+  const auto pair = __builtin_HEXAGON_V6_vmpy_qf32_hf_128B(a, b);
+  const Register parts[] = {__builtin_HEXAGON_V6_lo_128B(pair), __builtin_HEXAGON_V6_hi_128B(pair)};
+  for (int part = 0; part < 2; ++part) {
+    const auto sum = __builtin_HEXAGON_V6_vadd_qf32_mix_128B(parts[part], bits<Register>(sums[part]));
+    sums[part] = bits<Words>(__builtin_HEXAGON_V6_vconv_sf_qf32_128B(sum));
   }
 }
 
@@ -77,6 +94,25 @@ NativeVector<uint16_t, Lanes> toHalves(From from) {
   std::memcpy(parts, &floats, sizeof floats);
   for (int n = 0; n < count; ++n) to[n] = narrow(parts + 2 * n);
   return bits<NativeVector<uint16_t, Lanes>>(to);
+}
+
+Register factor(float16_t from, int) { return __builtin_HEXAGON_V6_lvsplath_128B(from.bits); }
+
+template <int Lanes>
+Register factor(NativeVector<uint16_t, Lanes> from, int part) {
+  Halves parts[(Lanes + 63) / 64];
+  std::memcpy(parts, &from, sizeof from);
+  return __builtin_HEXAGON_V6_vshuffh_128B(bits<Register>(parts[part]));
+}
+
+/// Sums of floats, and the products of half floats, of which `b` may be one number.
+template <class Sums, int Lanes, class Other>
+Sums addProducts(Sums sums, NativeVector<uint16_t, Lanes> a, Other b) {
+  constexpr int count = (Lanes + 63) / 64;
+  Words parts[2 * count];
+  std::memcpy(parts, &sums, sizeof sums);
+  for (int n = 0; n < count; ++n) addProducts(factor<Lanes>(a, n), factor(b, n), parts + 2 * n);
+  return bits<Sums>(parts);
 }
 
 /// Clang makes vector instructions of these; of Halide's loops it makes single numbers.

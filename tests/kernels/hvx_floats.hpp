@@ -71,6 +71,11 @@ inline HvxPair __builtin_HEXAGON_V6_vmpy_qf32_hf_128B(HvxVector a, HvxVector b) 
   for (int n = 0; n < 64; ++n) out[n / 2 + n % 2 * 32] = qfloatOf(halfOf(x[n]) * halfOf(y[n]));
   return out;
 }
+inline HvxVector __builtin_HEXAGON_V6_vadd_qf32_mix_128B(HvxVector a, HvxVector b) {
+  HvxVector out;
+  for (int n = 0; n < 32; ++n) out[n] = qfloatOf(numberOf(a[n]) + as<float>(static_cast<int>(b[n])));
+  return out;
+}
 inline HvxVector __builtin_HEXAGON_V6_vadd_sf_128B(HvxVector a, HvxVector b) {
   HvxVector out;
   for (int n = 0; n < 32; ++n) {
@@ -99,6 +104,15 @@ inline HvxPair __builtin_HEXAGON_V6_vcvt_sf_hf_128B(HvxVector from) {
   HvxPair out;
   for (int n = 0; n < 64; ++n) out[n / 2 + n % 2 * 32] = as<int>(static_cast<float>(as<_Float16>(in[n])));
   return out;
+}
+inline HvxPair __builtin_HEXAGON_V6_vmpy_sf_hf_acc_128B(HvxPair sums, HvxVector a, HvxVector b) {
+  const HvxHalves x = as<HvxHalves>(a), y = as<HvxHalves>(b);
+  for (int n = 0; n < 64; ++n) {
+    const int place = n / 2 + n % 2 * 32;
+    const double product = static_cast<double>(as<_Float16>(x[n])) * static_cast<double>(as<_Float16>(y[n]));
+    sums[place] = as<int>(static_cast<float>(as<float>(static_cast<int>(sums[place])) + product));
+  }
+  return sums;
 }
 inline HvxVector __builtin_HEXAGON_V6_vcvt_hf_sf_128B(HvxVector high, HvxVector low) {
   HvxHalves out;

@@ -329,6 +329,10 @@ def conv(a, b, step):
     return sum(part @ weights for part, weights in windows(a, b, step))
 
 
+def of_words(b):
+    return b.reshape(len(b), -1, 4).transpose(0, 2, 1).reshape(4 * len(b), -1)
+
+
 def depthwise(a, b, step):
     return sum(part * weights for part, weights in windows(a, b, step))
 

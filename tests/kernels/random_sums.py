@@ -26,6 +26,7 @@ SIZES = {
 }  # fmt: skip
 # Those that are not smaller than a tile.
 FULL = {"M": (4, 5, 8, 32, 33), "K": (4, 128, 512), "N": (64, 65, 128, 129, 256)}
+IN_WORDS = {"KF": 4, "DF": 8}  # the shape of a factor -> products for each K
 LONG = (16640, 33100)  # products of bytes whose sum may exceed 30 bits, and 32
 MOST_PRODUCTS = 1 << 21  # of a case
 CASES = 4
@@ -42,6 +43,7 @@ class Form:
     b: str
     numpy: str
     shapes: tuple[str, str, str]
+    inner: str = ""  # the domain of sums that are added
 
 
 _K = "(0, a.extent(0))"
@@ -76,6 +78,10 @@ FORMS = {
                  "depthwise(a, np.ones((W, W, 1), int), S)", ("BIIN", "WWN", "BMMN")),
     "box": Form("n m", "(0, W), (0, W)", "n + r.x, m + r.y", "",
                 "depthwise(a[None, :, :, None], np.ones((W, W, 1), int), 1)[0, ..., 0]", ("QP", "WWN", "MN")),
+    "words": Form("n m", "(0, 4), (0, b.extent(1))", "4 * r.y + r.x, m", "4 * n + r.x, r.y", "a @ of_words(b)",
+                  ("MX", "KF", "MN")),
+    "blocks": Form("n m", "(0, b.extent(1) / 2)", "8 * r.x + 4 * q.y + q.x, m", "4 * n + q.x, 2 * r.x + q.y",
+                   "a @ of_words(b)", ("MV", "DF", "MN"), "(0, 4), (0, 2)"),
     "lines": Form("m", _K, "r.x, m", "r.x, m", "(a * b).sum(-1)", ("MK", "MK", "M")),
     "columns": Form("n i", "(0, a.extent(1))", "n, r.x, i", "n, r.x", "(a * b).sum(1)", ("BKN", "KN", "BN")),
     "rows": Form("k", "", "k", "k", "(a * b).sum(-1, keepdims=True)", ("MK", "MK", "M1")),
@@ -93,7 +99,8 @@ class Sums:
     def __init__(self, name: str, dice: random.Random, place: str) -> None:
         self.name, self.dice, self.place = name, dice, place
         self.kind = dice.choice(("integers", "integers", "fixed", "fixed", "fixed", "floats"))
-        self.form = dice.choice([form for form in FORMS if form != "rows" or self.kind != "integers"])
+        fits = {"integers": lambda form: form != "rows", "fixed": lambda form: not FORMS[form].inner}
+        self.form = dice.choice([form for form in FORMS if fits.get(self.kind, bool)(form)])
         a, b = (self.draw_type() for _ in "ab")
         self.types = {"a": a, "b": b if dice.random() < 0.5 else a}
         if not FORMS[self.form].b:
@@ -130,6 +137,7 @@ class Sums:
             lines.append("    found = a.sum(lambda k: a[k] * b[k])")
         else:
             lines.append(f"    r = hl.RDom([{self.sized(form.domain)}])")
+            lines += [f"    q = hl.RDom([{form.inner}])"] * bool(form.inner)
             lines.append(f"    found = {self.sized(self.summed())}")
         at = ", ".join(form_variables(self.form))
         if "c" in self.types:
@@ -153,7 +161,8 @@ class Sums:
         form = FORMS[self.form]
         places = {"a": form.a, "b": form.b}
         factors = [self.factor(name, f"{name}[{at}]", numpy=False) for name, at in places.items() if at]
-        found = f"total(r, {' * '.join(factors[::-1] if self.is_swapped else factors)})"
+        found = " * ".join(factors[::-1] if self.is_swapped else factors)
+        found = f"total(r, {f'total(q, {found})' if form.inner else found})"
         least, most = RANGES["i32"]
         return {
             "u32": f"hl.i32({found})",
@@ -238,6 +247,7 @@ class Sums:
         shapes = {"a": a, "b": b, "c": y.split("x")[-1]}
         shapes = {name: shapes[name] for name in self.types} | {f"y{n}": y for n in range(len(self.results))}
         count = (size["W"] ** 2 if "WW" in form.shapes[1] else 1) * (1 if form.shapes[1] == "WWN" else size["K"])
+        count *= IN_WORDS.get(form.shapes[1], 1)
         lines = [f"name = {f'case {n}'!r}", f"shape = {_row({key: repr(each) for key, each in shapes.items()})}"]
         if self.kind == "fixed":
             values, quant = self.fixed_point(count)
@@ -261,9 +271,11 @@ class Sums:
             if is_long and "16" not in "".join(self.types.values()) and self.form in ("matmul", "linear", "shared"):
                 return size | {"M": 4, "K": self.dice.choice(LONG), "N": 128, "B": 1}
             products = math.prod(size[each] for each in "MKNB")
+            products *= IN_WORDS.get(FORMS[self.form].shapes[1], 1)
             products *= size["W"] ** 2 * size["M"] if "WW" in FORMS[self.form].shapes[1] else 1
             if products <= MOST_PRODUCTS:
                 more = {"P": size["N"] + size["W"] - 1, "Q": size["M"] + size["W"] - 1, "D": 2 * size["K"]}
+                more |= {"X": 4 * size["K"], "V": 8 * size["K"], "F": 4 * size["N"]}
                 return size | {"I": (size["M"] - 1) * size["S"] + size["W"]} | more
 
     def fixed_point(self, count: int) -> tuple[dict[str, str], dict[str, str]]:

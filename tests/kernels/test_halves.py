@@ -30,8 +30,8 @@ extern "C" void halide_error(void *, const char *) { abort(); }
 HEADERS = [f"-I{resources.templates() / folder}" for folder in ("kernels", "qnn/shared/support")]
 HEAD = """import halide as hl
 
-from udogen.kernels import Rows
-from udogen.kernels.math import exp, scratch, tanh
+from udogen.kernels import Rows, Whole
+from udogen.kernels.math import exp, scratch, tanh, total
 
 k = hl.Var("k")
 
@@ -58,6 +58,20 @@ OPS = OPS | {
         ),
     )
     for name, axis in (("Kept", -1), ("KeptInColumns", -2))
+}
+# Sums of products, in tiles: a factor of columns, and the product in numpy.
+SUMS: Mapping[str, tuple[str, Callable[[Any], Any]]] = {
+    "Products": ("x[n, r.x]", lambda x: x @ x),
+    "OfLines": ("x[r.x, n]", lambda x: x @ x.T),
+    "Squares": ("x[n, r.x] * x[n, r.x]", lambda x: x @ (x * x)),
+}
+OPS = OPS | {
+    name: (
+        f"def {name}(x: Whole(2), y: Whole(2)):\n    n, m, r = hl.Var('n'), hl.Var('m'), hl.RDom([(0, x.extent(0))])\n"
+        f"    y[n, m] = total(r, x[r.x, m] * {factor})",
+        product,
+    )
+    for name, (factor, product) in SUMS.items()
 }
 # In Halide, and in numpy; X is an element as FLOAT_32, s is a number.
 EXPRESSIONS = [
@@ -171,7 +185,9 @@ def test_what_the_cpp_lacks_is_calculated_in_integers(op: str, tmp_path: Path) -
 
 
 BOTH = [(op, version) for op in ("Elements", "InRows") for version in VERSIONS]
-COMPILED = BOTH + [(op, "v79") for op in OPS if op not in REFUSED and (op, "v79") not in BOTH]
+PRODUCTS = {("Products", "v73"): 3, ("Products", "v79"): 2, ("OfLines", "v79"): 2}
+COMPILED = [*BOTH, ("Products", "v73")]
+COMPILED += [(op, "v79") for op in OPS if op not in REFUSED and (op, "v79") not in COMPILED]
 
 
 @pytest.mark.parametrize("texts", BOTH, indirect=True, ids="-".join)
@@ -185,6 +201,18 @@ def test_each_version_has_its_own_instructions(texts: tuple[str, str, Path]) -> 
     packets = main.count("{") / stores[main]
     print(f"\n{op} for {version}: {packets} packets for 64 half floats")
     assert op != "Elements" or packets <= VERSIONS[version][1]
+
+
+@pytest.mark.parametrize("texts", PRODUCTS, indirect=True, ids="-".join)
+def test_sums_of_products_are_in_registers(texts: tuple[str, str, Path]) -> None:
+    op, version, folder = texts
+    code = (folder / f"Halves_{op}_f16.s").read_text()
+    blocks = [block.partition(":endloop0")[0] for block in re.split(r"^\.L\w+:", code, flags=re.MULTILINE)]
+    main = max(blocks, key=lambda block: block.count("vmpy("))
+    packets = main.count("{") / main.count("vmpy(")
+    print(f"\n{op} for {version}: {packets} packets for 64 products")
+    assert packets <= PRODUCTS[op, version]
+    assert not re.search(r"vmemu?\(r29.*\) = ", main)
 
 
 @pytest.mark.parametrize("texts", COMPILED, indirect=True, ids="-".join)
@@ -207,13 +235,18 @@ def test_numbers_with_a_model_of_the_instructions(texts: tuple[str, str, Path], 
     usual = np.random.default_rng(0).normal(size=(7, 1000)).astype(np.float16)
     rows = [usual[:, :size].copy() for size in (5, 64, 127, 300, 1000)]
     columns = [np.moveaxis(row.reshape(1, 7, -1), 1, 2).copy() for row in rows] + [usual.reshape(2, 7, 500)]
+    squares = [np.random.default_rng(1).normal(size=(size, size)).astype(np.float16) for size in (64, 70, 131)]
     given = {"Elements": [every], "InRows": rows, "Kept": rows, "KeptInColumns": columns}
+    given |= dict.fromkeys(SUMS, squares)
     for x in given.get(op, [small, small[-100:].copy()]):
         y = np.empty_like(x)
         assert function(None, ctypes.byref(buffer(x)), ctypes.byref(buffer(y))) == 0
         with np.errstate(all="ignore"):
             expected = OPS[op][1](x.astype(np.float32)).astype(np.float16)
         assert np.array_equal(np.isnan(y), np.isnan(expected))
+        if op in SUMS:
+            assert np.abs(y - expected).max() <= np.abs(expected).max() / 1024
+            continue
         # Qfloat does not round to even what is halfway between two numbers.
         limit = 0 if version == "v79" and op == "Elements" else 1
         assert np.abs(place(y) - place(expected))[~np.isnan(y)].max() <= limit

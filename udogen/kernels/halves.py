@@ -28,6 +28,10 @@ _ARITHMETIC = re.compile(r"\bfloat16_t\d+(?:_ops::(?!convert_from)| \w+ = (?!rei
 _TRUTHS = re.compile(r"<u?int8x\d+_t\b|\bu?int8x\d+_t_ops::(?!logical_)|\bint8x")
 # Headers that take half of the time, for one structure that the function does not use.
 _UNUSED = ((r"#include <(?:array|string_view)>\n", ""), (r"\bstd::string_view\b", "const char *"))
+_NUMBER = re.compile(r"\b(\w+) (_\d+) = (.*);")
+_SUM, _PRODUCT = re.compile(r"\b(float\d+) (_\d+) = (_\d+) \+ (_\d+);"), re.compile(r"(_\d+) \* (_\d+)")
+_WIDENED = re.compile(r"fromHalves<\w+, \d+>\((\w+)\)")
+_BROADCAST, _OF_NUMBER = re.compile(r"\w+_ops::broadcast\((\w+)\)"), re.compile(r"\(float\)\((\w+)\)")
 _UNDEFINED = re.compile(r"^float (\w+)\(float ", re.MULTILINE)
 _ALIGNED = r"= (_halide_buffer_get_host\(\w+\));", r"= __builtin_assume_aligned(\1, 128);"
 # Folder -> Hexagon's version and floats.
@@ -56,6 +60,7 @@ def compile_halves(module: Any, file: Path, *, aligned: bool, texts: bool) -> No
     function = vectors + function
     for pattern, text in (*_EDITS, *([_ALIGNED] if aligned else [])):
         function = re.sub(pattern, text, function)
+    function = _with_products(function)
     for pattern, text in _UNUSED:
         usual = re.sub(pattern, text, usual)
     values, header = (resources.templates() / path for path in HALVES)
@@ -67,6 +72,35 @@ def compile_halves(module: Any, file: Path, *, aligned: bool, texts: bool) -> No
     ]
     for folder, floats in _FLOATS.items():
         _compile(source, file.parent / folder / name, floats, options, texts=texts)
+
+
+def _with_products(function: str) -> str:
+    """C++ in which one instruction multiplies half floats and adds their products to floats."""
+    types = {name: kind for kind, name, _ in _NUMBER.findall(function)}
+    values = {name: value for _, name, value in _NUMBER.findall(function)}
+
+    def value(name: str) -> str:
+        text = values.get(name, "")
+        return value(text) if text in values else text
+
+    def factor(name: str) -> tuple[str, str]:
+        """The half floats that a factor is made of; empty if it is no such factor."""
+        if vector := _WIDENED.fullmatch(value(name)):
+            return "vector", vector[1]
+        number = _BROADCAST.fullmatch(value(name))
+        half = _OF_NUMBER.fullmatch(value(number[1])) if number else None
+        return ("number", half[1]) if half and types.get(half[1]) == "float16_t" else ("", "")
+
+    def added(match: re.Match[str]) -> str:
+        kind, name, *terms = match.groups()
+        for sums, term in (terms, reversed(terms)):
+            if product := _PRODUCT.fullmatch(value(term)):
+                (first, a), (second, b) = sorted(map(factor, product.groups()), reverse=True)
+                if first == "vector" and second:
+                    return f"{kind} {name} = addProducts<{kind}>({sums}, {a}, {b});"
+        return match[0]
+
+    return _SUM.sub(added, function)
 
 
 def compile_floats(module: Any, file: Path, *, texts: bool) -> None:

@@ -39,6 +39,8 @@ _UNBOUNDED = re.compile(r"Buffer (\w+)\S* may be accessed in an unbounded way")
 _FUNCTION = re.compile(r"[Ff]unc(?:tion)? \"?([\w$]+)")
 # Variables with these names become others: in a split loop, Halide takes them for names of its own, and loses elements.
 TAKEN = frozenset(("s", "base", "min", "max", "extent", "loop_min", "loop_max", "loop_extent", "__outermost"))
+BYTES, WORDS = "bytes", "words"  # kinds of tiles: those of HVX for bytes, and others
+_STEPS = 4  # of a sum in words on HVX, in a loop: qfloat is converted after the last one
 _MOST_OPTIONAL = 3  # optional tensors: functions are compiled with and without each
 _USUAL = hl.Func, {name: getattr(hl, name) for name in ("sum", "product", "maximum", "minimum", "argmax", "argmin")}
 
@@ -224,21 +226,28 @@ class Kernel:
         try:
             [plain] = algorithm_of(self, variant, Way(target, 1)).outputs
             self.first = [str(index) for index in plain.indices]
-            tiles = Tiles(on_hvx=False, names=self.first)
+            tiles = Tiles(of_bytes=False, names=self.first)
             [made] = algorithm_of(self, variant, Way(target, 2), tiles=tiles).outputs
         except Exception:  # an error of the kernel itself is raised by the usual way, too
             return False
         is_same = [axis.name() for axis in made.func.args()] == [axis.name() for axis in plain.func.args()]
         return is_same and not self.reads_outputs and tiles.can_be_made(plain.func.args())
 
-    def tiles(self, variant: KernelVariant, way: Way) -> Tiles | None:
-        """Where the sums of a function go; None if it has no tiles."""
+    def tile_kinds(self, variant: KernelVariant, way: Way) -> tuple[str, ...]:
+        """The kinds of tiles that a function may have, the best one first."""
         machine, kinds = self.request.machine, {stored for stored in variant.types if stored}
-        in_floats = not way.fixed and any(port.real or port.types[0] == "f32" for port in self.request.tensors)
-        on_hvx = machine.aligned and not in_floats and not kinds <= {"i32", "u32"}
-        if variant.small or way.lanes == 1 or way.halves or (on_hvx and way.lanes < machine.vector):
-            return None
-        return Tiles(on_hvx, self.first, machine.vector // 4) if self.has_tiles else None
+        if variant.small or way.lanes == 1 or not self.has_tiles:
+            return ()
+        in_floats = not way.fixed and any(port.real or port.types[0] in ("f32", "f16") for port in self.request.tensors)
+        if not machine.aligned or in_floats or kinds <= {"i32", "u32"}:
+            return (WORDS,)
+        return (BYTES, WORDS) if way.lanes >= machine.vector else ()
+
+    def tiles(self, way: Way) -> Tiles:
+        """Where the sums of a function go."""
+        machine, of_bytes = self.request.machine, way.tiled == BYTES
+        lanes = way.lanes if way.halves else machine.vector // 4
+        return Tiles(of_bytes, self.first, lanes, _STEPS if machine.aligned and not of_bytes else 1, way.halves)
 
     def is_scheduled_by_halide(self, variant: KernelVariant) -> bool:
         """Whether the file's `Autoschedule` applies to this function."""
@@ -306,7 +315,7 @@ class Way:
     lanes: int
     fixed: bool = False
     auto: bool = False  # an autoscheduler makes the vectors
-    tiled: bool = False  # sums are in register tiles
+    tiled: str = ""  # the kind of register tiles that sums are in
     halves: bool = False  # zig compiles it, for half floats of Hexagon
 
 

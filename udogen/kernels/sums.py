@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from copy import copy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import reduce
 from typing import Any
 
@@ -21,10 +21,10 @@ from udogen.kernels.scratch import UNDEFINED, ScratchTensor, variables_of
 
 _RDom = hl.RDom  # which is replaced while a function is called
 _AXES = "xyzw"
-_OF_DOMAIN = "_of_domain"  # the end of names of variables in place of a domain's
 _NO_ZERO = hl.i32(0)  # of integers
 _TAPS = 3  # of a window, whose loop is unrolled: rows of a tile share what they load
 _QUAD = 4  # bytes that HVX multiplies and adds into 32 bits
+_MOST_UNROLLED = 64  # elements of a domain with such quads, whose loop is unrolled
 _LINE = 128  # bytes of a vector
 _LANES = _LINE // _QUAD
 _BLOCK = 64  # columns that are transposed before they are multiplied by all rows of a tile
@@ -54,6 +54,8 @@ class Sum:
     ones: Any = None  # a vector of ones
     aligned: Any = None  # the tensor of the factor of rows, which is loaded by four bytes
     window: tuple[Any, Any] | None = None  # sums of a window's lines, which rows share, and their domain
+    of: Sum | None = None  # the sum whose terms these are, each of which is calculated in its loop
+    quads: bool = False  # the first axis of the domain has four elements, which an instruction of HVX may multiply
 
 
 @dataclass
@@ -137,9 +139,11 @@ class ScratchTile:
 class Tiles:
     """The sums of the output that is being defined."""
 
-    on_hvx: bool
+    of_bytes: bool  # on HVX: sums of bytes and of their products
     names: Sequence[str] = ("", "")  # the variables of the output: its columns, rows, and others
-    lanes: int = 4  # of a vector of floats
+    lanes: int = 4  # of a vector of floats, or of half floats on HVX
+    steps: int = 1  # of a sum in a loop: HVX converts qfloat after the last one
+    halves: bool = False  # zig compiles vectors of half floats
     sums: list[Sum] = field(default_factory=list)
     lines: list[Lines] = field(default_factory=list)
     last: Sequence[Any] = ()  # indices of the columns and rows of the output
@@ -148,12 +152,13 @@ class Tiles:
     columns: list[Columns] = field(default_factory=list)
     reductions: list[RowReduction] = field(default_factory=list)
     scratch: list[ScratchTile] = field(default_factory=list)
+    quads: set[str] = field(default_factory=set)  # the variables of four numbers that an instruction may multiply
     lengths: dict[str, Any] = field(default_factory=dict)  # of the axes of domains, by the names of their variables
 
     def read(self, tensor: Any, at: Sequence[Any], value: Any) -> Any:
         """An element that is read, which may lie in memory if columns share it with no row."""
         self.elements.append((tensor, at, value))
-        return value if self.on_hvx else self.of_columns(value, in_lines=str(at[0]) not in self.lengths)
+        return value if self.of_bytes else self.of_columns(value, in_lines=str(at[0]) not in self.lengths)
 
     def of_columns(self, value: Any, *, in_lines: bool) -> Any:
         """A value that may lie in memory if columns share it with no row."""
@@ -168,7 +173,7 @@ class Tiles:
 
     def write(self, tensor: ScratchTensor) -> None:
         """A definition of memory, which has the sums since the last one."""
-        if self.on_hvx:
+        if self.of_bytes:
             raise NotTiledError("memory")
         if len(self.scratch) and self.scratch[-1].tensor is tensor:
             raise NotTiledError("memory that is written twice")
@@ -189,7 +194,7 @@ class Tiles:
             first = each.tensor.func.args()[0].name()
             if any(not {first} <= {axis.name() for axis in total.func.args()} <= own for total in each.sums):
                 return False
-        each_has = [{var.name() for var in total.func.args()} for total in self.sums]
+        each_has = [{var.name() for var in total.func.args()} for total in self.sums if total.of is None]
         each_has += [{self.names[0], *(var.name() for var in line.func.args()[1:-1])} for line in self.lines]
         return bool(each_has) and all({self.names[0]} <= found <= names for found in each_has)
 
@@ -205,7 +210,7 @@ class Domain:
     def __init__(self, tiles: Tiles, *given: Any) -> None:
         self.tiles, self.over = tiles, _RDom(*given)
         self.axes = [self.over[n] for n in range(self.over.dimensions())]
-        self.variables = [hl.Var(f"{axis.name().replace('$', '_')}{_OF_DOMAIN}") for axis in self.axes]
+        self.variables = [hl.Var(f"{axis.name().replace('$', '_')}_of_domain") for axis in self.axes]
         tiles.lengths |= {name.name(): axis.extent() for name, axis in zip(self.variables, self.axes, strict=True)}
 
     def __getattr__(self, name: str) -> Any:
@@ -222,7 +227,7 @@ class Domain:
                     raise NotTiledError("a sum of no products")
                 return of.of_window(self._of_window(of.stored), size_of(self.over))
             return of.summed(self._of_products(*of.factors, count), count, self.tiles.fits)
-        if self.tiles.on_hvx:
+        if self.tiles.of_bytes:
             for *_, byte in self.tiles.elements:
                 if byte.type().bits() == 8 and str(of) == str(hl.cast(of.type(), byte)):
                     return hl.cast(of.type(), self._of_window(byte))
@@ -262,7 +267,7 @@ class Domain:
 
     def reduced(self, of: Any, both: Callable[[Any, Any], Any], start: Any) -> hl.Expr:
         """A value of each row over a domain of one axis, in vectors of partial results."""
-        if self.tiles.on_hvx or len(self.axes) > 1 or start is None:
+        if self.tiles.of_bytes or len(self.axes) > 1 or start is None:
             raise NotTiledError("a reduction")
         [axis], lane, lanes = self.axes, hl.Var("lane"), self.tiles.lanes
         free = self.free(of)
@@ -285,7 +290,7 @@ class Domain:
                 _define("probe", [*free_axes, *self.variables], value)
             except hl.HalideError as fault:
                 missing = UNDEFINED.search(str(fault))
-                if not missing or missing[1].endswith(_OF_DOMAIN):
+                if not missing:
                     raise NotTiledError(str(fault)) from fault
                 free_axes.append(hl.Var(missing[1]))
             else:
@@ -313,8 +318,23 @@ class Domain:
             return self.reduced(of, lambda a, b: a + b, hl.cast(of.type(), 0))
         part = _define("part", [*free, *self.variables], of)
         func = _define("sums", free, hl.cast(of.type(), 0), _at(part, *free, *self.axes))
-        self.tiles.sums.append(Sum(func, self.over))
+        found, own = Sum(func, self.over), {each.name() for each in self.variables}
+        if self.tiles.steps > 1 and of.type() == hl.Int(32) and str(self.axes[0].extent()) == str(hl.i32(_QUAD)):
+            found.quads, found.aligned = True, self._tensor_of_rows()
+            self.tiles.quads.add(self.variables[0].name())
+        for each in self.tiles.sums:
+            if own & {axis.name() for axis in each.func.args()}:
+                each.of = found
+        self.tiles.sums.append(found)
         return _at(func, *free)
+
+    def _tensor_of_rows(self) -> Any:
+        """The tensor of bytes along whose lines the domain goes, and no columns."""
+        for tensor, at, byte in self.tiles.elements:
+            names = {axis.name() for axis in variables_of([at[0]])}
+            if byte.type().bits() == 8 and self.variables[0].name() in names and self.tiles.names[0] not in names:
+                return tensor
+        return None
 
     def _of_products(self, a: Fixed, b: Fixed, count: Any) -> hl.Expr:
         """Sums of products of bytes."""
@@ -479,6 +499,8 @@ class _Loops:
     outer: Any  # over columns; all others are inside of it
     tile: Any
     lanes: int  # of vectors of the output
+    width: int  # columns of a tile
+    steps: int  # of sums in a loop
 
     def inside(self, func: Any) -> list[Any]:
         """The variables of a function that are those of a tile."""
@@ -494,43 +516,57 @@ class _Loops:
 
 def tile(output: Any, tiles: Tiles, vector: int, lanes: int) -> None:
     """Schedule the sums of an output: a tile of columns, which are vectors, and of rows."""
-    func = output.func
-    column, row, *rest = func.args()
-    if not tiles.on_hvx:
-        lanes = vector // tiles.sums[0].func.type().bytes()
-    outer, inner, outer_row, inner_row = (hl.Var(name) for name in ("outer", "inner", "outer_row", "inner_row"))
-    stage, tail = func, hl.TailStrategy.ShiftInwards
+    func = stage = output.func
     if tiles.fits:
         stage = func.specialize(reduce(lambda a, b: a & b, tiles.fits))
         func.specialize_fail("sums do not fit in tiles")
     if tiles.lines:
         _tile_lines(output, tiles, stage)
         return
-    width, height = (lanes, 4) if tiles.on_hvx else (2 * lanes, 6)
-    stage.split(column, outer, inner, width, tail).split(row, outer_row, inner_row, height, tail)
-    order = [outer_row, *rest, outer] if not tiles.scratch else [outer, outer_row, *rest]
-    stage.reorder(inner, inner_row, *order).vectorize(inner, lanes).unroll(inner).unroll(inner_row)
-    loops = _Loops(func, hl.Var(column.name()), hl.Var(row.name()), outer, order[0], lanes)
-    for columns in tiles.columns if not tiles.scratch else ():
-        _schedule_columns(columns, func, column.name(), [outer, *reversed(rest)], lanes)
+    if not tiles.of_bytes and not tiles.halves:
+        lanes = vector // tiles.sums[0].func.type().bytes()
+    loops, outer_row = _split(func, stage, tiles, lanes)
+    rest = [(axis.name(), axis) for axis in reversed(func.args()[2:])]
+    for columns in tiles.columns:
+        if not (tiles.scratch or (tiles.steps > 1 and columns.in_lines)):
+            _schedule_columns(columns, func, loops.column.name(), [loops.outer, *(axis for _, axis in rest)], lanes)
     for memory in tiles.scratch:
-        _tile_scratch(memory, loops, [(axis.name(), axis) for axis in reversed(rest)] + [(row.name(), outer_row)])
+        _tile_scratch(memory, loops, [*rest, (loops.row.name(), outer_row)])
     _schedule_reductions(tiles.reductions, func, loops.tile, lanes)
     for total in tiles.sums:
-        _schedule_sum(loops, total, on_hvx=tiles.on_hvx)
+        _schedule_sum(loops, total, of_bytes=tiles.of_bytes)
 
 
-def _schedule_sum(loops: _Loops, total: Sum, *, on_hvx: bool) -> None:
+def _split(func: Any, stage: Any, tiles: Tiles, lanes: int) -> tuple[_Loops, Any]:
+    """Split the loops of an output into those of tiles; rows of an output with fewer are calculated one by one."""
+    column, row, *rest = func.args()
+    outer, inner, outer_row, inner_row = (hl.Var(name) for name in ("outer", "inner", "outer_row", "inner_row"))
+    is_nested = any(total.of for total in tiles.sums)
+    width, height = (lanes, 4) if tiles.of_bytes or is_nested else (lanes if tiles.halves else 2 * lanes, 6)
+    order = [outer_row, *rest, outer] if not tiles.scratch else [outer, outer_row, *rest]
+    few, tail = stage.specialize(func.output_buffer().dim(1).extent() < height), hl.TailStrategy.ShiftInwards
+    for each, size in ((few, 1), (stage, height)):
+        each.split(column, outer, inner, width, tail).split(row, outer_row, inner_row, size, tail)
+        each.reorder(inner, inner_row, *order).vectorize(inner, lanes).unroll(inner).unroll(inner_row)
+    names, steps = (hl.Var(column.name()), hl.Var(row.name())), 1 if is_nested else tiles.steps
+    return _Loops(func, *names, outer, order[0], lanes, width, steps), outer_row
+
+
+def _schedule_sum(loops: _Loops, total: Sum, *, of_bytes: bool) -> None:
     total.func.reorder_storage(*sorted(total.func.args(), key=lambda var: var.name() != loops.column.name()))
     loops.hold(total.func)
     axes = [total.domain[n] for n in range(total.domain.dimensions())]
-    if total.packed is None:
+    if total.of is not None:
+        total.func.compute_at(total.of.func, total.of.domain[0])
+    if total.quads:
+        _schedule_words(loops, total.func, total.domain, axes)
+    elif total.packed is None:
         _schedule_stage(loops, total.func, total.func.update(), axes, loops.lanes)
     else:
         _schedule_quads(loops, total, axes)
     if total.window is not None:
         _schedule_window(loops, total, axes)
-    elif total.packed is None and on_hvx:
+    elif total.packed is None and of_bytes:
         total.func.update().specialize(axes[0].extent() == _TAPS).unroll(axes[0])
     if total.columns is not None:
         for part in (loops.hold(total.more), loops.hold(total.columns), total.columns.update()):
@@ -545,6 +581,21 @@ def _schedule_stage(loops: _Loops, func: Any, update: Any, axes: Sequence[Any], 
     for variable in inside:
         func.unroll(variable)
         update.unroll(variable)
+    if loops.steps > 1:
+        update.unroll(axes[0], loops.steps, hl.TailStrategy.GuardWithIf)
+
+
+def _schedule_words(loops: _Loops, func: Any, domain: Any, axes: Sequence[Any]) -> None:
+    """Multiply four numbers of the domain with four of each column, which are beside each other."""
+    (quad, *others), inside = axes, loops.inside(func)
+    func.reorder(*inside).vectorize(loops.column, loops.lanes)
+    update = func.update().reorder(quad, *inside, *others).vectorize(loops.column, loops.lanes)
+    update.atomic().vectorize(quad)
+    for variable in inside:
+        func.unroll(variable)
+        update.unroll(variable)
+    for axis in others if size_of(domain) in range(1, _MOST_UNROLLED + 1) else ():
+        update.unroll(axis)
 
 
 def _schedule_window(loops: _Loops, total: Sum, axes: Sequence[Any]) -> None:
@@ -584,10 +635,12 @@ def _tile_scratch(memory: ScratchTile, loops: _Loops, order: Sequence[tuple[str,
     func.compute_at(loops.func, level).hoist_storage_root()
     if first.name() == loops.row.name() or memory.length is None:
         _schedule_reductions(memory.reductions, func, first, lanes)
+        if not (memory.reductions or memory.sums):
+            func.vectorize(first, lanes, hl.TailStrategy.GuardWithIf)
         return
-    func.split(first, outer, inner, 2 * lanes, hl.TailStrategy.ShiftInwards)
+    func.split(first, outer, inner, loops.width, hl.TailStrategy.ShiftInwards)
     func.reorder(inner, loops.row, outer).vectorize(inner, lanes).unroll(inner).unroll(loops.row)
-    own = _Loops(func, hl.Var(first.name()), loops.row, outer, outer, lanes)
+    own = replace(loops, func=func, column=hl.Var(first.name()), outer=outer, tile=outer)
     for total in memory.sums:
         total.func.reorder_storage(*sorted(total.func.args(), key=lambda axis: axis.name() != first.name()))
         axes = [total.domain[n] for n in range(total.domain.dimensions())]

@@ -67,7 +67,7 @@ def _ways(kernel: Kernel, variant: KernelVariant) -> list[Way]:
     if kernel.is_scheduled_by_halide(variant):
         return [Way(machine.target, 1, auto=True)]
     vectors = list(_vectors(kernel, variant))
-    tiled = [replace(vector, tiled=True) for vector in vectors[:1] if kernel.tiles(variant, vector)]
+    tiled = [replace(vector, tiled=kind) for vector in vectors[:1] for kind in kernel.tile_kinds(variant, vector)]
     if kernel.has_tiles and not variant.small and not tiled:
         kernel.untiled[variant.name(kernel.request.prefix)] = (
             "only sums of bytes, floats and 32-bit integers have tiles on Hexagon"
@@ -116,10 +116,12 @@ def _compile(kernel: Kernel, variant: KernelVariant, folder: Path) -> tuple[str,
             if way.halves and not line_of_fault(fault, request.file):
                 kernel.converted[name] = text_of(fault).splitlines()[0]
             elif way.tiled:
-                kernel.untiled[name] = text_of(fault).splitlines()[0]
+                kernel.untiled.setdefault(name, text_of(fault).splitlines()[0])
             else:
                 why = _why_not(kernel, name, way, fault) or why
         else:
+            if way.tiled:
+                kernel.untiled.pop(name, None)
             is_scalar = way.lanes == 1 and not way.auto
             if machine.aligned and not request.texts:
                 or_why_not(kernel, name, partial(add_twin, kernel, variant, way, folder))
@@ -219,8 +221,7 @@ def _is_wrong(loops: str, machine: TargetMachine, way: Way, *, careful: bool) ->
 
 def _tiled(kernel: Kernel, variant: KernelVariant, way: Way) -> Algorithm:
     """The function with its sums in register tiles."""
-    machine, tiles = kernel.request.machine, kernel.tiles(variant, way)
-    assert tiles
+    machine, tiles = kernel.request.machine, kernel.tiles(way)
     try:
         made = algorithm_of(kernel, variant, way, tiles=tiles)
         [output] = made.outputs
