@@ -55,7 +55,7 @@ def test_examples_are_right(backend: str) -> None:
         assert "built, not executed: PythonKernels_LeakyRelu_f32" in done.stdout
 
 
-@pytest.mark.parametrize("backend", ["cpu", "htp-emulator"])  # the emulator calls kernels in several threads
+@pytest.mark.parametrize("backend", ["cpu", "hexagon", "htp-emulator"])  # the emulator calls kernels in several threads
 def test_several_outputs_and_many_inputs(backend: str) -> None:
     done = udogen("test", Path(__file__).with_name("outputs"), "--backend", backend)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -180,6 +180,7 @@ schedule = Autoschedule("Adams2019", input=(1024, 64), output=(1024, 64))
         (RIGHT.replace("alpha):", "alpha=0.5):"), "`alpha` of LeakyRelu() is 0.5 by default, and 0.01 in the"),
         (RIGHT + "    (", "LeakyRelu.py:6: '(' was never closed"),
         (RIGHT + "    import os; os.abort()", "LeakyRelu.py:6: it ended the process that compiles it with SIGABRT"),
+        (RIGHT + "    bytes(5 << 30)", "without vectors: the compiler took more than 4 GB of memory; keep"),
         (AUTO.replace("Adams", "Adam"), "'Adam2019' is not an autoscheduler: Halide has Adams2019, Li2018"),
         (AUTO.replace("output=", "outputs="), "LeakyRelu.py:8: Adams2019 is given a size of `outputs`, which the op"),
         (AUTO.replace("output=", "alpha="), "LeakyRelu.py:8: Adams2019 needs a typical shape of `output`: output=(…"),
@@ -189,6 +190,13 @@ def test_what_is_wrong_in_a_kernel(tmp_path: Path, wrong: str, message: str) -> 
     with pytest.raises(UdogenError) as found:
         build_package(open_package(package(tmp_path, wrong)))
     assert message in found.value.message
+
+
+def test_vectors_that_take_too_much_memory(tmp_path: Path) -> None:
+    kernel, steps = RIGHT + "    bytes(5 << 30 if input.lanes > 1 else 0)", list[str]()
+    build_package(open_package(package(tmp_path, kernel)), on_step=steps.append)
+    reasons = {step.partition(": ")[2] for step in steps if step.startswith("SCALAR")}
+    assert [reason.partition(";")[0] for reason in reasons] == ["the compiler took more than 4 GB of memory"]
 
 
 def test_a_schedule_of_halides_own(tmp_path: Path) -> None:

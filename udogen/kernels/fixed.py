@@ -82,8 +82,8 @@ class Fixed(hl.Expr):  # type: ignore[misc]  # Halide has no types
         other = of_shared(other)
         if self.scale is other.scale and self.bound + other.bound < 1 << _BITS:
             return Fixed(self.integer + other.integer, self.scale, self.bound + other.bound)
-        a, b = self.widened(_BITS - 1), other.widened(_BITS - 1)
-        scale = hl.max(a.scale, b.scale)
+        a, b = self.widened(), other.widened()
+        scale = hl.max(a.scale, b.scale) * hl.f32(2.0)  # the sum of two integers of 29 bits has 30
         both = [upper_half(number.integer, _to_q31(number.scale / scale)) for number in (a, b)]
         terms = (*self.terms, *other.terms)
         if len(terms) == 2 and terms[0].number is self and self.has_bytes and terms[1].number is None:
@@ -520,8 +520,12 @@ def _is_number(value: Any) -> bool:
 
 
 def upper_half(a: hl.Expr, b: hl.Expr) -> hl.Expr:
-    """a * b / 2 ** 31: two instructions of HVX."""
-    return hl.rounding_mul_shift_right(a, b, 31)
+    """a * b / 2 ** 31, rounded: two instructions of HVX.
+
+    Halide repeats the arguments of its own function for it, in code without vectors: 3 ** n times for n nested ones.
+    """
+    wide = hl.cast(hl.Int(64), a) * hl.cast(hl.Int(64), b)
+    return hl.i32_sat((wide + (1 << 30)) >> 31)
 
 
 def _to_q31(ratio: hl.Expr) -> hl.Expr:

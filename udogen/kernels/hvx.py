@@ -166,8 +166,10 @@ class _Operators:
         return hl.cast(of, do(hl.cast(hl.Int(16), a), hl.cast(hl.Int(16), b)))
 
     def shifted(self, usual: Any, a: Any, amount: Any) -> Any:
+        if self.length is None:
+            return usual
         number = _number(amount)
-        if self.length is not None and usual.type().bits() == 16 and number > _MOST_SHIFTS["short"]:
+        if usual.type().bits() == 16 and number > _MOST_SHIFTS["short"]:
             return usual + self.unknown(hl.cast(usual.type(), 0))
         if number < 1 or not self.is_data(usual, a):
             return usual

@@ -32,6 +32,7 @@ from udogen.kernels.request import (
     IEEE,
     IEEE_MACHINES,
     LLVM_OPTIONS,
+    MOST_MEMORY,
     MOST_SECONDS,
     PLACE,
     RAN,
@@ -67,6 +68,8 @@ _DECIDING = (
 )
 _LIBRARY = re.compile(rb"^from udogen\.(\w+) import (\w+)", re.MULTILINE)  # functions for kernels, in a folder
 _LONGEST = 7200.0  # wall-clock seconds for a worker, which itself limits its processor time
+# How Python, C++ and LLVM end if there is no memory.
+_NO_MEMORY = re.compile(r"MemoryError|bad_alloc|out of memory")
 # What Halide's HVX code refers to but never calls here: no library needs to have it.
 _UNUSED = {
     *("malloc", "free", "qurt_hvx_lock", "qurt_hvx_unlock", "HAP_request_VTCM", "HAP_release_VTCM"),
@@ -322,13 +325,14 @@ def _compile(request: Request, into: Path) -> None:
         done = _start(request, into)
         if done.returncode == 0 and (into / "report.json").is_file():
             break
-        request = replace(request, deaths=(*request.deaths, _died_in(request, into, done)))
+        name, how = _died_in(request, into, done)
+        request = replace(request, deaths={**request.deaths, name: [*request.deaths.get(name, ()), how]})
     for file in (*into.glob("*.o"), *into.glob(f"{IEEE}/*.o")):
         _adjust(file)
 
 
-def _died_in(request: Request, into: Path, done: process.Completed) -> str:
-    """The function in which the compiler died; raises if the worker ended for another reason, or too often there."""
+def _died_in(request: Request, into: Path, done: process.Completed) -> tuple[str, str]:
+    """The function in which the compiler died, and how; raises if the worker ended for another reason, or too often."""
     if done.timed_out:  # a loaded machine must not get different functions than an idle one
         raise BuildFailed(
             f"{request.file}: Halide did not compile it in {_LONGEST / 3600:.0f} hours",
@@ -339,21 +343,24 @@ def _died_in(request: Request, into: Path, done: process.Completed) -> str:
     if lines and lines[-1].startswith("{"):
         raise errors.of_json(json.loads(lines[-1]))
     marks = [line for line in done.stdout.splitlines() if line in (RUNNING, RAN)]
-    if done.returncode == 0 or (marks[-1:] == [RUNNING] and done.returncode != -signal.SIGXCPU):
+    how = "crashed"
+    if done.returncode == -signal.SIGXCPU:
+        how = f"took more than {MOST_SECONDS} s of processor time"
+    elif _NO_MEMORY.search(done.stderr):
+        how = f"took more than {MOST_MEMORY >> 30} GB of memory"
+    if done.returncode == 0 or (marks[-1:] == [RUNNING] and how == "crashed"):
         raise BuildFailed(
             f"{read_place(into / PLACE)}: it ended the process that compiles it with {end_of(done.returncode)}",
             hint="raise an exception instead",
         )
-    if not begun or request.deaths.count(begun[-1]) > 2:
-        is_slow = done.returncode == -signal.SIGXCPU
-        ended = f"took more than {MOST_SECONDS} s of processor time" if is_slow else "ended"
+    if not begun or len(request.deaths.get(begun[-1], ())) > 2:
         raise BuildFailed(
-            f"{request.file}: Halide {ended} while it compiled {begun[-1] if begun else 'it'} for "
+            f"{request.file}: Halide {how} while it compiled {begun[-1] if begun else 'it'} for "
             f"{request.machine.target}",
             details=lines[-5:],
             hint="take out lines of the kernel until it compiles, to see which one it is",
         )
-    return begun[-1]
+    return begun[-1], how
 
 
 def _start(request: Request, into: Path) -> process.Completed:

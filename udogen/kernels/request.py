@@ -33,6 +33,7 @@ WITHOUT_PASSES = (
 )
 LLVM_OPTIONS = {"HL_LLVM_ARGS": WITHOUT_PASSES}  # environment of the worker
 MOST_SECONDS = 300  # of processor time for a function with vectors of one length: LLVM may never end
+MOST_MEMORY = 4 << 30  # bytes of a worker, and of zig; the largest kernel of the examples needs 0.2 GB
 
 
 @dataclass(frozen=True)
@@ -81,7 +82,8 @@ class Request:
     machine: TargetMachine
     refused: Mapping[str, str] = field(default_factory=dict)  # what kernels in Python cannot take, and what it is
     texts: bool = False  # also write the assembly
-    deaths: tuple[str, ...] = ()  # functions at which the compiler crashed, once for each time: vectors get shorter
+    # Function -> how the compiler ended at it, each time: vectors get shorter.
+    deaths: Mapping[str, Sequence[str]] = field(default_factory=dict)
     defaults: Mapping[str, float] = field(default_factory=dict)  # of scalars, for the calls that check functions
     values: tuple[str, ...] = ()  # the inputs and parameters of a node, in their order
 
@@ -95,7 +97,7 @@ class Request:
         row: dict[str, Any] = json.loads(text)
         row["tensors"] = tuple(TensorPort(**{**port, "types": tuple(port["types"])}) for port in row["tensors"])
         row["machine"] = TargetMachine(**row["machine"])
-        row["deaths"], row["values"] = tuple(row["deaths"]), tuple(row["values"])
+        row["values"] = tuple(row["values"])
         return Request(**row)
 
 

@@ -41,6 +41,7 @@ from udogen.kernels.opencl import NotOnGpuError, launches
 from udogen.kernels.request import (
     COMPILING,
     FUNCTIONS,
+    MOST_MEMORY,
     MOST_SECONDS,
     PLACE,
     TWINS,
@@ -104,9 +105,11 @@ def _compile(kernel: Kernel, variant: KernelVariant, folder: Path) -> tuple[str,
     """Write the object file of a function; returns why it has no vectors (or ""), and what it launches."""
     request, machine = kernel.request, kernel.request.machine
     name, why = variant.name(request.prefix), "" if machine.float_vectors else "there are no vectors of floats"
-    ways = _ways(kernel, variant)
+    ways, deaths = _ways(kernel, variant), request.deaths.get(name, ())
+    if deaths:
+        why = f"the compiler {deaths[-1]}; keep parts of the kernel in memory with `scratch`, or divide the op"
     first = sum(way.halves for way in ways)  # zig, which does not end this process
-    for way in ways[:first] + ways[first + request.deaths.count(name) :]:
+    for way in ways[:first] + ways[first + len(deaths) :]:
         try:
             found = _compile_with(kernel, variant, way, folder)
         except (NotCompiledError, NotTiledError, NotFixedError, hl.HalideError) as fault:
@@ -122,7 +125,7 @@ def _compile(kernel: Kernel, variant: KernelVariant, folder: Path) -> tuple[str,
             is_scalar = way.lanes == 1 and not way.auto
             if machine.aligned and not request.texts:
                 or_why_not(kernel, name, partial(add_twin, kernel, variant, way, folder))
-            return (why or "the compiler crashed on its vectors") if is_scalar else "", found
+            return why if is_scalar else "", found
     raise _crash(kernel, variant, why)
 
 
@@ -130,10 +133,10 @@ def _crash(kernel: Kernel, variant: KernelVariant, why: str) -> Exception:
     """The error for a function that is compiled in no way."""
     name, machine = variant.name(kernel.request.prefix), kernel.request.machine
     if machine.gpu:
-        return NotOnGpuError(why or "the compiler crashed on it")
+        return NotOnGpuError(why)
     if kernel.is_scheduled_by_halide(variant):
         return kernel.refuse_autoschedule(f"crashed, or the compiler crashed on its schedule for {name}")
-    return UsageError(f"{kernel.where}: the compiler crashes on {name} even without vectors", hint=machine.target)
+    return UsageError(f"{kernel.where}: {name} is not compiled even without vectors: {why}", hint=machine.target)
 
 
 def _why_not(kernel: Kernel, name: str, way: Way, fault: Exception) -> str:
@@ -390,10 +393,17 @@ def _table_module(machine: TargetMachine, name: str, target: Any, *, aligned: bo
     return hl.Pipeline([found]).compile_to_module([codes, table], name, target)
 
 
-def _limit_time() -> None:
-    """End this process if the next function takes too much processor time, which other processes do not affect."""
-    ends, hard = int(time.process_time()) + MOST_SECONDS, resource.getrlimit(resource.RLIMIT_CPU)[1]
-    resource.setrlimit(resource.RLIMIT_CPU, (ends if hard == resource.RLIM_INFINITY else min(ends, hard), hard))
+def _limit() -> None:
+    """End this process if the next function takes too much processor time, or memory; zig inherits the limits.
+
+    Other processes affect neither.
+    """
+    for what, most in (
+        (resource.RLIMIT_CPU, int(time.process_time()) + MOST_SECONDS),
+        (resource.RLIMIT_DATA, MOST_MEMORY),
+    ):
+        hard = resource.getrlimit(what)[1]
+        resource.setrlimit(what, (most if hard == resource.RLIM_INFINITY else min(most, hard), hard))
 
 
 def _run(request: Request, folder: Path, limit: Callable[[], None] = lambda: None) -> None:
@@ -417,7 +427,7 @@ def _run(request: Request, folder: Path, limit: Callable[[], None] = lambda: Non
             why_not = f"{Path(line_of_fault(fault, request.file) or kernel.where).name}: {fault}"
             _compile_nothing(request, folder)
             break
-        except UdogenError:
+        except (UdogenError, MemoryError):
             raise
         except BaseException as fault:  # an exit of the kernel too
             raise refused(kernel, fault, f"while {name} was compiled for {request.machine.target}") from fault
@@ -476,10 +486,10 @@ def _main(request: Request, folder: Path) -> int:
     record_places(folder / PLACE)
     try:
         with user_code(request.file):
-            _run(request, folder, _limit_time)
+            _run(request, folder, _limit)
     except Exception as fault:
         where = line_of_fault(fault, request.file)
-        if not where and not isinstance(fault, UdogenError):
+        if isinstance(fault, MemoryError) or not (where or isinstance(fault, UdogenError)):
             raise
         if isinstance(fault, UdogenError):
             return report(fault)

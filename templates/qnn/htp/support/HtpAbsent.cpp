@@ -12,6 +12,23 @@ bool isAbsent(std::uint32_t type, const QHPI_Shape& shape, const void* data) {
          std::memcmp(data, absent, sizeof absent) == 0;
 }
 
+}  // namespace
+
+bool isAbsent(const QHPI_Op* node) {
+  const QHPI_OutputDef made = qhpi_op_is_constant(node) != 0 ? qhpi_op_output(node, 0) : QHPI_OutputDef{};
+  return made.type == QHPI_Int32 && isAbsent(made.type, made.shape, qhpi_op_constant_data(node));
+}
+
+bool isAbsent(const QHPI_Tensor* tensor) {
+  return qhpi_tensor_type(tensor) == QHPI_Int32 &&
+         isAbsent(QHPI_Int32, qhpi_tensor_shape(tensor), qhpi_tensor_raw_data(tensor));
+}
+
+#if defined(__clang__)
+#pragma clang optimize off  // once for each node
+#endif
+namespace {
+
 // Shapes of constants have at least four dimensions.
 QHPI_Shape fillShape(List<std::uint32_t> dims, std::uint32_t rank) {
   QHPI_Shape shape = {};
@@ -36,16 +53,6 @@ const QHPI_Op* createAbsent(const OpSpec& spec, std::size_t param, const QHPI_Op
 }
 
 }  // namespace
-
-bool isAbsent(const QHPI_Op* node) {
-  const QHPI_OutputDef made = qhpi_op_is_constant(node) != 0 ? qhpi_op_output(node, 0) : QHPI_OutputDef{};
-  return made.type == QHPI_Int32 && isAbsent(made.type, made.shape, qhpi_op_constant_data(node));
-}
-
-bool isAbsent(const QHPI_Tensor* tensor) {
-  return qhpi_tensor_type(tensor) == QHPI_Int32 &&
-         isAbsent(QHPI_Int32, qhpi_tensor_shape(tensor), qhpi_tensor_raw_data(tensor));
-}
 
 std::uint32_t countInputs(const QHPI_Op* node) {
   const std::uint32_t count = qhpi_op_num_inputs(node);
@@ -113,3 +120,6 @@ const QHPI_Op* fillInputs(const OpEntry&, const QHPI_Op* node) { return node; }
 #endif
 
 }  // namespace udo
+#if defined(__clang__)
+#pragma clang optimize on
+#endif

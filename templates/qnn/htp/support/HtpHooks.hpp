@@ -3,7 +3,6 @@
 // `void hooks(Hooks& op)`; the registration contains what it sets.
 
 #include <cstdint>
-#include <tuple>
 
 namespace udo {
 
@@ -168,6 +167,12 @@ class Kernel {
 
 namespace glue {
 
+// `<tuple>` takes a tenth of the time of a file.
+template <class First, class...>
+struct FirstOf {
+  using Type = First;
+};
+
 // A kernel that hooks name: besides the arguments it takes what was prepared, the slice, or both.
 template <auto Prepare, auto Execute, class Function = decltype(Execute)>
 struct Named;
@@ -175,7 +180,7 @@ template <auto Prepare, auto Execute, class Args, class... More>
 struct Named<Prepare, Execute, Status (*)(const Args&, const More&...)> {
   static constexpr bool slices = (std::is_same_v<More, Slice> || ...);
   using Prepared = std::conditional_t<std::is_same_v<decltype(Prepare), std::nullptr_t>, Nothing,
-                                      std::tuple_element_t<0, std::tuple<More..., Nothing>>>;
+                                      typename FirstOf<More..., Nothing>::Type>;
   static Status prepare(const Args& args, Prepared& ready) { return Prepare(args, ready); }
   static Status execute(QHPI_RuntimeHandle* handle, const Args& args, [[maybe_unused]] const Prepared& ready) {
     [[maybe_unused]] const Slice slice(handle);

@@ -31,25 +31,6 @@ const bool hasVectors = findVectors();
 const bool hasVectors = true;
 #endif
 
-void Call::fail(const char* format, ...) {
-  if (!ok()) return;
-  va_list arguments;
-  va_start(arguments, format);
-  std::vsnprintf(message_, sizeof message_, format, arguments);
-  va_end(arguments);
-}
-
-// Halide's name of a buffer ends with the name of the tensor, which `$` and a number may follow.
-const char* Call::linesOf(const char* buffer) const {
-  const char* space = std::strrchr(buffer, ' ');
-  const char* name = space == nullptr ? buffer : space + 1;
-  const std::size_t length = std::strcspn(name, "$");
-  for (const Lines* each = lines_; each != nullptr && each->tensor != nullptr; ++each) {
-    if (std::strncmp(each->tensor, name, length) == 0 && each->tensor[length] == '\0') return each->lines;
-  }
-  return "";
-}
-
 // --- memory --------------------------------------------------------------------------------------------------------
 
 namespace {
@@ -154,6 +135,28 @@ Memory::~Memory() {
   block_->isTaken.store(false, std::memory_order_release);
 }
 
+#if defined(__clang__)
+#pragma clang optimize off  // errors
+#endif
+void Call::fail(const char* format, ...) {
+  if (!ok()) return;
+  va_list arguments;
+  va_start(arguments, format);
+  std::vsnprintf(message_, sizeof message_, format, arguments);
+  va_end(arguments);
+}
+
+// Halide's name of a buffer ends with the name of the tensor, which `$` and a number may follow.
+const char* Call::linesOf(const char* buffer) const {
+  const char* space = std::strrchr(buffer, ' ');
+  const char* name = space == nullptr ? buffer : space + 1;
+  const std::size_t length = std::strcspn(name, "$");
+  for (const Lines* each = lines_; each != nullptr && each->tensor != nullptr; ++each) {
+    if (std::strncmp(each->tensor, name, length) == 0 && each->tensor[length] == '\0') return each->lines;
+  }
+  return "";
+}
+
 namespace {
 int failed(void* call, const char* name, const char* what) {
   static_cast<Call*>(call)->fail("`%s` %s", name, what);
@@ -214,6 +217,10 @@ int halide_error_split_factor_not_positive(void* call, const char* name) {
 }
 int halide_error_specialize_fail(void* call, const char* message) { return failed(call, "specialize", message); }
 int halide_error_out_of_memory(void* call) { return failed(call, "the kernel", "has no memory"); }
+
+#if defined(__clang__)
+#pragma clang optimize on
+#endif
 
 #if !defined(UDO_GPU)
 void* halide_malloc(void* call, std::size_t bytes) { return static_cast<Call*>(call)->allocate(bytes); }
