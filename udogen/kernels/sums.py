@@ -155,7 +155,8 @@ class TransposedColumns:
         rest = [axis for axis in free if axis.name() not in (along.name(), line.name())]
 
         def word(k: Any, n: Any) -> Any:
-            return buffer[(_start_of_block(tensor, block) + k, hl.min(n, buffer.dim(1).max()), *others)]
+            place = (_start_of_block(tensor, block) + k, hl.min(n, buffer.dim(1).max()), *others)
+            return buffer[place]
 
         words = Transposition(word, [*rest, block])
         place = along % _LANES * _LANES + line % _LANES
@@ -220,7 +221,6 @@ class Tiles:
     columns: list[Columns] = field(default_factory=list)
     reductions: list[RowReduction] = field(default_factory=list)
     scratch: list[ScratchTile] = field(default_factory=list)
-    quads: set[str] = field(default_factory=set)  # the variables of four numbers that an instruction may multiply
     lengths: dict[str, Any] = field(default_factory=dict)  # of the axes of domains, by the names of their variables
 
     def read(self, tensor: Any, at: Sequence[Any], value: Any) -> Any:
@@ -398,20 +398,18 @@ class Domain:
         terms = [each for each in self.tiles.sums if own & {axis.name() for axis in each.func.args()}]
         for each in terms:
             each.of = found
-        if self.tiles.steps > 1 and of.type() == hl.Int(32) and str(self.axes[0].extent()) == str(hl.i32(_QUAD)):
-            found.quads, found.aligned = True, self._tensor_of_rows()
-            self.tiles.quads.add(self.variables[0].name())
-        places = [self.axes]
-        if self.tiles.steps > 1 and not (terms or found.quads):
-            places = self._in_steps(found)
-        for place in places:
+        for place in self._in_steps(found, of.type(), is_nested=bool(terms)) if self.tiles.steps > 1 else [self.axes]:
             found.func[tuple(free)] += _at(part, *free, *place)
         self.tiles.sums.append(found)
         return _at(found.func, *free)
 
-    def _in_steps(self, found: Sum) -> list[list[Any]]:
+    def _in_steps(self, found: Sum, kind: Any, *, is_nested: bool) -> list[list[Any]]:
         """Divide the domain of a sum into steps of several elements, and the rest; returns the places in both."""
         (x, *others), size = self.axes, self.tiles.steps
+        if kind == hl.Int(32) and str(x.extent()) == str(hl.i32(_QUAD)):
+            found.quads, found.aligned = True, self._tensor_of_rows()
+        if found.quads or is_nested:
+            return [self.axes]
         more = [(axis.min(), axis.extent()) for axis in others]
         found.domain = _RDom([(0, size), (0, x.extent() / size), *more])
         found.rest = _RDom([(0, x.extent() % size), *more])
