@@ -130,6 +130,13 @@ def test_packets_of_products_of_floats(tmp_path: Path) -> None:
     assert packets <= 1.8
 
 
+def test_columns_along_lines_are_transposed(tmp_path: Path) -> None:
+    """No element is loaded alone, and no nest of loops is copied for its conditions."""
+    text = MATMUL.replace("b[i, r.x]", "b[r.x, i]")
+    [code] = assembly("MatMul", tmp_path, "", source=written("MatMul", ["a", "b"], text, tmp_path))
+    assert code.count("vinsert") == 0 and sum(loop.count("vmpy(") == 48 for loop in loops_of(code)) == 1
+
+
 @pytest.mark.parametrize("name", [*FLOATS, "Rope"])
 def test_packets_of_floats(name: str, tmp_path: Path) -> None:
     """Sums and products stay in qfloat, and a loop calculates several vectors at once: three, or two of pairs."""
