@@ -366,7 +366,8 @@ def _died_in(request: Request, into: Path, done: process.Completed) -> tuple[str
 def _start(request: Request, into: Path) -> process.Completed:
     (into / "request.json").write_text(request.as_json(), "utf-8")
     argv = [sys.executable, "-m", "udogen.kernels.worker", str(into)]
-    return process.run(argv, env=LLVM_OPTIONS, timeout=_LONGEST, starting=process.supervised)
+    options = LLVM_OPTIONS if request.machine.aligned else {}
+    return process.run(argv, env=options, timeout=_LONGEST, starting=process.supervised)
 
 
 def _adjust(file: Path) -> None:

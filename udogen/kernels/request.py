@@ -31,7 +31,7 @@ WITHOUT_PASSES = (
     "-hexagon-insert=false -hexbit-extract=false -hexbit-bitsplit=false -rdf-opt=false -disable-hexagon-amodeopt "
     "-hvc-va=false -enable-unswitch-cost-multiplier=false -unswitch-threshold=0"
 )
-LLVM_OPTIONS = {"HL_LLVM_ARGS": WITHOUT_PASSES}  # environment of the worker
+LLVM_OPTIONS = {"HL_LLVM_ARGS": WITHOUT_PASSES}  # environment of the worker for Hexagon
 MOST_SECONDS = 300  # of processor time for a function with vectors of one length: LLVM may never end
 MOST_MEMORY = 4 << 30  # bytes of a worker, and of zig; the largest kernel of the examples needs 0.2 GB
 
