@@ -30,7 +30,8 @@ PLACES = {"cpu": "CPU", "htp": "HTP", "hexagon": "HTP", "gpu": "GPU"}  # with th
 VIEWS = {"Flat": "i", "Rows(-2)": "i", "Whole(4)": "ijkn"}  # with their indices
 SHAPES = ("1", "3", "127", "129", "1000", "128x5x3", "2x3x129", "1x3x1000")
 OUTPUTS = 2
-OF_HALIDE = ("s", "i", "base", "min", "loop_max", "x", "max", "extent", "loop_min", "j", "__outermost")
+OF_HALIDE = ("s", "i", "base", "min", "loop_max", "x", "max", "extent", "loop_min", "j", "__outermost", "row", "inner",
+             "vector", "lane", "outer", "e", "k", "half", "block", "some")  # fmt: skip
 MOST = 1 << 16  # of elements of INT_32, so that products may fit
 VALUES = {"i32": f"integers({-2 * MOST}, {2 * MOST})"}
 

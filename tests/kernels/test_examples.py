@@ -130,9 +130,13 @@ def test_packets_of_products_of_floats(tmp_path: Path) -> None:
     assert packets <= 1.8
 
 
-def test_columns_along_lines_are_transposed(tmp_path: Path) -> None:
-    """No element is loaded alone, and no nest of loops is copied for its conditions."""
-    text = MATMUL.replace("b[i, r.x]", "b[r.x, i]")
+@pytest.mark.parametrize("name", ["h", "e", "j", "half", "k", "block", "over", "lane", "each", "outer", "inner_row"])
+def test_columns_along_lines_are_transposed(name: str, tmp_path: Path) -> None:
+    """No element is loaded alone, and no nest of loops is copied for its conditions, with any name of a variable."""
+    text = f"""def MatMul(a: Whole(3), b: Whole(3), y: Whole(3)):
+    m, h, r = hl.Var("m"), hl.Var("{name}"), hl.RDom([(0, a.extent(0))])
+    y[i, m, h] = total(r, a[r.x, m, h] * b[r.x, i, h])
+"""
     [code] = assembly("MatMul", tmp_path, "", source=written("MatMul", ["a", "b"], text, tmp_path))
     assert code.count("vinsert") == 0 and sum(loop.count("vmpy(") == 48 for loop in loops_of(code)) == 1
 

@@ -147,6 +147,16 @@ def test_a_kernel_agrees_with_numpy(name: str, tmp_path: Path) -> None:
     assert verdict.ok and verdict.passed == count
 
 
+@pytest.mark.parametrize("name", ["row", "inner", "vector", "lane", "outer", "thread", "some", "k", "n"])
+def test_variables_have_the_names_of_loops(name: str, tmp_path: Path) -> None:
+    made, x = (
+        kernel(tmp_path, KERNELS["Softmax"].replace('Var("k")', f'Var("{name}")')),
+        np.arange(120.0).reshape(3, 40),
+    )
+    scale = kernel(tmp_path, KERNELS["Scale"].replace('Var("i")', f'Var("{name}")'))
+    assert all(np.allclose(made(x, axis=axis), softmax(x, axis)) for axis in (0, -1)) and np.all(scale(x) == 2 * x)
+
+
 def test_calls(tmp_path: Path) -> None:
     made = {name: kernel(tmp_path, text) for name, text in KERNELS.items()}
     x = np.arange(6.0).reshape(2, 3)  # in double precision, which is rounded

@@ -15,7 +15,7 @@ from udogen.kernels import Flat, Rows, View, Whole
 from udogen.kernels.fixed import Fixed, Largest, NotFixedError, OfRow, as_expr, of_shared, stored_as
 from udogen.kernels.opencl import NotOnGpuError
 from udogen.kernels.request import TargetMachine, TensorPort
-from udogen.kernels.scratch import ScratchTensor, Steps, loops, place_scratch
+from udogen.kernels.scratch import ScratchTensor, Steps, loops, own_variable, place_scratch
 from udogen.kernels.sums import Tiles
 
 TYPES = {
@@ -35,8 +35,8 @@ class RowLayout:
     last: bool
     fixed: bool = False  # real numbers are integers times scales
     only_floats: bool = False  # on HVX, where loops of floats calculate two or three vectors at once
-    inner: hl.Var = field(default_factory=lambda: hl.Var("inner"))
-    row: hl.Var = field(default_factory=lambda: hl.Var("row"))
+    inner: hl.Var = field(default_factory=lambda: own_variable("inner"))
+    row: hl.Var = field(default_factory=lambda: own_variable("row"))
     # Values of rows for the output being defined, with the lanes of partial results; each output has its own loops.
     of_rows: list[tuple[hl.Func, hl.Var | None]] = field(default_factory=list)
     scratch: list[ScratchTensor | Steps] = field(default_factory=list)  # the same for memory
@@ -232,7 +232,7 @@ class KernelTensor:
         start, both = _REDUCTIONS[kind]
         if not self._place.fixed:
             return self._over_row(kind, [hl.f32(start)], both, lambda k: [hl.cast(hl.Float(32), get(k))])[0]
-        sample = get(hl.Var("sample"))
+        sample = get(own_variable("sample"))
         if not self._place.last or not isinstance(sample, Fixed):
             raise NotFixedError("rows are along an axis other than the last" if not self._place.last else _IN_FLOATS)
         if kind == "sum":
@@ -259,7 +259,7 @@ class KernelTensor:
             return [found.integer] if is_short else [found.integer & 0xFFFF, found.integer >> 16]
 
         sums = self._over_row(
-            "sum", [hl.i32(0)] * len(parts(hl.Var("sample"))), lambda a, b: a + b, parts, last=hl.Float(32)
+            "sum", [hl.i32(0)] * len(parts(own_variable("sample"))), lambda a, b: a + b, parts, last=hl.Float(32)
         )
         if by_terms:
             left, count = iter(sums), hl.cast(hl.Float(32), self.size)
@@ -303,7 +303,7 @@ class KernelTensor:
 
     def _over_threads(self, row: _Reduction) -> None:
         """Reduce each row with a group of n threads: each takes every n-th element, and a few take their results."""
-        lanes, few, lane = self._place.lanes, _FEW_THREADS, hl.Var("lane")
+        lanes, few, lane = self._place.lanes, _FEW_THREADS, own_variable("lane")
         steps, more, each = (hl.RDom([(0, count)]) for count in ((self.size + lanes - 1) // lanes, lanes // few, few))
         k = steps * lanes + lane
         values = zip(row.get(hl.min(k, self.size - 1)), row.starts, strict=True)
@@ -322,7 +322,7 @@ class KernelTensor:
 
     def _over_vectors(self, row: _Reduction, width: int, left: hl.Expr, fits: Sequence[hl.Expr]) -> None:
         """Calculate as many partial results as a vector has elements, beginning with the row's end."""
-        lane, some = hl.Var("lane"), hl.Func(f"{row.name}_{width}")
+        lane, some = own_variable("lane"), hl.Func(f"{row.name}_{width}")
         is_long = left >= width
         vectors, once = hl.RDom([(0, left // width)]), hl.RDom([(0, hl.select(is_long, 1, 0))])
         for domain, condition in product((vectors, once), fits):
@@ -344,7 +344,7 @@ class KernelTensor:
 
         They begin at `start` or before it.  Returns None if that cannot be known.
         """
-        place, k = self._place, hl.Var("k")
+        place, k = self._place, own_variable("k")
         place.read.clear()
         get(k)
         sizes = []
@@ -385,7 +385,7 @@ class _Reduction:
     def combined(self, some: hl.Func, width: int, once: Any) -> list[hl.Expr]:
         """The lanes of partial results combined: halves of a vector, then quarters, and so on."""
         each = (once.x, *self.at)
-        lanes, at, found = hl.RDom([(0, width)]), (hl.Var("n"), *self.at), []
+        lanes, at, found = hl.RDom([(0, width)]), (own_variable("n"), *self.at), []
         for value, start in zip(self.of(some, (lanes, *self.at)), self.starts, strict=True):
             parts = [value & 0xFFFF, value >> 16] if self.last else [value]  # so that the sum of all lanes fits
             wholes = [hl.Func(f"{self.name}_whole") for _ in parts]
@@ -436,7 +436,7 @@ def schedule(output: KernelTensor, place: RowLayout, *, own: bool) -> None:
     if lanes > 1 and not own:
         # The branch of numbers comes first: until it, Halide puts vectors in memory in another order.
         func.specialize(output._dim(0).extent() < lanes)
-        vector = hl.Var("vector")
+        vector = own_variable("vector")
         func.split(first, first, vector, lanes, hl.TailStrategy.ShiftInwards)
         func.reorder(vector, *reversed(order)).vectorize(vector)
         if place.only_floats and not isinstance(output.view, Whole):
@@ -488,7 +488,7 @@ def _make_vectors(memory: ScratchTensor | Steps, output: KernelTensor, place: Ro
 def _schedule_gpu(output: KernelTensor, place: RowLayout, *, own: bool) -> None:
     """Use a thread for each element; if rows have values of their own, a group of threads for each row."""
     func, lanes, tail = output.func, place.lanes, _GUARD
-    outer, inner = hl.Var("outer"), hl.Var("thread")
+    outer, inner = own_variable("outer"), own_variable("thread")
     by_group = isinstance(output.view, Rows) and place.last
     if own:
         pass
@@ -501,7 +501,7 @@ def _schedule_gpu(output: KernelTensor, place: RowLayout, *, own: bool) -> None:
     else:
         first, *others = func.args()
         if others:
-            line, side = hl.Var("line"), hl.Var("side")
+            line, side = own_variable("line"), own_variable("side")
             func.gpu_tile(first, others[0], outer, line, inner, side, lanes // 4, 4, tail)
             func.reorder(*others[2:], inner, side, outer, line, *others[1:2])
             if others[1:]:
@@ -525,7 +525,7 @@ def _schedule_scratch_on_gpu(memory: ScratchTensor | Steps, first: hl.Var, place
         if not names:
             raise NotOnGpuError("it writes to memory along a domain, which one thread does")
         axis, *rest = map(hl.Var, names)
-        block, thread = hl.Var("block"), hl.Var("thread")
+        block, thread = own_variable("block"), own_variable("thread")
         stage.split(axis, block, thread, place.lanes, _GUARD)
         while rest[1:]:
             inner, outer, *others = rest

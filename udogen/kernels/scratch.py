@@ -22,6 +22,11 @@ _RDom = hl.RDom  # which is replaced while a function is called
 places: list[RowLayout] = []  # of the function that is being called
 
 
+def own_variable(name: str) -> Any:
+    """A variable of a schedule, whose name no variable of a kernel has."""
+    return hl.Var(f"{name}_of_schedule")
+
+
 class ScratchTensor:
     """Elements in memory of the kernel, with any indices: `scores[t, s] = …` before `scores[t, s]` is used."""
 

@@ -17,7 +17,7 @@ from typing import Any
 import halide as hl
 
 from udogen.kernels.fixed import MOST_BYTES, Fixed, count_of, size_of, wide_byte
-from udogen.kernels.scratch import UNDEFINED, ScratchTensor, variables_of
+from udogen.kernels.scratch import UNDEFINED, ScratchTensor, own_variable, variables_of
 
 _RDom = hl.RDom  # which is replaced while a function is called
 _AXES = "xyzw"
@@ -81,7 +81,7 @@ class Transposition:
     lines: Any = None  # transposed words, in one dimension
 
     def __post_init__(self) -> None:
-        (e, j, half, k), near, (many, last) = map(hl.Var, ("e", "j", "half", "k")), self.near, _TRANSPOSED
+        (e, j, half, k), near, (many, last) = map(own_variable, ("e", "j", "half", "k")), self.near, _TRANSPOSED
         place = j + _LANES * _LANES // last * e
         self.words = _define("words", [k, e, j, half, *near], self.word(k, half * _LANES + j + _LANES // many * e))
         value = _at(self.words, j % _LANES, e, j / _LANES, half, *near)
@@ -97,8 +97,9 @@ class Transposition:
             e, j, *_ = each.args()
             each.compute_at(consumer, loop).store_in(stack)
             each.bound(e, 0, many).reorder(e, j).unroll(e).vectorize(j, _LANES)
-        j = lines.args()[0]
-        lines.compute_at(consumer, inner).store_in(stack).vectorize(j, _LANES).unroll(j)
+        if outer is not inner:
+            j = lines.args()[0]
+            lines.compute_at(consumer, inner).store_in(stack).vectorize(j, _LANES).unroll(j)
         k, e, *_ = self.words.args()
         self.words.compute_at(first, first.args()[1]).store_in(stack).vectorize(k, _LANES).unroll(e)
 
@@ -120,7 +121,7 @@ class Lines:
 
     def transpose(self, word: Callable[[Any, Any], Any], near: Sequence[Any]) -> None:
         """Transpose words of columns, and take their bytes apart."""
-        self.words, (byte, half) = Transposition(word, near), map(hl.Var, ("byte", "half"))
+        self.words, (byte, half) = Transposition(word, near), map(own_variable, ("byte", "half"))
         value = hl.extract_bits(hl.UInt(8), _at(self.words.lines, byte / _QUAD, half, *near), byte % _QUAD * 8)
         self.packed = _define("packed", [byte, half, *near], value)
 
@@ -151,7 +152,7 @@ class TransposedColumns:
     @classmethod
     def of(cls, tensor: Any, at: Sequence[Any], free: Sequence[Any]) -> TransposedColumns:
         """The elements of a tensor at these indices, which have these variables."""
-        (along, line, *others), buffer, block = at, tensor.buffer, hl.Var("block")
+        (along, line, *others), buffer, block = at, tensor.buffer, own_variable("block")
         rest = [axis for axis in free if axis.name() not in (along.name(), line.name())]
 
         def word(k: Any, n: Any) -> Any:
@@ -170,13 +171,12 @@ class TransposedColumns:
 
     def schedule(self, func: Any) -> None:
         """Calculate the elements in blocks."""
-        over, lane, block, some, each = (hl.Var(name) for name in ("over", "lane", "block", "some", "each"))
+        over, lane, block, each = (own_variable(name) for name in ("over", "lane", "block", "each"))
         line, along = hl.Var(self.line.name()), hl.Var(self.along.name())
         func.align_bounds(line, _LANES).align_bounds(along, _LANES)
-        func.split(line, over, lane, _LANES).split(along, block, some, _LANES)
-        func.split(some, some, each, _TRANSPOSED[-1]).reorder(lane, each, some, over, block)
-        func.vectorize(lane).unroll(each)
-        self.words.schedule(func, over, some)
+        func.split(line, over, lane, _LANES).split(along, block, each, _LANES)
+        func.reorder(lane, each, over, block).vectorize(lane).unroll(each, _TRANSPOSED[-1])
+        self.words.schedule(func, over, over)
 
 
 def _start_of_block(tensor: Any, block: Any) -> hl.Expr:
@@ -319,7 +319,7 @@ class Domain:
         n, axis = self._shared_axis(at)
         if axis is None or len(self.axes) == 1:
             return self._of_any(wide)
-        place, others = hl.Var("place"), [each for each in range(len(self.axes)) if each != axis]
+        place, others = own_variable("place"), [each for each in range(len(self.axes)) if each != axis]
         free = self.free(byte)
         along, zero = [*(each for each in free if each.name() != self.tiles.names[1]), place], hl.cast(wide.type(), 0)
         byte = tensor.buffer[tuple(place if each == n else index for each, index in enumerate(at))]
@@ -346,7 +346,7 @@ class Domain:
         """A value of each row over a domain of one axis, in vectors of partial results."""
         if self.tiles.of_bytes or len(self.axes) > 1 or start is None:
             raise NotTiledError("a reduction")
-        [axis], lane, lanes = self.axes, hl.Var("lane"), self.tiles.lanes
+        [axis], lane, lanes = self.axes, own_variable("lane"), self.tiles.lanes
         free = self.free(of)
         element = _define("element", [*free, *self.variables], of)
         steps, rest, every = (_RDom([(0, size)]) for size in (axis.extent() / lanes, axis.extent() % lanes, lanes))
@@ -465,7 +465,7 @@ class Domain:
         """Four bytes of a row, which all lanes share, times four bytes of each column."""
         x, quads, variables = self.axes[0], self.steps(_QUAD), _union(column.free, row.free)
         self.tiles.fits.append(x.extent() % _QUAD == 0)
-        others, (q, k, lane) = [quads[n] for n in range(2, quads.dimensions())], map(hl.Var, ("q", "k", "lane"))
+        others, (q, k, lane) = [quads[n] for n in range(2, quads.dimensions())], map(own_variable, ("q", "k", "lane"))
         given = column.at(x.min() + k * _QUAD + q, *self.variables[1:])
         packed = _define("packed", [q, *column.free, k, *self.variables[1:]], given)
         scalar = hl.cast(hl.UInt(32), row.at(x.min() + quads.y * _QUAD + quads.x, *others))
@@ -489,7 +489,7 @@ class Domain:
         self.tiles.fits.append(x.extent() % _LINE == 0)
         found = Lines(_RDom([(0, x.extent() / _LINE), *((axis.min(), axis.extent()) for axis in self.axes[1:])]))
         found.quads = quads = _RDom([(0, _QUAD), (0, _LANES)])
-        n, group, block = (hl.Var(each) for each in ("n", "group", "block"))
+        n, group, block = (own_variable(each) for each in ("n", "group", "block"))
         first, second = (hl.Var(name) for name in self.tiles.names[:2])
         if any(each.name() == second.name() for each in column.free):
             raise NotTiledError("columns that depend on the row")
@@ -527,9 +527,9 @@ class Domain:
 
     def _of_row(self, found: Lines, row: _Bytes) -> hl.Expr:
         """The sum of the bytes of a row, whose lines are vectors."""
-        x, steps, lanes, lane = self.axes[0], self.steps(_LINE), _RDom([(0, _LANES)]), hl.Var("lane")
+        x, steps, lanes, lane = self.axes[0], self.steps(_LINE), _RDom([(0, _LANES)]), own_variable("lane")
         nothing, others = hl.cast(hl.UInt(32), x.extent() > _MOST), [steps[n] for n in range(2, steps.dimensions())]
-        ones = _define("ones", [hl.Var("q"), lane], hl.u8(1))
+        ones = _define("ones", [own_variable("q"), lane], hl.u8(1))
         byte = row.at(x.min() + steps.y * _LINE + lane * _QUAD + steps.x, *others)
         product = hl.cast(hl.UInt(32), byte) * hl.cast(hl.UInt(32), _at(ones, steps.x, lane))
         part = _define("part", [lane, *row.free], nothing, product)
@@ -628,7 +628,7 @@ def tile(output: Any, tiles: Tiles, vector: int, lanes: int) -> None:
 def _split(func: Any, stage: Any, tiles: Tiles, lanes: int) -> tuple[_Loops, Any]:
     """Split the loops of an output into those of tiles; rows of an output with fewer are calculated one by one."""
     column, row, *rest = func.args()
-    outer, inner, outer_row, inner_row = (hl.Var(name) for name in ("outer", "inner", "outer_row", "inner_row"))
+    outer, inner, outer_row, inner_row = (own_variable(name) for name in ("outer", "inner", "outer_row", "inner_row"))
     is_nested = any(total.of for total in tiles.sums)
     width, height = (lanes, 4) if tiles.of_bytes or is_nested else (lanes if tiles.halves else 2 * lanes, 6)
     order = [outer_row, *rest, outer] if not tiles.scratch else [outer, outer_row, *rest]
@@ -724,7 +724,7 @@ def _tile_scratch(memory: ScratchTile, loops: _Loops, order: Sequence[tuple[str,
         if name not in names:
             break
         level = axis
-    first, (outer, inner) = func.args()[0], (hl.Var(name) for name in ("outer", "inner"))
+    first, (outer, inner) = func.args()[0], (own_variable(name) for name in ("outer", "inner"))
     if level is None:
         raise NotTiledError("memory that the output shares no loop with")
     func.compute_at(loops.func, level).hoist_storage_root()
@@ -791,7 +791,7 @@ def _tile_lines(output: Any, tiles: Tiles, stage: Any) -> None:
     """Loops of sums along lines: rows are outside of columns, so that their own sums are calculated once."""
     func = output.func
     column, row, *rest = func.args()
-    outer, inner, outer_row, inner_row = (hl.Var(each) for each in ("outer", "inner", "outer_row", "inner_row"))
+    outer, inner, outer_row, inner_row = (own_variable(each) for each in ("outer", "inner", "outer_row", "inner_row"))
     stage.split(column, outer, inner, _BLOCK, hl.TailStrategy.GuardWithIf)
     stage.split(row, outer_row, inner_row, _ROWS, hl.TailStrategy.GuardWithIf)
     stage.reorder(inner, inner_row, outer, outer_row, *rest).vectorize(inner)
@@ -802,7 +802,13 @@ def _tile_lines(output: Any, tiles: Tiles, stage: Any) -> None:
 
 def _schedule_lines(output: Any, lines: Lines, outer: Any, outer_row: Any, row: Any) -> None:
     stack = hl.MemoryType.Stack
-    n, func, update, part, some = lines.func.args()[0], lines.func, lines.func.update(), lines.part, hl.Var("some")
+    n, func, update, part, some = (
+        lines.func.args()[0],
+        lines.func,
+        lines.func.update(),
+        lines.part,
+        own_variable("some"),
+    )
     blocks = [lines.blocks[axis] for axis in range(lines.blocks.dimensions())]
     func.compute_at(output, outer).store_in(stack).bound(n, 0, _BLOCK).vectorize(n, _LANES)
     func.bound_storage(row, _ROWS).bound_storage(func.args()[-1], 1)
@@ -827,7 +833,7 @@ def _schedule_lines(output: Any, lines: Lines, outer: Any, outer_row: Any, row: 
 
 
 def _schedule_transposition(sums: Any, lines: Lines, at: Any) -> None:
-    stack, (byte, half, *_), some = hl.MemoryType.Stack, lines.packed.args(), hl.Var("some")
+    stack, (byte, half, *_), some = hl.MemoryType.Stack, lines.packed.args(), own_variable("some")
     lines.packed.compute_at(sums, at).store_in(stack).bound(byte, 0, _LINE * _LANES).bound(half, 0, _BLOCK // _LANES)
     lines.packed.split(byte, byte, some, _TRANSPOSED[-1] * _LINE).vectorize(some, _LINE).unroll(some)
     lines.words.schedule(lines.packed, half, byte)
