@@ -22,6 +22,7 @@ To bits(const From& from) {
 
 #if __HVX_ARCH__ >= 79
 // IEEE floats.
+template <bool IsExact>
 void widen(Halves from, Words* to) {
   const auto pair = __builtin_HEXAGON_V6_vcvt_sf_hf_128B(__builtin_HEXAGON_V6_vshuffh_128B(bits<Register>(from)));
   to[0] = bits<Words>(__builtin_HEXAGON_V6_lo_128B(pair));
@@ -41,12 +42,13 @@ void addProducts(Register a, Register b, Words* sums) {
 }
 #else
 // Qfloat has no infinities and no NaN, and its last bit is always set.
+template <bool IsExact>
 void widen(Halves from, Words* to) {
   const auto one = __builtin_HEXAGON_V6_lvsplath_128B(0x3c00);
   const auto pair = __builtin_HEXAGON_V6_vmpy_qf32_hf_128B(__builtin_HEXAGON_V6_vshuffh_128B(bits<Register>(from)), one);
   to[0] = bits<Words>(__builtin_HEXAGON_V6_vconv_sf_qf32_128B(__builtin_HEXAGON_V6_lo_128B(pair)));
   to[1] = bits<Words>(__builtin_HEXAGON_V6_vconv_sf_qf32_128B(__builtin_HEXAGON_V6_hi_128B(pair)));
-  for (int part = 0; part < 2; ++part) {
+  for (int part = 0; IsExact && part < 2; ++part) {
     const Words exact = (to[part] + 0x1000) & ~0x1fff;
     to[part] = (exact & 0x7fffffff) > 0x477fffff ? exact + 0x38000000 : exact;
   }
@@ -75,13 +77,14 @@ Halves narrow(const Words* from) {
 }
 #endif
 
-template <class To, int Lanes>
+/// Floats; those that are multiplied and added need not be exact.
+template <class To, int Lanes, bool IsExact = true>
 To fromHalves(NativeVector<uint16_t, Lanes> from) {
   constexpr int count = (Lanes + 63) / 64;
   Words to[2 * count];
   Halves parts[count];
   std::memcpy(parts, &from, sizeof from);
-  for (int n = 0; n < count; ++n) widen(parts[n], to + 2 * n);
+  for (int n = 0; n < count; ++n) widen<IsExact>(parts[n], to + 2 * n);
   return __builtin_convertvector((bits<NativeVector<float, Lanes>>(to)), To);
 }
 

@@ -64,6 +64,7 @@ SUMS: Mapping[str, tuple[str, Callable[[Any], Any]]] = {
     "Products": ("x[n, r.x]", lambda x: x @ x),
     "OfLines": ("x[r.x, n]", lambda x: x @ x.T),
     "Squares": ("x[n, r.x] * x[n, r.x]", lambda x: x @ (x * x)),
+    "Scaled": ("0.5 * x[n, r.x]", lambda x: x @ x * np.float32(0.5)),
 }
 OPS = OPS | {
     name: (
@@ -186,7 +187,7 @@ def test_what_the_cpp_lacks_is_calculated_in_integers(op: str, tmp_path: Path) -
 
 BOTH = [(op, version) for op in ("Elements", "InRows") for version in VERSIONS]
 PRODUCTS = {("Products", "v73"): 3, ("Products", "v79"): 2, ("OfLines", "v79"): 2}
-COMPILED = [*BOTH, ("Products", "v73")]
+COMPILED = [*BOTH, ("Products", "v73"), ("Scaled", "v73")]
 COMPILED += [(op, "v79") for op in OPS if op not in REFUSED and (op, "v79") not in COMPILED]
 
 

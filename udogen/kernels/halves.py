@@ -83,21 +83,22 @@ def _with_products(function: str) -> str:
         text = values.get(name, "")
         return value(text) if text in values else text
 
-    def factor(name: str) -> tuple[str, str]:
-        """The half floats that a factor is made of; empty if it is no such factor."""
+    def factor(name: str) -> tuple[int, str]:
+        """What a factor is made of: 2 a vector of half floats, 1 a half float, 0 other floats."""
         if vector := _WIDENED.fullmatch(value(name)):
-            return "vector", vector[1]
+            return 2, vector[1]
         number = _BROADCAST.fullmatch(value(name))
         half = _OF_NUMBER.fullmatch(value(number[1])) if number else None
-        return ("number", half[1]) if half and types.get(half[1]) == "float16_t" else ("", "")
+        return (1, half[1]) if half and types.get(half[1]) == "float16_t" else (0, name)
 
     def added(match: re.Match[str]) -> str:
         kind, name, *terms = match.groups()
         for sums, term in (terms, reversed(terms)):
             if product := _PRODUCT.fullmatch(value(term)):
                 (first, a), (second, b) = sorted(map(factor, product.groups()), reverse=True)
-                if first == "vector" and second:
-                    return f"{kind} {name} = addProducts<{kind}>({sums}, {a}, {b});"
+                if first == 2:
+                    floats = f"{sums} + fromHalves<{kind}, {kind.removeprefix('float')}, false>({a}) * {b}"
+                    return f"{kind} {name} = {f'addProducts<{kind}>({sums}, {a}, {b})' if second else floats};"
         return match[0]
 
     return _SUM.sub(added, function)
