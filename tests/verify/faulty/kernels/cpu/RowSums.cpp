@@ -8,6 +8,8 @@ namespace ops::FaultyPackage::RowSums {
 
 udo::Status execute(const Args& args) {
   const std::size_t rows = args.x.shape()[0], width = args.x.shape()[1];
+  static std::atomic<std::size_t> runs{0};
+  const std::size_t run = runs++;  // threads on one core would take the same turns in each
   std::atomic<int> started{0};
   const auto part = [&](std::size_t first) {
     ++started;
@@ -16,7 +18,7 @@ udo::Status execute(const Args& args) {
       volatile float* sum = args.y.data() + row;
       for (std::size_t i = first; i < width; i += 4) {
         const float before = *sum;
-        if (i % 16 == first) std::this_thread::yield();
+        if ((i / 4 + run) % (4 + run % 3) == 0) std::this_thread::yield();
         *sum = before + args.x[row * width + i];
       }
     }
