@@ -76,8 +76,8 @@ def compile_halves(module: Any, file: Path, *, aligned: bool, texts: bool) -> No
 
 def _with_products(function: str) -> str:
     """C++ in which one instruction multiplies half floats and adds their products to floats."""
-    types = {name: kind for kind, name, _ in _NUMBER.findall(function)}
-    values = {name: value for _, name, value in _NUMBER.findall(function)}
+    numbers = _NUMBER.findall(function)
+    types, values = {name: kind for kind, name, _ in numbers}, {name: text for _, name, text in numbers}
 
     def value(name: str) -> str:
         text = values.get(name, "")

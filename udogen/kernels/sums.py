@@ -413,9 +413,10 @@ class Domain:
         more = [(axis.min(), axis.extent()) for axis in others]
         found.domain = _RDom([(0, size), (0, x.extent() / size), *more])
         found.rest = _RDom([(0, x.extent() % size), *more])
-        first = [found.domain[1] * size + found.domain[0], x.extent() / size * size + found.rest[0]]
-        after = [[domain[n] for n in range(domain.dimensions())] for domain in (found.domain, found.rest)]
-        return [[x.min() + first[0], *after[0][2:]], [x.min() + first[1], *after[1][1:]]]
+        each, step, *after = (found.domain[n] for n in range(found.domain.dimensions()))
+        last, *after_last = (found.rest[n] for n in range(found.rest.dimensions()))
+        in_step, in_rest = step * size + each, x.extent() / size * size + last
+        return [[x.min() + in_step, *after], [x.min() + in_rest, *after_last]]
 
     def _tensor_of_rows(self) -> Any:
         """The tensor of bytes along whose lines the domain goes, and no columns."""
@@ -636,8 +637,6 @@ def _split(func: Any, stage: Any, tiles: Tiles, lanes: int) -> tuple[_Loops, Any
     for each, size in ((few, 1), (stage, height)):
         each.split(column, outer, inner, width, tail).split(row, outer_row, inner_row, size, tail)
         each.reorder(inner, inner_row, *order).vectorize(inner, lanes).unroll(inner).unroll(inner_row)
-        for loop in order if tiles.steps > 1 else ():
-            each.partition(loop, hl.Partition.Never)
     return _Loops(func, hl.Var(column.name()), hl.Var(row.name()), outer, order[0], lanes, width), outer_row
 
 
@@ -802,13 +801,8 @@ def _tile_lines(output: Any, tiles: Tiles, stage: Any) -> None:
 
 def _schedule_lines(output: Any, lines: Lines, outer: Any, outer_row: Any, row: Any) -> None:
     stack = hl.MemoryType.Stack
-    n, func, update, part, some = (
-        lines.func.args()[0],
-        lines.func,
-        lines.func.update(),
-        lines.part,
-        own_variable("some"),
-    )
+    func, update, part, some = lines.func, lines.func.update(), lines.part, own_variable("some")
+    n = func.args()[0]
     blocks = [lines.blocks[axis] for axis in range(lines.blocks.dimensions())]
     func.compute_at(output, outer).store_in(stack).bound(n, 0, _BLOCK).vectorize(n, _LANES)
     func.bound_storage(row, _ROWS).bound_storage(func.args()[-1], 1)
