@@ -149,6 +149,11 @@ def folder_of(dotted: str) -> str:
     return name if (PACKAGE / name).is_dir() or (PACKAGE / f"{name}.py").is_file() else "__init__"
 
 
+def assigned(node: ast.AST) -> str:
+    """Return the name of an assignment to one name."""
+    return node.targets[0].id if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name) else ""
+
+
 def layer(name: str) -> int:
     for number, names in enumerate(LAYERS):
         if name in names:
@@ -167,6 +172,18 @@ def test_imports_run_downward() -> None:
             if name.split(".")[0] == "udogen" and layer(folder_of(name)) < layer(own)
         ]
     assert not upward, "\n".join(upward)
+
+
+def test_kernels_are_compiled_again_after_each_change_of_their_compiler() -> None:
+    """The key of a kernel's object files has all modules that its worker imports, but for those of messages."""
+    folder, found, new = PACKAGE / "kernels", set(), {"worker"}
+    while new:
+        found |= new
+        names = [name.split(".") for each in new for _, name in imports(folder / f"{each}.py")]
+        named = {name[2] for name in names if name[:2] == ["udogen", "kernels"] and len(name) > 2}
+        new = {name for name in named if (folder / f"{name}.py").is_file()} - found
+    deciding = next(node.value for node in nodes(folder / "objects.py") if assigned(node) == "_DECIDING")
+    assert found - {"mistakes", "opencl"} == set(ast.literal_eval(deciding)) - {"__init__"}
 
 
 # --- cycles ---------------------------------------------------------------------------------------

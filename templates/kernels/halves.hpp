@@ -1,3 +1,4 @@
+
 // For the C++ that Halide makes of a kernel: half floats are stored as their bits, and calculated as floats of HVX.
 
 struct float16_t : udo::Half {
@@ -34,6 +35,12 @@ Halves narrow(const Words* from) {
   return bits<Halves>(__builtin_HEXAGON_V6_vdealh_128B(mixed));
 }
 
+void products(Register a, Register b, Words* to) {
+  const auto pair = __builtin_HEXAGON_V6_vmpy_sf_hf_128B(a, b);
+  to[0] = bits<Words>(__builtin_HEXAGON_V6_lo_128B(pair));
+  to[1] = bits<Words>(__builtin_HEXAGON_V6_hi_128B(pair));
+}
+
 void addProducts(Register a, Register b, Words* sums) {
   const auto pair = __builtin_HEXAGON_V6_vcombine_128B(bits<Register>(sums[1]), bits<Register>(sums[0]));
   const auto sum = __builtin_HEXAGON_V6_vmpy_sf_hf_acc_128B(pair, a, b);
@@ -52,6 +59,12 @@ void widen(Halves from, Words* to) {
     const Words exact = (to[part] + 0x1000) & ~0x1fff;
     to[part] = (exact & 0x7fffffff) > 0x477fffff ? exact + 0x38000000 : exact;
   }
+}
+
+void products(Register a, Register b, Words* to) {
+  const auto pair = __builtin_HEXAGON_V6_vmpy_qf32_hf_128B(a, b);
+  to[0] = bits<Words>(__builtin_HEXAGON_V6_vconv_sf_qf32_128B(__builtin_HEXAGON_V6_lo_128B(pair)));
+  to[1] = bits<Words>(__builtin_HEXAGON_V6_vconv_sf_qf32_128B(__builtin_HEXAGON_V6_hi_128B(pair)));
 }
 
 void addProducts(Register a, Register b, Words* sums) {
@@ -99,23 +112,47 @@ NativeVector<uint16_t, Lanes> toHalves(From from) {
   return bits<NativeVector<uint16_t, Lanes>>(to);
 }
 
-Register factor(float16_t from, int) { return __builtin_HEXAGON_V6_lvsplath_128B(from.bits); }
+template <bool IsOrdered>
+Register factor(float16_t from, int) {
+  return __builtin_HEXAGON_V6_lvsplath_128B(from.bits);
+}
 
-template <int Lanes>
+template <bool IsOrdered, int Lanes>
 Register factor(NativeVector<uint16_t, Lanes> from, int part) {
   Halves parts[(Lanes + 63) / 64];
   std::memcpy(parts, &from, sizeof from);
-  return __builtin_HEXAGON_V6_vshuffh_128B(bits<Register>(parts[part]));
+  const auto found = bits<Register>(parts[part]);
+  return IsOrdered ? __builtin_HEXAGON_V6_vshuffh_128B(found) : found;
 }
 
 /// Sums of floats, and the products of half floats, of which `b` may be one number.
-template <class Sums, int Lanes, class Other>
+template <class Sums, bool IsOrdered = true, int Lanes, class Other>
 Sums addProducts(Sums sums, NativeVector<uint16_t, Lanes> a, Other b) {
   constexpr int count = (Lanes + 63) / 64;
   Words parts[2 * count];
   std::memcpy(parts, &sums, sizeof sums);
-  for (int n = 0; n < count; ++n) addProducts(factor<Lanes>(a, n), factor(b, n), parts + 2 * n);
+  for (int n = 0; n < count; ++n) addProducts(factor<IsOrdered>(a, n), factor<IsOrdered>(b, n), parts + 2 * n);
   return bits<Sums>(parts);
+}
+
+/// Products of half floats, in any order.
+template <class Floats, int Lanes>
+Floats products(NativeVector<uint16_t, Lanes> a, NativeVector<uint16_t, Lanes> b) {
+  constexpr int count = (Lanes + 63) / 64;
+  Words parts[2 * count];
+  for (int n = 0; n < count; ++n) products(factor<false>(a, n), factor<false>(b, n), parts + 2 * n);
+  return bits<Floats>(parts);
+}
+
+/// How many vectors are interleaved by these indices; 0 if that is not what they do.
+template <int... Indices>
+constexpr int interleaved() {
+  constexpr int at[] = {Indices...}, count = sizeof...(Indices), part = count > 1 ? at[1] : 0;
+  if (part < 2 || count % part) return 0;
+  for (int n = 0; n < count; ++n) {
+    if (at[n] != n % (count / part) * part + n / (count / part)) return 0;
+  }
+  return count / part;
 }
 
 /// Clang makes vector instructions of these; of Halide's loops it makes single numbers.
@@ -130,6 +167,28 @@ struct Ops : NativeVectorOps<Element, Lanes> {
   }
   static Vec max(Vec a, Vec b) { return a > b ? a : b; }
   static Vec min(Vec a, Vec b) { return a < b ? a : b; }
+
+  template <int... Indices, class From>
+  static Vec shuffle(From from) {
+    constexpr int lanes = sizeof(Register) / sizeof(Element), count = Lanes / lanes, many = interleaved<Indices...>();
+    constexpr bool isWhole = many && Lanes % (many * lanes) == 0 && sizeof from == sizeof(Vec);
+    if constexpr (isWhole && (many & (many - 1)) == 0) {
+      Register parts[count], to[count];
+      std::memcpy(parts, &from, sizeof from);
+      for (int width = count / many; width < count; width *= 2) {
+        for (int n = 0; n < count / 2; ++n) {
+          const auto pair = __builtin_HEXAGON_V6_vshuffvdd_128B(parts[n + count / 2], parts[n], -int(sizeof(Element)));
+          const int at = n / width * 2 * width + n % width * 2;
+          to[at] = __builtin_HEXAGON_V6_lo_128B(pair);
+          to[at + 1] = __builtin_HEXAGON_V6_hi_128B(pair);
+        }
+        std::memcpy(parts, to, sizeof to);
+      }
+      return bits<Vec>(parts);
+    } else {
+      return Usual::template shuffle<Indices...>(from);
+    }
+  }
 };
 }  // namespace
 #pragma clang attribute pop

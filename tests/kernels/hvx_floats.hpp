@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstdint>
 #include <cstring>
+#include <utility>
 
 typedef int HvxVector __attribute__((__vector_size__(128)));
 typedef int HvxPair __attribute__((__vector_size__(256)));
@@ -42,6 +43,16 @@ inline HvxPair __builtin_HEXAGON_V6_vcombine_128B(HvxVector high, HvxVector low)
   HvxPair pair;
   std::memcpy(&pair, &low, 128);
   std::memcpy(reinterpret_cast<char*>(&pair) + 128, &high, 128);
+  return pair;
+}
+inline HvxPair __builtin_HEXAGON_V6_vshuffvdd_128B(HvxVector high, HvxVector low, int levels) {
+  HvxPair pair = __builtin_HEXAGON_V6_vcombine_128B(high, low);
+  auto* bytes = reinterpret_cast<uint8_t*>(&pair);
+  for (int offset = 1; offset < 128; offset *= 2) {
+    for (int k = 0; k < 128; ++k) {
+      if (levels & offset && !(k & offset)) std::swap(bytes[128 + k], bytes[k + offset]);
+    }
+  }
   return pair;
 }
 inline HvxVector __builtin_HEXAGON_V6_vd0_128B() { return HvxVector{}; }
@@ -120,4 +131,7 @@ inline HvxVector __builtin_HEXAGON_V6_vcvt_hf_sf_128B(HvxVector high, HvxVector 
     out[n] = as<uint16_t>(static_cast<_Float16>(as<float>(static_cast<int>(n % 2 ? high[n / 2] : low[n / 2]))));
   }
   return as<HvxVector>(out);
+}
+inline HvxPair __builtin_HEXAGON_V6_vmpy_sf_hf_128B(HvxVector a, HvxVector b) {
+  return __builtin_HEXAGON_V6_vmpy_sf_hf_acc_128B(HvxPair{}, a, b);
 }

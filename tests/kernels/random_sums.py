@@ -21,11 +21,11 @@ ON_CPU = {"integers": ("u8", "i8", "i32"), "fixed": ("uq8",), "floats": ("f32",)
 # How integers are added: the type of factors, and their limit, so that sums fit in the type unless it wraps.
 WAYS = {"i32": ("i32", 400), "minus": ("i32", 400), "u32": ("u32", 1 << 31), "sat": ("i64", 400_000), "": ("", 0)}
 SIZES = {
-    "M": (1, 3, 4, 5, 8, 32, 33), "K": (1, 3, 4, 5, 31, 128, 129, 512), "N": (1, 3, 64, 65, 127, 128, 129, 256),
+    "M": (1, 3, 4, 5, 8, 32, 33), "K": (1, 3, 4, 5, 31, 64, 128, 129, 512), "N": (1, 3, 64, 65, 127, 128, 129, 256),
     "B": (1, 2, 3),
 }  # fmt: skip
 # Those that are not smaller than a tile.
-FULL = {"M": (4, 5, 8, 32, 33), "K": (4, 128, 512), "N": (64, 65, 128, 129, 256)}
+FULL = {"M": (4, 5, 8, 32, 33), "K": (4, 64, 128, 512), "N": (64, 65, 128, 129, 256)}
 IN_WORDS = {"KF": 4, "DF": 8}  # the shape of a factor -> products for each K
 LONG = (16640, 33100)  # products of bytes whose sum may exceed 30 bits, and 32
 MOST_PRODUCTS = 1 << 21  # of a case

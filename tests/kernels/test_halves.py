@@ -8,6 +8,7 @@ import re
 import shlex
 import subprocess
 from collections.abc import Callable, Mapping
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -144,6 +145,21 @@ def buffer(array: Any) -> Buffer:
     return Buffer(0, None, array.ctypes.data, 0, 1, 16, 1, len(rows), dims, None)
 
 
+def loaded(source: str, version: str, folder: Path) -> ctypes.CDLL:
+    """A library of the C++ of a kernel, with the model of the instructions."""
+    errors = dict.fromkeys(re.findall(r"\bhalide_error_\w+(?=\()", source.rpartition("HALIDE_FUNCTION_ATTRS")[2]))
+    texts = {
+        "kernel": source,
+        "stubs": MEMORY + "".join(f'extern "C" int {name}() {{ return -1; }}\n' for name in errors),
+    }
+    for name, text in texts.items():
+        (folder / f"{name}.cpp").write_text(text)
+    argv = [*shlex.split(compiler("zig")), "-shared", "-fPIC", "-O1", "-w", *HEADERS, f"-D__HVX_ARCH__={version[1:]}"]
+    argv += ["-include", str(MODEL), *(f"{name}.cpp" for name in texts), "-o", "library.so"]
+    subprocess.run(argv, check=True, cwd=folder)
+    return ctypes.CDLL(str(folder / "library.so"))
+
+
 def test_without_a_compiler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "ziglang").mkdir()
     (tmp_path / "ziglang/__init__.py").touch()
@@ -187,7 +203,7 @@ def test_what_the_cpp_lacks_is_calculated_in_integers(op: str, tmp_path: Path) -
 
 BOTH = [(op, version) for op in ("Elements", "InRows") for version in VERSIONS]
 PRODUCTS = {("Products", "v73"): 3, ("Products", "v79"): 2, ("OfLines", "v79"): 2}
-COMPILED = [*BOTH, ("Products", "v73"), ("Scaled", "v73")]
+COMPILED = [*BOTH, ("Products", "v73"), ("OfLines", "v73"), ("Scaled", "v73")]
 COMPILED += [(op, "v79") for op in OPS if op not in REFUSED and (op, "v79") not in COMPILED]
 
 
@@ -216,20 +232,60 @@ def test_sums_of_products_are_in_registers(texts: tuple[str, str, Path]) -> None
     assert not re.search(r"vmemu?\(r29.*\) = ", main)
 
 
+ROWS = dict.fromkeys(SUMS, (1, 5, 6, 64))  # of the output
+# Version -> the most packets for 32 products of one row, with lines of 64 and 128 half floats.
+OF_ONE_ROW = {"v68": (5.2, 4.0), "v79": (3.6, 2.3)}
+
+
+@pytest.mark.parametrize("texts", [("OfLines", version) for version in OF_ONE_ROW], indirect=True, ids="-".join)
+def test_lines_are_interleaved_by_instructions(texts: tuple[str, str, Path]) -> None:
+    """Packets of the blocks that multiply lines of one row, add lanes, and transpose lines for many rows."""
+    op, version, folder = texts
+    code = (folder / f"Halves_{op}_f16.s").read_text()
+    found = {}  # products, instructions that interleave, whether it is a loop -> packets
+    for block in re.split(r"^(?:\.L\w+:|// %bb)", code, flags=re.MULTILINE):
+        body, end, _ = block.partition(":endloop0")
+        found[body.count("vmpy("), len(re.findall(r"vshuff\(v\d+,", body)), bool(end)] = body.count("{\n")
+    once = 4 * (found[8, 0, False] + found[0, 12, False]) + found[0, 4, False]
+    lines = once, once + 4 * found[8, 0, True]
+    packets = lines[0] / 64, lines[1] / 128
+    transposed = (found[0, 12, True] / 8 + found[0, 24, True] / 16) / 2
+    print(f"\n{op} for {version}: one row {packets[0]:.1f} and {packets[1]:.1f} packets for 32 products,", end=" ")
+    print(f"transposed {transposed:.1f} for 32 half floats")
+    assert all(a <= b for a, b in zip(packets, OF_ONE_ROW[version], strict=True)) and transposed <= 3.6
+
+
+INTERLEAVED = """
+template <class Element, int Many, int Part, size_t... At>
+bool isRight(std::index_sequence<At...>) {
+  constexpr size_t lanes = sizeof...(At);
+  NativeVector<Element, lanes> from;
+  for (size_t n = 0; n < lanes; ++n) from[n] = Element(n);
+  const auto found = Ops<Element, lanes>::template shuffle<int(At % Many * Part + At / Many)...>(from);
+  const auto expected = NativeVectorOps<Element, lanes>::template shuffle<int(At % Many * Part + At / Many)...>(from);
+  return ((found[At] == expected[At]) && ...);
+}
+"""
+
+
+@pytest.mark.parametrize("texts", [("OfLines", "v79")], indirect=True, ids="-".join)
+def test_any_vectors_are_interleaved(texts: tuple[str, str, Path], tmp_path: Path) -> None:
+    """Two to eight vectors with parts of registers, whole ones, and several."""
+    op, version, folder = texts
+    rows = product(("uint16_t", "float"), (2, 3, 4, 8), (1, 16, 32, 64, 96))
+    calls = [f"isRight<{kind}, {many}, {part}>(std::make_index_sequence<{many * part}>())" for kind, many, part in rows]
+    text = (folder / f"Halves_{op}_f16.cpp").read_text() + INTERLEAVED
+    library = loaded(f'{text}extern "C" int areRight() {{ return {" && ".join(calls)}; }}\n', version, tmp_path)
+    assert library.areRight()
+
+
 @pytest.mark.parametrize("texts", COMPILED, indirect=True, ids="-".join)
 def test_numbers_with_a_model_of_the_instructions(texts: tuple[str, str, Path], tmp_path: Path) -> None:
     """All half floats, and rows that are longer and shorter than vectors."""
     op, version, folder = texts
     strided = "_strided" * (op == "KeptInColumns")
     source = folder / f"Halves_{op}_f16{strided}.cpp"
-    text, library = source.read_text(), tmp_path / "library.so"
-    errors = dict.fromkeys(re.findall(r"\bhalide_error_\w+(?=\()", text.rpartition("HALIDE_FUNCTION_ATTRS")[2]))
-    stubs = MEMORY + "".join(f'extern "C" int {name}() {{ return -1; }}\n' for name in errors)
-    (tmp_path / "stubs.cpp").write_text(stubs)
-    argv = [*shlex.split(compiler("zig")), "-shared", "-fPIC", "-O1", "-w", *HEADERS, f"-D__HVX_ARCH__={version[1:]}"]
-    argv += ["-include", str(MODEL), str(source), "-x", "c++", str(tmp_path / "stubs.cpp"), "-o", str(library)]
-    subprocess.run(argv, check=True)
-    function = ctypes.CDLL(str(library))[f"Halves_{op}_f16{strided}"]
+    function = loaded(source.read_text(), version, tmp_path)[f"Halves_{op}_f16{strided}"]
     bits = np.arange(1 << 16, dtype=np.uint16)
     every = bits[(bits & 0x7FF8 != 0x7C00) | (bits & 7 == 0)].view(np.float16)  # all but seven kinds of NaN
     small = every[np.abs(every) < 200]
@@ -239,11 +295,13 @@ def test_numbers_with_a_model_of_the_instructions(texts: tuple[str, str, Path], 
     squares = [np.random.default_rng(1).normal(size=(size, size)).astype(np.float16) for size in (64, 70, 131)]
     given = {"Elements": [every], "InRows": rows, "Kept": rows, "KeptInColumns": columns}
     given |= dict.fromkeys(SUMS, squares)
-    for x in given.get(op, [small, small[-100:].copy()]):
-        y = np.empty_like(x)
-        assert function(None, ctypes.byref(buffer(x)), ctypes.byref(buffer(y))) == 0
+    # Lines that are multiples of 64, longer, and shorter, for many rows and few.
+    given["OfLines"] = squares + [np.resize(usual, (130, size)) for size in (40, 64, 128, 200)]
+    for x, rows in [(x, rows) for x in given.get(op, [small, small[-100:].copy()]) for rows in ROWS.get(op, (None,))]:
         with np.errstate(all="ignore"):
-            expected = OPS[op][1](x.astype(np.float32)).astype(np.float16)
+            expected = OPS[op][1](x.astype(np.float32)).astype(np.float16)[:rows]
+        y = np.empty_like(expected)
+        assert function(None, ctypes.byref(buffer(x)), ctypes.byref(buffer(y))) == 0
         assert np.array_equal(np.isnan(y), np.isnan(expected))
         if op in SUMS:
             assert np.abs(y - expected).max() <= np.abs(expected).max() / 1024

@@ -245,7 +245,7 @@ def _execute(program: Path, calls: Sequence[_Call], rows: Sequence[bytes]) -> di
         phase, at = lines[-1][:2] if lines else ("start", str(left[0]))
         dead.add(calls[int(at)].function)
         unsupported = done.returncode == -signal.SIGILL or tools.UNKNOWN_INSTRUCTION in done.stderr
-        what = "too slow" if done.timed_out else "unsupported" if unsupported else f"crashed in {phase}"
+        what = "is too slow" if done.timed_out else "unsupported" if unsupported else f"crashed in {phase}"
         answers[int(at)] = ["died", at, *what.split()]
     return answers
 

@@ -10,6 +10,7 @@ from typing import Any
 import halide as hl
 
 from udogen import process, resources
+from udogen.kernels.lines import IN_ANY_ORDER
 from udogen.kernels.request import HALVES, IEEE, WITHOUT_PASSES
 
 TARGET = "hexagon-32-noos"
@@ -22,16 +23,21 @@ _EDITS = (
     (r"\bfloat16_t(\d+)", r"uint16x\1_t"),
     (r"<float16_t,", "<uint16_t,"),
     (r"\b(bool \w+ = )~", r"\1!"),  # Halide writes both the logical and the other complement as `~`
+    (r"(?m)^ *\w+ \w+\[\d+\];$", r"alignas(128) \g<0>"),
+    (r"(= \(\w+ *\*\))(halide_malloc\(.*\));", r"\1__builtin_assume_aligned(\2, 128);"),
     (r"\(float16_t\)\((_\d+)\)", r"(float16_t)((float)(\1))"),  # of an integer, too: half floats are made of floats
 )
 _ARITHMETIC = re.compile(r"\bfloat16_t\d+(?:_ops::(?!convert_from)| \w+ = (?!reinterpret<|float16_t))")
 _TRUTHS = re.compile(r"<u?int8x\d+_t\b|\bu?int8x\d+_t_ops::(?!logical_)|\bint8x")
+_CONDITION = re.compile(r"\buint8x\d+_t (_\d+) = uint8x\d+_t_ops::broadcast\(\w+\);")  # of all lanes
 # Headers that take half of the time, for one structure that the function does not use.
 _UNUSED = ((r"#include <(?:array|string_view)>\n", ""), (r"\bstd::string_view\b", "const char *"))
 _NUMBER = re.compile(r"\b(\w+) (_\d+) = (.*);")
 _SUM, _PRODUCT = re.compile(r"\b(float\d+) (_\d+) = (_\d+) \+ (_\d+);"), re.compile(r"(_\d+) \* (_\d+)")
 _WIDENED = re.compile(r"fromHalves<\w+, \d+>\((\w+)\)")
 _BROADCAST, _OF_NUMBER = re.compile(r"\w+_ops::broadcast\((\w+)\)"), re.compile(r"\(float\)\((\w+)\)")
+_IN_ANY_ORDER = re.compile(rf"\w+_ops::load\(_{IN_ANY_ORDER}")
+_STORED = re.compile(rf"\b(float\d+)_ops::store\((_\d+), (_{IN_ANY_ORDER}\w*, \w+)\);")
 _UNDEFINED = re.compile(r"^float (\w+)\(float ", re.MULTILINE)
 _ALIGNED = r"= (_halide_buffer_get_host\(\w+\));", r"= __builtin_assume_aligned(\1, 128);"
 # Folder -> Hexagon's version and floats.
@@ -53,7 +59,7 @@ def compile_halves(module: Any, file: Path, *, aligned: bool, texts: bool) -> No
     if _ARITHMETIC.search(function):
         raise NotCompiledError("it calculates in half floats, without converting them to floats")
     body = function.partition(f"\nint {name}(")[2]
-    if _TRUTHS.search(body):
+    if _TRUTHS.search(_CONDITION.sub(lambda match: match[0] if _calculates_with(match[1], body) else "", body)):
         raise NotCompiledError("it calculates with bytes, or with conditions as numbers")
     if undefined := _UNDEFINED.search(code):
         raise NotCompiledError(f"it calls {undefined[1]}()")
@@ -74,6 +80,11 @@ def compile_halves(module: Any, file: Path, *, aligned: bool, texts: bool) -> No
         _compile(source, file.parent / folder / name, floats, options, texts=texts)
 
 
+def _calculates_with(name: str, body: str) -> bool:
+    """Whether a variable is used in another way than to select."""
+    return len(re.findall(rf"\b{name}\b", body)) != 1 + len(re.findall(rf"_ops::select\({name},", body))
+
+
 def _with_products(function: str) -> str:
     """C++ in which one instruction multiplies half floats and adds their products to floats."""
     numbers = _NUMBER.findall(function)
@@ -91,17 +102,27 @@ def _with_products(function: str) -> str:
         half = _OF_NUMBER.fullmatch(value(number[1])) if number else None
         return (1, half[1]) if half and types.get(half[1]) == "float16_t" else (0, name)
 
+    def factors(product: re.Match[str]) -> list[tuple[int, str]]:
+        return sorted(map(factor, product.groups()), reverse=True)
+
     def added(match: re.Match[str]) -> str:
         kind, name, *terms = match.groups()
         for sums, term in (terms, reversed(terms)):
             if product := _PRODUCT.fullmatch(value(term)):
-                (first, a), (second, b) = sorted(map(factor, product.groups()), reverse=True)
+                (first, a), (second, b) = factors(product)
                 if first == 2:
+                    order = ", false" * bool(_IN_ANY_ORDER.search(value(sums)))
                     floats = f"{sums} + fromHalves<{kind}, {kind.removeprefix('float')}, false>({a}) * {b}"
-                    return f"{kind} {name} = {f'addProducts<{kind}>({sums}, {a}, {b})' if second else floats};"
+                    return f"{kind} {name} = {f'addProducts<{kind}{order}>({sums}, {a}, {b})' if second else floats};"
         return match[0]
 
-    return _SUM.sub(added, function)
+    def stored(match: re.Match[str]) -> str:
+        kind, term, place = match.groups()
+        product = _PRODUCT.fullmatch(value(term))
+        (first, a), (second, b) = factors(product) if product else [(0, ""), (0, "")]
+        return f"{kind}_ops::store(products<{kind}>({a}, {b}), {place});" if first == second == 2 else match[0]
+
+    return _STORED.sub(stored, _SUM.sub(added, function))
 
 
 def compile_floats(module: Any, file: Path, *, texts: bool) -> None:
@@ -127,4 +148,5 @@ def _compile(source: Path, file: Path, floats: tuple[str, str], options: list[st
     for option, suffix in (("-c", "o"), ("-S", "s"))[: 1 + texts]:
         done = process.run([*argv, option, "-o", f"{file}.{suffix}"])
         if done.returncode != 0:
-            raise NotCompiledError((done.stderr.strip().splitlines() or ["zig ended"])[0])
+            lines = done.stderr.strip().splitlines() or ["zig ended"]
+            raise NotCompiledError(next((line for line in lines if "error:" in line), lines[0]))

@@ -374,6 +374,7 @@ def algorithm_of(
     scalars = {name: hl.Param(getattr(hl, SCALARS[kind])(32), name) for name, kind in request.scalars.items()}
     made = Algorithm(place, tensors, scalars)
     if tiles:
+        tiles.rows = made.outputs[0].func.output_buffer().dim(1).extent()
         tiles.last = [made.outputs[0].func.output_buffer().dim(axis).max() for axis in range(2)]
     lengths = [tensor.buffer.dim(0).extent() for tensor in made.inputs] if careful else []
     data = {*tensors, *(name.partition("$")[0] for name in kernel.lines)}

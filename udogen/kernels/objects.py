@@ -58,6 +58,7 @@ _DECIDING = (
     "halves",
     "hvx",
     "kernel_file",
+    "lines",
     "math",
     "request",
     "scratch",

@@ -17,6 +17,7 @@ from typing import Any
 import halide as hl
 
 from udogen.kernels.fixed import MOST_BYTES, Fixed, count_of, size_of, wide_byte
+from udogen.kernels.lines import LANES, LINE, LineSums, TransposedColumns, Transposition, define, element_of, uses
 from udogen.kernels.scratch import UNDEFINED, ScratchTensor, own_variable, variables_of
 
 _RDom = hl.RDom  # which is replaced while a function is called
@@ -25,12 +26,10 @@ _NO_ZERO = hl.i32(0)  # of integers
 _TAPS = 3  # of a window, whose loop is unrolled: rows of a tile share what they load
 _QUAD = 4  # bytes that HVX multiplies and adds into 32 bits
 _MOST_UNROLLED = 64  # elements of a domain with such quads, whose loop is unrolled
-_LINE = 128  # bytes of a vector
-_LANES = _LINE // _QUAD
 _BLOCK = 64  # columns that are transposed before they are multiplied by all rows of a tile
 _ROWS = 32  # of such a tile
 _SOME = 8  # rows whose sums of a block are in registers
-_TRANSPOSED = (8, 4)  # lines that each level of the transposition of 32 words takes
+_FEW = 6  # rows of a tile; fewer are calculated one by one
 _MOST = 1 << 30  # elements of a tensor: more do not fit in memory
 
 
@@ -56,6 +55,7 @@ class Sum:
     window: tuple[Any, Any] | None = None  # sums of a window's lines, which rows share, and their domain
     of: Sum | None = None  # the sum whose terms these are, each of which is calculated in its loop
     rest: Any = None  # the domain of the last elements, if the first axis of the other one is unrolled
+    few: LineSums | None = None  # the same sums along lines, for few rows
     quads: bool = False  # the first axis of the domain has four elements, which an instruction of HVX may multiply
 
 
@@ -68,40 +68,6 @@ class RowSums:
     steps: Any
     lanes: Any
     ones: Any
-
-
-@dataclass
-class Transposition:
-    """Words of 32 lines, given as a function of their index and line: each level puts `many` lines together."""
-
-    word: Callable[[Any, Any], Any]
-    near: Sequence[Any]  # other variables of what follows
-    words: Any = None
-    levels: list[Any] = field(default_factory=list)
-    lines: Any = None  # transposed words, in one dimension
-
-    def __post_init__(self) -> None:
-        (e, j, half, k), near, (many, last) = map(own_variable, ("e", "j", "half", "k")), self.near, _TRANSPOSED
-        place = j + _LANES * _LANES // last * e
-        self.words = _define("words", [k, e, j, half, *near], self.word(k, half * _LANES + j + _LANES // many * e))
-        value = _at(self.words, j % _LANES, e, j / _LANES, half, *near)
-        self.levels.append(_define("level", [e, j, half, *near], value))
-        value = _at(self.levels[0], place % many, place / many, half, *near)
-        self.levels.append(_define("level", [e, j, half, *near], value))
-        self.lines = _define("lines", [j, half, *near], _at(self.levels[1], j % last, j / last, half, *near))
-
-    def schedule(self, consumer: Any, outer: Any, inner: Any) -> None:
-        """Two passes over a block in two loops of a consumer, in memory after each; lines are in registers."""
-        stack, first, lines = hl.MemoryType.Stack, self.levels[0], self.lines
-        for each, many, loop in zip(self.levels, _TRANSPOSED, (outer, inner), strict=True):
-            e, j, *_ = each.args()
-            each.compute_at(consumer, loop).store_in(stack)
-            each.bound(e, 0, many).reorder(e, j).unroll(e).vectorize(j, _LANES)
-        if outer is not inner:
-            j = lines.args()[0]
-            lines.compute_at(consumer, inner).store_in(stack).vectorize(j, _LANES).unroll(j)
-        k, e, *_ = self.words.args()
-        self.words.compute_at(first, first.args()[1]).store_in(stack).vectorize(k, _LANES).unroll(e)
 
 
 @dataclass
@@ -122,8 +88,8 @@ class Lines:
     def transpose(self, word: Callable[[Any, Any], Any], near: Sequence[Any]) -> None:
         """Transpose words of columns, and take their bytes apart."""
         self.words, (byte, half) = Transposition(word, near), map(own_variable, ("byte", "half"))
-        value = hl.extract_bits(hl.UInt(8), _at(self.words.lines, byte / _QUAD, half, *near), byte % _QUAD * 8)
-        self.packed = _define("packed", [byte, half, *near], value)
+        value = hl.extract_bits(hl.UInt(8), element_of(self.words.lines, byte / _QUAD, half, *near), byte % _QUAD * 8)
+        self.packed = define("packed", [byte, half, *near], value)
 
 
 @dataclass
@@ -135,52 +101,6 @@ class Columns:
     others: Sequence[str]
     in_lines: bool  # columns are beside each other already
     transposed: TransposedColumns | None = None
-
-
-@dataclass
-class TransposedColumns:
-    """Elements that lie along lines, each line of which is a column: blocks of 32 elements of 32 lines are transposed.
-
-    The last block ends with the lines, so that its first elements may be in the block before it, too.
-    """
-
-    along: Any
-    line: Any
-    value: Any
-    words: Transposition
-
-    @classmethod
-    def of(cls, tensor: Any, at: Sequence[Any], free: Sequence[Any]) -> TransposedColumns:
-        """The elements of a tensor at these indices, which have these variables."""
-        (along, line, *others), buffer, block = at, tensor.buffer, own_variable("block")
-        rest = [axis for axis in free if axis.name() not in (along.name(), line.name())]
-
-        def word(k: Any, n: Any) -> Any:
-            place = (_start_of_block(tensor, block) + k, hl.min(n, buffer.dim(1).max()), *others)
-            return buffer[place]
-
-        words = Transposition(word, [*rest, block])
-        place = along % _LANES * _LANES + line % _LANES
-        return cls(along, line, _at(words.lines, place, line / _LANES, *rest, along / _LANES), words)
-
-    def place(self, tensor: Any) -> hl.Expr:
-        """The place of an element in all blocks."""
-        block, length = self.along / _LANES, tensor.extent(0)
-        place = block * _LANES + self.along - _start_of_block(tensor, block)
-        return hl.unsafe_promise_clamped(place, 0, (length + _LANES - 1) / _LANES * _LANES - 1)
-
-    def schedule(self, func: Any) -> None:
-        """Calculate the elements in blocks."""
-        over, lane, block, each = (own_variable(name) for name in ("over", "lane", "block", "each"))
-        line, along = hl.Var(self.line.name()), hl.Var(self.along.name())
-        func.align_bounds(line, _LANES).align_bounds(along, _LANES)
-        func.split(line, over, lane, _LANES).split(along, block, each, _LANES)
-        func.reorder(lane, each, over, block).vectorize(lane).unroll(each, _TRANSPOSED[-1])
-        self.words.schedule(func, over, over)
-
-
-def _start_of_block(tensor: Any, block: Any) -> hl.Expr:
-    return hl.min(block * _LANES, tensor.extent(0) - _LANES)
 
 
 @dataclass
@@ -222,16 +142,31 @@ class Tiles:
     reductions: list[RowReduction] = field(default_factory=list)
     scratch: list[ScratchTile] = field(default_factory=list)
     lengths: dict[str, Any] = field(default_factory=dict)  # of the axes of domains, by the names of their variables
+    as_stored: Any = field(default_factory=lambda: own_variable("as_stored"))  # 1 where lines are not transposed
+    rows: Any = None  # of the output
 
     def read(self, tensor: Any, at: Sequence[Any], value: Any) -> Any:
         """An element that is read, which may lie in memory if columns share it with no row."""
         self.elements.append((tensor, at, value))
         if self.of_bytes:
             return value
-        in_lines, lines = str(at[0]) not in self.lengths, None
-        if self.steps > 1 and not in_lines and value.type().bits() == 32 and all(isinstance(k, hl.Var) for k in at[:2]):
-            lines = (tensor, at) if str(at[1]) not in self.lengths else None
-        return self.of_columns(value, in_lines=in_lines, lines=lines)
+        in_lines = str(at[0]) not in self.lengths
+        is_transposed = not in_lines and self._is_transposed(at, value.type().bits())
+        shared = self.of_columns(value, in_lines=in_lines, lines=(tensor, at) if is_transposed else None)
+        return hl.select(self.as_stored == 1, value, shared) if is_transposed else shared
+
+    def _is_transposed(self, at: Sequence[Any], bits: int) -> bool:
+        """Whether columns are lines of a tensor, which vectors transpose."""
+        is_plain = all(isinstance(index, hl.Var) for index in at[:2]) and str(at[1]) not in self.lengths
+        return self.steps > 1 and is_plain and bits in ((16, 32) if self.halves else (32,))
+
+    def chosen(self, of: Any, *, as_stored: bool) -> Any:
+        """An expression with elements of lines as they are stored, or transposed."""
+        free = variables_of([of])
+        if self.as_stored.name() not in [axis.name() for axis in free]:
+            return of
+        at = [hl.i32(as_stored) if axis.name() == self.as_stored.name() else axis for axis in free]
+        return element_of(define("chosen", free, of), *at)
 
     def of_columns(self, value: Any, *, in_lines: bool, lines: tuple[Any, Sequence[Any]] | None = None) -> Any:
         """A value that may lie in memory if columns share it with no row; `lines` are those of a tensor and indices."""
@@ -241,12 +176,13 @@ class Tiles:
         if not inner or not others or self.names[1] in others:
             return value
         transposed, places = TransposedColumns.of(*lines, free) if lines else None, list(free)
-        if lines and transposed:
-            value = transposed.value
-            places = [transposed.place(lines[0]) if axis.name() == str(lines[1][0]) else axis for axis in free]
-        found = Columns(_define("columns", free, value), inner, others, in_lines, transposed)
+        if transposed:
+            value, along = transposed.value, [axis.name() for axis in free].index(transposed.along.name())
+            free[along : along + 1], places[along : along + 1] = transposed.variables, transposed.places
+            inner = [axis.name() for axis in free if axis.name() not in others]
+        found = Columns(define("columns", free, value), inner, others, in_lines, transposed)
         self.columns.append(found)
-        return _at(found.func, *places)
+        return element_of(found.func, *places)
 
     def write(self, tensor: ScratchTensor) -> None:
         """A definition of memory, which has the sums since the last one."""
@@ -323,14 +259,16 @@ class Domain:
         free = self.free(byte)
         along, zero = [*(each for each in free if each.name() != self.tiles.names[1]), place], hl.cast(wide.type(), 0)
         byte = tensor.buffer[tuple(place if each == n else index for each, index in enumerate(at))]
-        element = _define("element", [*along, *map(self.variables.__getitem__, others)], wide_byte(byte))
+        element = define("element", [*along, *map(self.variables.__getitem__, others)], wide_byte(byte))
         axes = [[self.axes[each] for each in some] for some in (others, [axis])]
         over = [_RDom([(each.min(), each.extent()) for each in some]) for some in axes]
-        lines = _define("lines", along, zero, _at(element, *along, *(over[0][each] for each in range(len(others)))))
-        line = _define("line", [*free, self.variables[axis]], _at(lines, *along[:-1], at[n]))
-        func = _define("sums", free, zero, _at(line, *free, over[1].x))
+        lines = define(
+            "lines", along, zero, element_of(element, *along, *(over[0][each] for each in range(len(others))))
+        )
+        line = define("line", [*free, self.variables[axis]], element_of(lines, *along[:-1], at[n]))
+        func = define("sums", free, zero, element_of(line, *free, over[1].x))
         self.tiles.sums.append(Sum(func, over[1], window=(lines, over[0])))
-        return _at(func, *free)
+        return element_of(func, *free)
 
     def _shared_axis(self, at: Sequence[Any]) -> tuple[int, int | None]:
         """The index of an element that is a row plus a place along one axis of the domain, which no other has."""
@@ -346,25 +284,26 @@ class Domain:
         """A value of each row over a domain of one axis, in vectors of partial results."""
         if self.tiles.of_bytes or len(self.axes) > 1 or start is None:
             raise NotTiledError("a reduction")
+        of = self.tiles.chosen(of, as_stored=False)
         [axis], lane, lanes = self.axes, own_variable("lane"), self.tiles.lanes
         free = self.free(of)
-        element = _define("element", [*free, *self.variables], of)
+        element = define("element", [*free, *self.variables], of)
         steps, rest, every = (_RDom([(0, size)]) for size in (axis.extent() / lanes, axis.extent() % lanes, lanes))
-        part, func = _define("part", [lane, *free], start), _define("row", free, start)
+        part, func = define("part", [lane, *free], start), define("row", free, start)
         for where, index in ((lane, steps * lanes + lane), (rest.x, axis.extent() / lanes * lanes + rest)):
-            value = _at(element, *free, axis.min() + index)
+            value = element_of(element, *free, axis.min() + index)
             at = (where, *free)
             part[at] = both(part[at], value)
-        func[tuple(free)] = both(_at(func, *free), _at(part, every.x, *free))
+        func[tuple(free)] = both(element_of(func, *free), element_of(part, every.x, *free))
         self.tiles.reductions.append(RowReduction(func, part, steps, lane))
-        return _at(func, *free)
+        return element_of(func, *free)
 
     def free(self, value: Any) -> list[Any]:
         """The variables of an expression that are none of the domain."""
         free_axes: list[Any] = []
         while True:
             try:
-                _define("probe", [*free_axes, *self.variables], value)
+                define("probe", [*free_axes, *self.variables], value)
             except hl.HalideError as fault:
                 missing = UNDEFINED.search(str(fault))
                 if not missing:
@@ -390,18 +329,35 @@ class Domain:
 
     def _of_any(self, of: Any) -> hl.Expr:
         """Sums of any type, each lane of which is one of a column."""
+        given, of = of, self.tiles.chosen(of, as_stored=False)
         free = self.free(of)
         if len(self.axes) == 1 and self.tiles.scratch and {axis.name() for axis in free} <= set(self.tiles.names[1:]):
             return self.reduced(of, lambda a, b: a + b, hl.cast(of.type(), 0))
-        part = _define("part", [*free, *self.variables], of)
-        found, own = Sum(_define("sums", free, hl.cast(of.type(), 0)), self.over), {x.name() for x in self.variables}
+        part = define("part", [*free, *self.variables], of)
+        found, own = Sum(define("sums", free, hl.cast(of.type(), 0)), self.over), {x.name() for x in self.variables}
         terms = [each for each in self.tiles.sums if own & {axis.name() for axis in each.func.args()}]
         for each in terms:
             each.of = found
         for place in self._in_steps(found, of.type(), is_nested=bool(terms)) if self.tiles.steps > 1 else [self.axes]:
-            found.func[tuple(free)] += _at(part, *free, *place)
+            found.func[tuple(free)] += element_of(part, *free, *place)
         self.tiles.sums.append(found)
-        return _at(found.func, *free)
+        usual = element_of(found.func, *free)
+        few = None if terms else self._of_few_rows(self.tiles.chosen(given, as_stored=True), free)
+        if not few:
+            return usual
+        found.few, is_whole = few, self.axes[0].extent() % few.width == 0
+        return hl.select((self.tiles.rows < _FEW) & is_whole, element_of(few.func, *few.func.args()), usual)
+
+    def _of_few_rows(self, of: Any, free: Sequence[Any]) -> LineSums | None:
+        """The sums of products along lines of columns, if all that is read lies along lines of the domain."""
+        along, columns = self.variables[0], [each.transposed for each in self.tiles.columns if each.transposed]
+        found = [each for each in columns if each.along.name() == along.name()]
+        read = [at for _, at, _ in self.tiles.elements if uses(at, along)]
+        is_along = all(isinstance(at[0], hl.Var) and not uses(at[1:], along) for at in read)
+        is_inner = any(axis.name() in self.tiles.lengths for axis in free)
+        if not found or not is_along or is_inner or len(self.axes) > 1:
+            return None
+        return LineSums.of(define("element", [along, *free], of), self.axes[0], found[0], self.tiles.lanes)
 
     def _in_steps(self, found: Sum, kind: Any, *, is_nested: bool) -> list[list[Any]]:
         """Divide the domain of a sum into steps of several elements, and the rest; returns the places in both."""
@@ -457,10 +413,10 @@ class Domain:
     def _more_of_columns(self, found: Sum, part: _Bytes, factor: Any, plus: Any) -> hl.Expr:
         """A factor times the sums of these bytes, plus a number, modulo 2 ** 32."""
         value = hl.cast(hl.UInt(32), part.at(*self.axes))
-        found.columns = _define("columns", part.free, hl.u32(0), value)
-        whole = _at(found.columns, *part.free) + hl.cast(hl.UInt(32), plus)
-        found.more = _define("more", part.free, hl.cast(hl.UInt(32), factor) * whole)
-        return _at(found.more, *part.free)
+        found.columns = define("columns", part.free, hl.u32(0), value)
+        whole = element_of(found.columns, *part.free) + hl.cast(hl.UInt(32), plus)
+        found.more = define("more", part.free, hl.cast(hl.UInt(32), factor) * whole)
+        return element_of(found.more, *part.free)
 
     def _of_quads(self, column: _Bytes, row: _Bytes, count: Any) -> hl.Expr:
         """Four bytes of a row, which all lanes share, times four bytes of each column."""
@@ -468,28 +424,28 @@ class Domain:
         self.tiles.fits.append(x.extent() % _QUAD == 0)
         others, (q, k, lane) = [quads[n] for n in range(2, quads.dimensions())], map(own_variable, ("q", "k", "lane"))
         given = column.at(x.min() + k * _QUAD + q, *self.variables[1:])
-        packed = _define("packed", [q, *column.free, k, *self.variables[1:]], given)
+        packed = define("packed", [q, *column.free, k, *self.variables[1:]], given)
         scalar = hl.cast(hl.UInt(32), row.at(x.min() + quads.y * _QUAD + quads.x, *others))
-        vector = hl.cast(hl.UInt(32), _at(packed, quads.x, *column.free, quads.y, *others))
-        found = Sum(_define("sums", variables, hl.u32(0), vector * scalar), quads, packed)
+        vector = hl.cast(hl.UInt(32), element_of(packed, quads.x, *column.free, quads.y, *others))
+        found = Sum(define("sums", variables, hl.u32(0), vector * scalar), quads, packed)
         found.aligned = self.tiles.element(row.number.stored)[0]
         self.tiles.sums.append(found)
-        value = _at(found.func, *variables)
+        value = element_of(found.func, *variables)
         if row.has_zero:
             value = value + self._more_of_columns(found, column, row.zero, count * column.zero)
         if column.has_zero:
-            found.ones = _define("ones", [q, lane], hl.u8(1))
-            one = hl.cast(hl.UInt(32), _at(found.ones, quads.x, lane))
-            found.rows = _define("rows", [lane, *row.free], hl.u32(0), one * scalar)
-            value = value + hl.cast(hl.UInt(32), column.zero) * _at(found.rows, hl.i32(0), *row.free)
+            found.ones = define("ones", [q, lane], hl.u8(1))
+            one = hl.cast(hl.UInt(32), element_of(found.ones, quads.x, lane))
+            found.rows = define("rows", [lane, *row.free], hl.u32(0), one * scalar)
+            value = value + hl.cast(hl.UInt(32), column.zero) * element_of(found.rows, hl.i32(0), *row.free)
         return hl.cast(hl.Int(32), value)
 
     def _of_lines(self, column: _Bytes, row: _Bytes, count: Any) -> hl.Expr:
         """Two tensors along their lines: blocks of those of columns are transposed, four bytes at a time."""
         x, others, nothing = self.axes[0], self.variables[1:], hl.cast(hl.UInt(32), self.axes[0].extent() > _MOST)
-        self.tiles.fits.append(x.extent() % _LINE == 0)
-        found = Lines(_RDom([(0, x.extent() / _LINE), *((axis.min(), axis.extent()) for axis in self.axes[1:])]))
-        found.quads = quads = _RDom([(0, _QUAD), (0, _LANES)])
+        self.tiles.fits.append(x.extent() % LINE == 0)
+        found = Lines(_RDom([(0, x.extent() / LINE), *((axis.min(), axis.extent()) for axis in self.axes[1:])]))
+        found.quads = quads = _RDom([(0, _QUAD), (0, LANES)])
         n, group, block = (own_variable(each) for each in ("n", "group", "block"))
         first, second = (hl.Var(name) for name in self.tiles.names[:2])
         if any(each.name() == second.name() for each in column.free):
@@ -502,41 +458,41 @@ class Domain:
 
         def word(k: Any, n: Any) -> Any:
             lines = column.within(first, hl.min(start + n, last_column))
-            return hl.concat_bits([lines.at(x.min() + block * _LINE + k * _QUAD + q, *others) for q in range(_QUAD)])
+            return hl.concat_bits([lines.at(x.min() + block * LINE + k * _QUAD + q, *others) for q in range(_QUAD)])
 
         found.transpose(word, near)
-        byte = quads.y * _LINE + n % _LANES * _QUAD + quads.x
-        packed = hl.cast(hl.UInt(32), _at(found.packed, byte, n / _LANES, *near))
+        byte = quads.y * LINE + n % LANES * _QUAD + quads.x
+        packed = hl.cast(hl.UInt(32), element_of(found.packed, byte, n / LANES, *near))
         start = start_of_part = nothing  # for 0, LLVM calls memset
         if row.has_zero:
-            found.columns = _define("columns", [n, *near], nothing, packed)
-            times = hl.cast(hl.UInt(32), row.zero) * _at(found.columns, n, *near)
-            found.more = _define("more", [n, *near], times)
-            start_of_part = _at(found.more, n, *near)
-        scalar = hl.cast(hl.UInt(32), row.at(x.min() + block * _LINE + quads.y * _QUAD + quads.x, *others))
-        found.part = _define("part", [n, *rows, group, block, *others], start_of_part, packed * scalar)
+            found.columns = define("columns", [n, *near], nothing, packed)
+            times = hl.cast(hl.UInt(32), row.zero) * element_of(found.columns, n, *near)
+            found.more = define("more", [n, *near], times)
+            start_of_part = element_of(found.more, n, *near)
+        scalar = hl.cast(hl.UInt(32), row.at(x.min() + block * LINE + quads.y * _QUAD + quads.x, *others))
+        found.part = define("part", [n, *rows, group, block, *others], start_of_part, packed * scalar)
         if column.has_zero:
             whole = self._of_row(found, row) + hl.cast(hl.UInt(32), count) * hl.cast(hl.UInt(32), row.zero)
             start = hl.cast(hl.UInt(32), column.zero) * whole
         blocks = [found.blocks[axis] for axis in range(found.blocks.dimensions())]
-        found.func = _define("sums", [n, *rows, group], start, _at(found.part, n, *rows, group, *blocks))
+        found.func = define("sums", [n, *rows, group], start, element_of(found.part, n, *rows, group, *blocks))
         found.aligned = self.tiles.element(row.number.stored)[0]
         self.tiles.lines.append(found)
         place = first - hl.max(hl.min(first / _BLOCK * _BLOCK, last_column + 1 - _BLOCK), 0)
         place = hl.unsafe_promise_clamped(place, 0, _BLOCK - 1)
-        return hl.cast(hl.Int(32), _at(found.func, place, *rows, first / _BLOCK))
+        return hl.cast(hl.Int(32), element_of(found.func, place, *rows, first / _BLOCK))
 
     def _of_row(self, found: Lines, row: _Bytes) -> hl.Expr:
         """The sum of the bytes of a row, whose lines are vectors."""
-        x, steps, lanes, lane = self.axes[0], self.steps(_LINE), _RDom([(0, _LANES)]), own_variable("lane")
+        x, steps, lanes, lane = self.axes[0], self.steps(LINE), _RDom([(0, LANES)]), own_variable("lane")
         nothing, others = hl.cast(hl.UInt(32), x.extent() > _MOST), [steps[n] for n in range(2, steps.dimensions())]
-        ones = _define("ones", [own_variable("q"), lane], hl.u8(1))
-        byte = row.at(x.min() + steps.y * _LINE + lane * _QUAD + steps.x, *others)
-        product = hl.cast(hl.UInt(32), byte) * hl.cast(hl.UInt(32), _at(ones, steps.x, lane))
-        part = _define("part", [lane, *row.free], nothing, product)
-        func = _define("rows", row.free, nothing, _at(part, lanes.x, *row.free))
+        ones = define("ones", [own_variable("q"), lane], hl.u8(1))
+        byte = row.at(x.min() + steps.y * LINE + lane * _QUAD + steps.x, *others)
+        product = hl.cast(hl.UInt(32), byte) * hl.cast(hl.UInt(32), element_of(ones, steps.x, lane))
+        part = define("part", [lane, *row.free], nothing, product)
+        func = define("rows", row.free, nothing, element_of(part, lanes.x, *row.free))
         found.row = RowSums(func, part, steps, lanes, ones)
-        return _at(func, *row.free)
+        return element_of(func, *row.free)
 
 
 class _Bytes:
@@ -548,31 +504,18 @@ class _Bytes:
         stored = hl.reinterpret(hl.UInt(8), number.stored) ^ hl.u8(128) if signed else number.stored
         self.zero = number.zero - 128 if signed else number.zero
         self.has_zero = signed or number.zero is not _NO_ZERO
-        self.func = _define("bytes", [*self.free, *domain.variables], stored)
+        self.func = define("bytes", [*self.free, *domain.variables], stored)
         self.indices = list(self.free)
 
     def at(self, *where: Any) -> hl.Expr:
         """The byte at a place of the domain."""
-        return _at(self.func, *self.indices, *where)
+        return element_of(self.func, *self.indices, *where)
 
     def within(self, variable: Any, limited: Any) -> _Bytes:
         """The same bytes with a limited index in place of a variable."""
         found = copy(self)
         found.indices = [limited if each.name() == variable.name() else each for each in self.free]
         return found
-
-
-def _define(name: str, variables: Sequence[Any], value: Any, plus: Any = None) -> Any:
-    """A function, which may then add something over a domain."""
-    func = hl.Func(name)
-    func[tuple(variables)] = value
-    if plus is not None:
-        func[tuple(variables)] += plus
-    return func
-
-
-def _at(func: Any, *where: Any) -> hl.Expr:
-    return hl.Expr(func[where])
 
 
 def _union(a: Sequence[Any], b: Sequence[Any]) -> list[Any]:
@@ -631,7 +574,7 @@ def _split(func: Any, stage: Any, tiles: Tiles, lanes: int) -> tuple[_Loops, Any
     column, row, *rest = func.args()
     outer, inner, outer_row, inner_row = (own_variable(name) for name in ("outer", "inner", "outer_row", "inner_row"))
     is_nested = any(total.of for total in tiles.sums)
-    width, height = (lanes, 4) if tiles.of_bytes or is_nested else (lanes if tiles.halves else 2 * lanes, 6)
+    width, height = (lanes, 4) if tiles.of_bytes or is_nested else (lanes if tiles.halves else 2 * lanes, _FEW)
     order = [outer_row, *rest, outer] if not tiles.scratch else [outer, outer_row, *rest]
     few, tail = stage.specialize(func.output_buffer().dim(1).extent() < height), hl.TailStrategy.ShiftInwards
     for each, size in ((few, 1), (stage, height)):
@@ -674,6 +617,8 @@ def _schedule_stage(loops: _Loops, total: Sum) -> None:
             stage.unroll(variable)
     if total.rest:
         stages[0].unroll(total.domain[0])
+    if total.few:
+        total.few.schedule(loops.func, loops.tile, loops.width)
 
 
 def _schedule_words(loops: _Loops, func: Any, domain: Any, axes: Sequence[Any]) -> None:
@@ -759,8 +704,8 @@ def _schedule_quads(loops: _Loops, each: Sum, axes: Sequence[Any]) -> None:
     quad, *others = axes
     update = each.func.update()
     inside = loops.inside(each.func)
-    each.func.reorder(*inside).vectorize(loops.column, _LANES)
-    update.reorder(quad, *inside, *others).vectorize(loops.column, _LANES).atomic().vectorize(quad)
+    each.func.reorder(*inside).vectorize(loops.column, LANES)
+    update.reorder(quad, *inside, *others).vectorize(loops.column, LANES).atomic().vectorize(quad)
     for var in inside:
         each.func.unroll(var)
         update.unroll(var)
@@ -770,10 +715,10 @@ def _schedule_quads(loops: _Loops, each: Sum, axes: Sequence[Any]) -> None:
     if each.rows is None:
         return
     lane, row = each.rows.args()[0], loops.inside(each.rows)
-    loops.hold(each.rows).bound_extent(lane, _LANES)
+    loops.hold(each.rows).bound_extent(lane, LANES)
     each.rows.update().reorder(quad, lane, *row, *others)
     for part in (each.rows, each.rows.update()):
-        part.vectorize(lane, _LANES)
+        part.vectorize(lane, LANES)
         for var in row:
             part.unroll(var)
     each.rows.update().atomic().vectorize(quad)
@@ -783,7 +728,7 @@ def _schedule_quads(loops: _Loops, each: Sum, axes: Sequence[Any]) -> None:
 def _schedule_ones(loops: _Loops, ones: Any, at: Any) -> None:
     quad, lane = ones.args()
     ones.compute_at(loops.func, at).store_in(hl.MemoryType.Stack).bound_extent(quad, _QUAD)
-    ones.vectorize(lane, _LANES).unroll(quad)
+    ones.vectorize(lane, LANES).unroll(quad)
 
 
 def _tile_lines(output: Any, tiles: Tiles, stage: Any) -> None:
@@ -804,22 +749,22 @@ def _schedule_lines(output: Any, lines: Lines, outer: Any, outer_row: Any, row: 
     func, update, part, some = lines.func, lines.func.update(), lines.part, own_variable("some")
     n = func.args()[0]
     blocks = [lines.blocks[axis] for axis in range(lines.blocks.dimensions())]
-    func.compute_at(output, outer).store_in(stack).bound(n, 0, _BLOCK).vectorize(n, _LANES)
+    func.compute_at(output, outer).store_in(stack).bound(n, 0, _BLOCK).vectorize(n, LANES)
     func.bound_storage(row, _ROWS).bound_storage(func.args()[-1], 1)
     update.split(row, row, some, _SOME, hl.TailStrategy.RoundUp).reorder(n, some, row, *blocks)
-    update.vectorize(n, _LANES).unroll(n).unroll(some)
+    update.vectorize(n, LANES).unroll(n).unroll(some)
     part.compute_at(func, row).store_in(stack).bound(n, 0, _BLOCK)
     quad, k = lines.quads[0], lines.quads[1]
     part.update().reorder(quad, n, row, k)
     for each in (part, part.update()):
-        each.vectorize(n, _LANES).unroll(n).unroll(row)
+        each.vectorize(n, LANES).unroll(n).unroll(row)
     part.update().atomic().vectorize(quad)
     if lines.columns is not None:
         lines.columns.compute_at(func, blocks[0]).store_in(stack).bound(n, 0, _BLOCK)
         lines.columns.update().reorder(quad, n, k)
         lines.more.compute_at(func, blocks[0]).store_in(stack).bound(n, 0, _BLOCK)
         for each in (lines.columns, lines.columns.update(), lines.more):
-            each.vectorize(n, _LANES).unroll(n)
+            each.vectorize(n, LANES).unroll(n)
         lines.columns.update().atomic().vectorize(quad)
     _schedule_transposition(func, lines, blocks[0])
     if lines.row is not None:
@@ -828,8 +773,8 @@ def _schedule_lines(output: Any, lines: Lines, outer: Any, outer_row: Any, row: 
 
 def _schedule_transposition(sums: Any, lines: Lines, at: Any) -> None:
     stack, (byte, half, *_), some = hl.MemoryType.Stack, lines.packed.args(), own_variable("some")
-    lines.packed.compute_at(sums, at).store_in(stack).bound(byte, 0, _LINE * _LANES).bound(half, 0, _BLOCK // _LANES)
-    lines.packed.split(byte, byte, some, _TRANSPOSED[-1] * _LINE).vectorize(some, _LINE).unroll(some)
+    lines.packed.compute_at(sums, at).store_in(stack).bound(byte, 0, LINE * LANES).bound(half, 0, _BLOCK // LANES)
+    lines.packed.split(byte, byte, some, lines.words.many[-1] * LINE).vectorize(some, LINE).unroll(some)
     lines.words.schedule(lines.packed, half, byte)
 
 
@@ -840,12 +785,12 @@ def _schedule_row(output: Any, row: RowSums, at: Any) -> None:
     row.func.compute_at(output, at).store_in(stack)
     row.func.update().reorder(row.lanes.x, m).atomic().vectorize(row.lanes.x)
     lane = row.part.args()[0]
-    row.part.compute_at(row.func, m).store_in(stack).bound(lane, 0, _LANES)
+    row.part.compute_at(row.func, m).store_in(stack).bound(lane, 0, LANES)
     axes = [row.steps[n] for n in range(row.steps.dimensions())]
     row.part.update().reorder(axes[0], lane, *axes[1:])
     for each in (row.part, row.part.update()):
         each.vectorize(lane)
     row.part.update().atomic().vectorize(axes[0])
     quad, lane = row.ones.args()
-    row.ones.compute_at(output, at).store_in(stack).bound(quad, 0, _QUAD).bound(lane, 0, _LANES)
+    row.ones.compute_at(output, at).store_in(stack).bound(quad, 0, _QUAD).bound(lane, 0, LANES)
     row.ones.vectorize(lane).unroll(quad)
