@@ -299,6 +299,33 @@ def test_packets(tmp_path: Path) -> None:
         kernel(tmp_path, KERNELS["Half"]).packets(np.ones(3, np.float16))
 
 
+# The other element of memory that is read -> the largest in numpy, and whether packets are counted.
+OTHERS = {
+    "keys.x, m": ("products.max(1, keepdims=True)", True),
+    "n, keys.x": ("products.max(0)", False),  # what is drawn to compare its vectors takes 1,000 rows for one
+    "keys.x, n": ("products.max(1)", True),
+}
+
+
+@pytest.mark.parametrize("other", OTHERS)
+def test_memory_is_calculated_once(other: str, tmp_path: Path) -> None:
+    """Memory of which other elements are read, too: of the same row, of the same column, of all."""
+    need_packets()
+    source = f"""
+def Largest(a: Whole("m k"), b: Whole("n k"), y: Whole("m n")):
+    n, m, kept = hl.Var("n"), hl.Var("m"), scratch()
+    i, keys = hl.RDom([(0, a.extent(0))]), hl.RDom([(0, y.extent(0))])
+    kept[n, m] = total(i, a[i.x, m] * b[i.x, n])
+    y[n, m] = kept[n, m] + maximum(keys, kept[{other}])
+"""
+    made, (a, b) = kernel(tmp_path, source), np.random.default_rng(0).normal(size=(2, 32, 32)).astype(np.float32)
+    products, (largest, is_counted) = a @ b.T, OTHERS[other]
+    assert np.allclose(made(a, b), products + eval(largest, {"products": products}), atol=1e-4)
+    if is_counted:
+        [packets] = made.packets(a, b).values()
+        assert packets < 32**3 * 20
+
+
 def test_the_first_number_takes_about_a_second(tmp_path: Path) -> None:
     (tmp_path / "Scale.py").write_text(HEAD + KERNELS["Scale"] + TAIL)
     before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime

@@ -36,6 +36,7 @@ class ScratchTensor:
         self.func, self._place = func, place
         self._number: Fixed | None = None  # what was written, in fixed point
         self._written: list[tuple[Any, ...]] = []  # the indices of each definition
+        self._across: set[str] = set()  # variables at which another element than theirs is read
 
     @property
     def is_inlined(self) -> bool:
@@ -64,10 +65,18 @@ class ScratchTensor:
         if not self.func.defined():
             raise TypeError("memory is read, and nothing was written to it yet")
         at = self._at(indices)
+        self._across |= {
+            axis.name() for axis, index in zip(self.func.args(), at, strict=True) if str(index) != axis.name()
+        }
         if self._place.tiles:
             self._place.tiles.read_scratch(self, at[0])
         value, number = hl.Expr(self.func[at]), self._number
         return value if number is None else Fixed(value, number.scale, number.bound, at_most_zero=number.at_most_zero)
+
+    @property
+    def loops(self) -> set[str]:
+        """The variables of loops in which it may be calculated: each pass of these needs elements of its own."""
+        return {axis.name() for axis in self.func.args()} - self._across
 
     def definitions(self, _first: Any) -> Iterator[tuple[Any, list[str]]]:
         """Each definition, and its variables; none if the first index is not the first variable."""
@@ -90,6 +99,11 @@ class Steps:
         at = (*self._free, step)
         found = self.func[at]
         return tuple(hl.Expr(found[n]) for n in range(self._count)) if self._count else hl.Expr(found)
+
+    @property
+    def loops(self) -> set[str]:
+        """The variables of loops in which it may be calculated."""
+        return {axis.name() for axis in self._free}
 
     def definitions(self, first: Any) -> Iterator[tuple[Any, list[str]]]:
         """The start and the step, and their variables, the first one of an output first."""
@@ -170,16 +184,15 @@ def variables_of(values: Sequence[Any]) -> list[Any]:
 
 def loops(output: Any, scratches: Sequence[ScratchTensor | Steps]) -> list[Any]:
     """The loops of an output, the outermost first: those of variables that memory has, too, are outside."""
-    names = [{axis.name() for axis in each.func.args()} for each in scratches]
     order = list(reversed(output.args()))
-    return sorted(order, key=lambda axis: -sum(axis.name() in found for found in names))
+    return sorted(order, key=lambda axis: -sum(axis.name() in each.loops for each in scratches))
 
 
 def place_scratch(each: ScratchTensor | Steps, output: Any, order: Sequence[Any]) -> None:
     """Calculate memory in the loops that it shares with an output; it is allocated before all loops."""
-    names, level = {axis.name() for axis in each.func.args()}, None
+    level = None
     for axis in order:
-        if axis.name() not in names:
+        if axis.name() not in each.loops:
             break
         level = axis
     if level is None:

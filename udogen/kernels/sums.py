@@ -663,9 +663,9 @@ def _schedule_columns(columns: Columns, output: Any, column: str, order: Sequenc
 def _tile_scratch(memory: ScratchTile, loops: _Loops, order: Sequence[tuple[str, Any]]) -> None:
     """Calculate memory for the rows of a tile, in tiles of its own; `order` has the loops from the outermost."""
     func, lanes = memory.tensor.func, loops.lanes
-    names, level = {axis.name() for axis in func.args()}, None
+    level = None
     for name, axis in order:
-        if name not in names:
+        if name not in memory.tensor.loops:
             break
         level = axis
     first, (outer, inner) = func.args()[0], (own_variable(name) for name in ("outer", "inner"))
