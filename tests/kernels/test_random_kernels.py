@@ -76,6 +76,14 @@ KEPT = [  # in memory, where Halide may put the elements of a vector in another 
         "wrap(np.cumsum(np.atleast_2d(a), 0).reshape(a.shape) >> 8, 'u8')",
     ),
 ]
+# Bytes in vectors that have as many elements as those of 16 bits.
+DIVIDED = [
+    ("hl.u8(A) % 3", "wrap(a, 'u8') % 3"),
+    ("hl.u8_sat(A) % 3", "np.minimum(a, 255) % 3"),
+    ("hl.i8(A) % 5", "wrap(a, 'i8') % 5"),
+    ("hl.u8(A) / 7", "wrap(a, 'u8') // 7"),
+    ("hl.i8_sat(A) / 3", "np.minimum(a, 127) // 3"),
+]
 # The type of the outputs, and its cast, of those that are not INT_32.
 RESULTS = dict.fromkeys(("Kept", "Far"), ("UINT_8", "hl.u8")) | {"SaturatedWords": ("UINT_16", "hl.u16")}
 OPS = {  # the type of the inputs, the view, the indices, the outputs: all have vectors of the same length
@@ -91,6 +99,7 @@ OPS = {  # the type of the inputs, the view, the indices, the outputs: all have 
     "Shortened": ("INT_32", "Flat", "i", SHORTENED),
     "Far": ("INT_32", "Flat", "i", FAR),
     "Kept": ("UINT_16", "Whole(2)", "i, j", KEPT),
+    "Divided": ("UINT_16", "Flat", "i", DIVIDED),
     **{
         f"Left_{kind}_{dtype}": (dtype, "Flat", "i", rows)
         for kind, rows in LEFT.items()
