@@ -1,4 +1,3 @@
-
 // For the C++ that Halide makes of a kernel: half floats are stored as their bits, and calculated as floats of HVX.
 
 struct float16_t : udo::Half {
@@ -168,6 +167,7 @@ struct Ops : NativeVectorOps<Element, Lanes> {
   static Vec max(Vec a, Vec b) { return a > b ? a : b; }
   static Vec min(Vec a, Vec b) { return a < b ? a : b; }
 
+  // One instruction of HVX interleaves two vectors; Clang makes many.
   template <int... Indices, class From>
   static Vec shuffle(From from) {
     constexpr int lanes = sizeof(Register) / sizeof(Element), count = Lanes / lanes, many = interleaved<Indices...>();

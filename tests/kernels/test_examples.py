@@ -141,9 +141,8 @@ def test_columns_along_lines_are_transposed(name: str, tmp_path: Path) -> None:
     loops = loops_of(code)
     assert sum(loop.count("vmpy(") == 48 for loop in loops) == 1
     assert any(loop.count("vshuff(v") == 12 for loop in loops)
-    assert not any(
-        "vmpy(" in loop and "vinsert" in loop for loop in loops
-    )  # only lines shorter than vectors are gathered
+    # Only lines that are shorter than vectors are gathered, and not where they are multiplied.
+    assert not any("vmpy(" in block and "vinsert" in block for block in re.split(r"\n(?:\.LBB|// %bb)", code))
 
 
 @pytest.mark.parametrize("name", [*FLOATS, "Rope"])

@@ -160,17 +160,19 @@ def loaded(source: str, version: str, folder: Path) -> ctypes.CDLL:
     return ctypes.CDLL(str(folder / "library.so"))
 
 
-def test_without_a_compiler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("lines", [(), ("In file included from kernel.cpp:1:",)])
+def test_without_a_compiler(lines: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    said = "\n".join([*lines, "error: it is broken"]) if lines else "it is broken"
     (tmp_path / "ziglang").mkdir()
     (tmp_path / "ziglang/__init__.py").touch()
-    (tmp_path / "ziglang/__main__.py").write_text("raise SystemExit('it is broken')")
+    (tmp_path / "ziglang/__main__.py").write_text(f"raise SystemExit({said!r})")
     monkeypatch.setattr(resources, "cache_dir", lambda name: tmp_path / name)
     monkeypatch.setenv("PYTHONPATH", f"{tmp_path}{os.pathsep}{os.environ.get('PYTHONPATH', ROOT)}")
     kernels, file = project("Elements", tmp_path)
     steps: list[str] = []
     compile_kernels(kernels, ["hexagon-v73"], steps.append, 1)
     assert [step for step in steps if "broken" in step] == [
-        f"INTEGERS Halves_Elements_f16{end} on hexagon-v73, which has half floats: it is broken"
+        f"INTEGERS Halves_Elements_f16{end} on hexagon-v73, which has half floats: {said.splitlines()[-1]}"
         for end in ("", "_aligned")
     ]
     assert {path.suffix for path in file.with_suffix(".halide").joinpath("hexagon-v73").iterdir()} == {"", ".o"}

@@ -161,7 +161,7 @@ class _Operators:
     def in_16_bits(self, usual: Any, a: Any, b: Any, do: Callable[[Any, Any], Any]) -> Any:
         """Halide divides bytes by multiplying them."""
         of = usual.type()
-        if of not in (hl.UInt(8), hl.Int(8)) or 8 * self.lanes >= _VECTOR:
+        if of.bits() != 8 or not self.is_half(of):
             return usual
         return hl.cast(of, do(hl.cast(hl.Int(16), a), hl.cast(hl.Int(16), b)))
 

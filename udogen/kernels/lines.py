@@ -16,8 +16,8 @@ from udogen.kernels.scratch import own_variable, variables_of
 LINE = 128  # bytes of a vector
 LANES = LINE // 4  # words of a vector
 IN_ANY_ORDER = "sums_in_any_order"  # the function of sums whose lanes are added
-_EIGHT = 8  # vectors that a first level takes
-_FOUR = LANES // _EIGHT  # those of a second level of words
+_FIRST = 8  # vectors that a first level takes
+_SECOND = LANES // _FIRST  # those of a second level of words
 _RDom = hl.RDom  # which is replaced while a function is called
 
 
@@ -65,7 +65,7 @@ class Transposition:
     @property
     def many(self) -> tuple[int, int]:
         """Vectors that each level takes."""
-        return _EIGHT, self.lanes // _EIGHT
+        return _FIRST, self.lanes // _FIRST
 
     def schedule(self, consumer: Any, outer: Any, inner: Any) -> None:
         """Two passes over a block in two loops of a consumer, in memory after each; lines are in registers."""
@@ -146,8 +146,8 @@ class LineSums:
         """The sums of terms, a function whose first variable is along the lines, over an axis of a domain."""
         each, lane, group, block = map(own_variable, ("each", "lane", "group", "block"))
         free, line = term.args()[1:], hl.Var(columns.line.name())
-        rest, steps = [each for each in free if each.name() != line.name()], _RDom([(1, axis.extent() / width - 1)])
-        near, number = [group, block, *rest], block * LANES + group + _FOUR * each
+        rest, steps = [var for var in free if var.name() != line.name()], _RDom([(1, axis.extent() / width - 1)])
+        near, number = [group, block, *rest], block * LANES + group + _SECOND * each
 
         def product(step: Any) -> hl.Expr:
             at = [hl.min(number, columns.last) if axis.name() == line.name() else axis for axis in free]
@@ -157,9 +157,9 @@ class LineSums:
         products = define(IN_ANY_ORDER, [lane, each, *near], product(0), product(steps.x))
         parts = [element_of(products, lane + n, each, *near) for n in range(0, width, LANES)]
         first = define("level", [each, lane, *near], sum(parts[1:], parts[0]))
-        added = define("added", [lane, *near], _sum_of(first, _EIGHT, lane, near))
+        added = define("added", [lane, *near], _sum_of(first, _FIRST, lane, near))
         second = define("level", [each, lane, *near[1:]], element_of(added, lane, each, *near[1:]))
-        func = define("sums", [line, *rest], _sum_of(second, _FOUR, line % LANES, [line / LANES, *rest]))
+        func = define("sums", [line, *rest], _sum_of(second, _SECOND, line % LANES, [line / LANES, *rest]))
         return cls(products, steps, width, line, (first, second, added), func)
 
     def schedule(self, consumer: Any, loop: Any, most: int) -> None:
@@ -174,8 +174,8 @@ class LineSums:
             each.compute_at(added, group)
         for each in (func, *self.levels, self.products):
             each.store_in(stack)
-        added.bound(group, 0, _FOUR).vectorize(lane, LANES)
-        for level, many in ((first, _EIGHT), (second, _FOUR)):
+        added.bound(group, 0, _SECOND).vectorize(lane, LANES)
+        for level, many in ((first, _FIRST), (second, _SECOND)):
             each, lane, *_ = level.args()
             level.bound(each, 0, many).bound(lane, 0, LANES).reorder(each, lane).unroll(each).vectorize(lane, LANES)
         lane, each, *_ = self.products.args()

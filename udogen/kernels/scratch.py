@@ -74,8 +74,8 @@ class ScratchTensor:
         return value if number is None else Fixed(value, number.scale, number.bound, at_most_zero=number.at_most_zero)
 
     @property
-    def loops(self) -> set[str]:
-        """The variables of loops in which it may be calculated: each pass of these needs elements of its own."""
+    def shared(self) -> set[str]:
+        """The variables of loops that it may share with an output: each pass of these needs elements of its own."""
         return {axis.name() for axis in self.func.args()} - self._across
 
     def definitions(self, _first: Any) -> Iterator[tuple[Any, list[str]]]:
@@ -101,8 +101,8 @@ class Steps:
         return tuple(hl.Expr(found[n]) for n in range(self._count)) if self._count else hl.Expr(found)
 
     @property
-    def loops(self) -> set[str]:
-        """The variables of loops in which it may be calculated."""
+    def shared(self) -> set[str]:
+        """The variables of loops that it may share with an output."""
         return {axis.name() for axis in self._free}
 
     def definitions(self, first: Any) -> Iterator[tuple[Any, list[str]]]:
@@ -185,14 +185,14 @@ def variables_of(values: Sequence[Any]) -> list[Any]:
 def loops(output: Any, scratches: Sequence[ScratchTensor | Steps]) -> list[Any]:
     """The loops of an output, the outermost first: those of variables that memory has, too, are outside."""
     order = list(reversed(output.args()))
-    return sorted(order, key=lambda axis: -sum(axis.name() in each.loops for each in scratches))
+    return sorted(order, key=lambda axis: -sum(axis.name() in each.shared for each in scratches))
 
 
 def place_scratch(each: ScratchTensor | Steps, output: Any, order: Sequence[Any]) -> None:
     """Calculate memory in the loops that it shares with an output; it is allocated before all loops."""
     level = None
     for axis in order:
-        if axis.name() not in each.loops:
+        if axis.name() not in each.shared:
             break
         level = axis
     if level is None:

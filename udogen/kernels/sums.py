@@ -342,7 +342,7 @@ class Domain:
             found.func[tuple(free)] += element_of(part, *free, *place)
         self.tiles.sums.append(found)
         usual = element_of(found.func, *free)
-        few = None if terms else self._of_few_rows(self.tiles.chosen(given, as_stored=True), free)
+        few = None if terms else self._of_few_rows(given, free)
         if not few:
             return usual
         found.few, is_whole = few, self.axes[0].extent() % few.width == 0
@@ -352,12 +352,14 @@ class Domain:
         """The sums of products along lines of columns, if all that is read lies along lines of the domain."""
         along, columns = self.variables[0], [each.transposed for each in self.tiles.columns if each.transposed]
         found = [each for each in columns if each.along.name() == along.name()]
-        read = [at for _, at, _ in self.tiles.elements if uses(at, along)]
-        is_along = all(isinstance(at[0], hl.Var) and not uses(at[1:], along) for at in read)
         is_inner = any(axis.name() in self.tiles.lengths for axis in free)
-        if not found or not is_along or is_inner or len(self.axes) > 1:
+        if not found or is_inner or len(self.axes) > 1:
             return None
-        return LineSums.of(define("element", [along, *free], of), self.axes[0], found[0], self.tiles.lanes)
+        read = [at for _, at, _ in self.tiles.elements if uses(at, along)]
+        if not all(isinstance(at[0], hl.Var) and not uses(at[1:], along) for at in read):
+            return None
+        term = define("element", [along, *free], self.tiles.chosen(of, as_stored=True))
+        return LineSums.of(term, self.axes[0], found[0], self.tiles.lanes)
 
     def _in_steps(self, found: Sum, kind: Any, *, is_nested: bool) -> list[list[Any]]:
         """Divide the domain of a sum into steps of several elements, and the rest; returns the places in both."""
@@ -576,7 +578,7 @@ def _split(func: Any, stage: Any, tiles: Tiles, lanes: int) -> tuple[_Loops, Any
     is_nested = any(total.of for total in tiles.sums)
     width, height = (lanes, 4) if tiles.of_bytes or is_nested else (lanes if tiles.halves else 2 * lanes, _FEW)
     order = [outer_row, *rest, outer] if not tiles.scratch else [outer, outer_row, *rest]
-    few, tail = stage.specialize(func.output_buffer().dim(1).extent() < height), hl.TailStrategy.ShiftInwards
+    few, tail = stage.specialize(tiles.rows < height), hl.TailStrategy.ShiftInwards
     for each, size in ((few, 1), (stage, height)):
         each.split(column, outer, inner, width, tail).split(row, outer_row, inner_row, size, tail)
         each.reorder(inner, inner_row, *order).vectorize(inner, lanes).unroll(inner).unroll(inner_row)
@@ -665,7 +667,7 @@ def _tile_scratch(memory: ScratchTile, loops: _Loops, order: Sequence[tuple[str,
     func, lanes = memory.tensor.func, loops.lanes
     level = None
     for name, axis in order:
-        if name not in memory.tensor.loops:
+        if name not in memory.tensor.shared:
             break
         level = axis
     first, (outer, inner) = func.args()[0], (own_variable(name) for name in ("outer", "inner"))
