@@ -1,5 +1,5 @@
-// Included before all sources of an emulator: a pause after each lock, without which calls of two threads are one after
-// the other, as Python's own lock is between them, and races are not seen.
+// Included before all sources of an emulator: each lock is followed by a pause.  Without it, Python's global lock keeps
+// short calls of two threads from overlapping, and their races are not seen.
 #include <chrono>
 #include <mutex>
 #include <thread>
