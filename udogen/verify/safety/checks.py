@@ -33,8 +33,8 @@ from udogen.verify.safety.findings import StackReader, shown
 _HEAP_EXECUTIONS = 20
 # The runtime's locks order all accesses that do not overlap in time; on a busy machine an overlap takes a while.
 _RACE_EXECUTIONS, _RACE_SECONDS = 10, 0.6  # the minimum of each
-# ThreadSanitizer of g++ 12 reads the size of thread-local variables of a loaded library from the words before them, and
-# ends the process if that is no size; it does not look at them with `intercept_tls_get_addr=0`.
+# ThreadSanitizer of g++ 12 reads the size of a loaded library's thread-local variables from the words before them, and
+# ends the process if that number is too large; `intercept_tls_get_addr=0` stops it from reading them.
 _OPTIONS = (
     "detect_leaks=0:abort_on_error=1:handle_segv=0:handle_abort=0:intercept_tls_get_addr=0:"
     "symbolize=0:print_stacktrace=1:log_path="
