@@ -61,12 +61,17 @@ OPS: Mapping[str, tuple[Mapping[str, str], Mapping[str, str], str]] = {
         "a, y):\n    y[i] = hl.f32(hl.i16(a[i] & 1023) + hl.i16(@)) * 0.5",
     ),
     "Half": ({"x": "FLOAT_16"}, {"y": "FLOAT_16"}, "x, y):\n    y[i] = hl.max(x[i], 0.0)"),
+    "Slow": (  # a million numbers for each of 1,000 elements
+        {"x": "UINT_8"}, {"y": "UINT_8"},
+        "x: Whole(1), y: Whole(1)):\n    r = hl.RDom([(0, x.size), (0, x.size)])\n"
+        "    y[i] = hl.maximum(r, x[r.x] ^ x[r.y] ^ hl.u8(i))",
+    ),
 }  # fmt: skip
 WRONG = {"Elements": "y", "InRows": "y", "Image": "y", "Dot": "y", "Pair": "z", "Scheduled": "y"}
 WRONG |= {"Inside": "integer 1 of line 7"}
 
 
-def package(folder: Path, fault: int, names: Iterable[str] = OPS) -> PackageLibrary:
+def package(folder: Path, fault: int, names: Iterable[str]) -> PackageLibrary:
     """A package with these ops; `fault` is added to some of the elements."""
     (folder / "kernels").mkdir(parents=True)
     for name in names:
@@ -104,14 +109,30 @@ int {name}(void *user, void *in, Buffer *out) {{
 """
 
 
+# The same, which does not return with 1,000 elements.
+HANGS = """typedef struct {{ int min, extent; }} Dimension;
+typedef struct {{ unsigned long long device; void *interface, *host; unsigned long long flags; int type, dimensions;
+  Dimension *dim; }} Buffer;
+int {twin}(void *, void *, Buffer *);
+int {name}(void *user, void *in, Buffer *out) {{
+  while (out->dim->extent == 1000) __asm__ volatile("");
+  return {twin}(user, in, out);
+}}
+"""
+
+
+def replace_function(folder: Path, name: str, text: str) -> None:
+    source = folder / "replaced.c"
+    source.write_text(text)
+    argv = [*tools.zig(), "cc", *hexagon_flags(BASE), "-O1", "-c", str(source)]
+    subprocess.run([*argv, "-o", str(folder / f"{name}.o")], check=True)
+
+
 def replace_floats(folder: Path, factor: float) -> None:
     """Replace the functions in floats, which the real QEMU does not execute."""
     for row in json.loads((folder / vectors.TWINS / vectors.FUNCTIONS).read_text()):
         if kind := {"f16": "_Float16", "f32": "float"}.get(row.get("floats", "")):
-            source = folder / "floats.c"
-            source.write_text(FLOATS.format(kind=kind, factor=factor, **row))
-            argv = [*tools.zig(), "cc", *hexagon_flags(BASE), "-O1", "-c", str(source)]
-            subprocess.run([*argv, "-o", str(folder / f"{row['name']}.o")], check=True)
+            replace_function(folder, row["name"], FLOATS.format(kind=kind, factor=factor, **row))
 
 
 def test_floats_are_executed_where_qemu_has_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -140,10 +161,32 @@ def test_floats_are_executed_where_qemu_has_them(tmp_path: Path, monkeypatch: py
             replace_floats(folder, 1.0)
 
 
-def test_a_check_that_does_not_link_runs_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def no_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     need_packets()
     monkeypatch.setattr(resources, "cache_dir", lambda name, known=resources.cache_dir: (
         tmp_path / name if name == "kernels" else known(name)))  # fmt: skip
+
+
+@pytest.mark.usefixtures("no_cache")
+def test_slow_calls_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of scalar code are left out if there are others; a vector function that does not return is not executed."""
+    monkeypatch.setattr(vectors, "_CALL_SECONDS", 1)
+    made = package(tmp_path, 0, ["Slow", "Scheduled"])
+    found = compiled(made)
+    slow, usual = found["Slow_u8"], found["Scheduled_u16"]
+    assert {127, 128} <= set(slow.elements) and 1000 not in slow.elements
+    assert slow.note.startswith("a longer call took")
+    assert 1000 in usual.elements and not usual.note
+    folder = made.path / "src" / "ops" / "Scheduled.halide" / MACHINE
+    for row in json.loads((folder / vectors.TWINS / vectors.FUNCTIONS).read_text()):
+        replace_function(folder, row["name"], HANGS.format(**row))
+    usual = compiled(made)["Scheduled_u16"]
+    assert not usual.executed and usual.why_not == "it took longer than 10 seconds in vector with drawn numbers"
+
+
+@pytest.mark.usefixtures("no_cache")
+def test_a_check_that_does_not_link_runs_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     made = package(tmp_path, 0, ["Pair"])
     with monkeypatch.context() as broken:
         broken.setattr(vectors, "HEXAGON", replace(vectors.HEXAGON, flags=("-missing",)))
@@ -155,7 +198,7 @@ def test_a_check_that_does_not_link_runs_again(tmp_path: Path, monkeypatch: pyte
 def packages(tmp_path_factory: pytest.TempPathFactory) -> tuple[PackageLibrary, PackageLibrary]:
     """A package, and one with other numbers, both compiled."""
     need_packets()
-    right, other = (package(tmp_path_factory.mktemp("vectors"), fault) for fault in (0, 1))
+    right, other = (package(tmp_path_factory.mktemp("vectors"), fault, [*WRONG, "Half"]) for fault in (0, 1))
     compiled(right)
     compiled(other)
     return right, other

@@ -4,8 +4,8 @@
  *
  * REQUEST is a row of words, little-endian: for each call its number, the addresses of the function and of its twin,
  * the bytes after an aligned address at which tensors begin (0: one element), whether it calculates in floats, the bits
- * that numbers of more than 16 bits have, the seed, the number of arguments; then each argument: kind, and of a tensor
- * code, bits, rank, dims[rank], of a number the word.
+ * that numbers of more than 16 bits have, the seed, the seconds after which SIGPROF ends a function, the number of
+ * arguments; then each argument: kind, and of a tensor code, bits, rank, dims[rank], of a number the word.
  * The twin is asked first which lengths its inputs need.  It prints a line for each step, so that a program that dies
  * has reported how far it came.  udogen/build/vectors.py is the other end of both. */
 #include <stdarg.h>
@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/time.h>
 
 enum { INPUT, OUTPUT, NUMBER };
 enum { UNSIGNED = 1, HALF = 3 }; /* codes; buffers of half floats have the one of unsigned numbers */
@@ -118,12 +119,15 @@ static void fill(Argument* argument, size_t count, uint32_t most_bits, uint32_t 
   }
 }
 
+static struct itimerval limit;
+
 static int call(uint32_t function, Argument* arguments, uint32_t count, const uint32_t* numbers) {
   uint32_t w[MAX_ARGUMENTS] = {0};
   for (uint32_t n = 0; n < count; ++n) {
     w[n] = arguments[n].kind == NUMBER ? numbers[n] : (uint32_t)(uintptr_t)&arguments[n].buffer;
   }
   failed = "";
+  setitimer(ITIMER_PROF, &limit, NULL);
   return ((Function*)(uintptr_t)function)(
       NULL, w[0], w[1], w[2], w[3], w[4], w[5], w[6], w[7], w[8], w[9], w[10], w[11], w[12], w[13], w[14], w[15], w[16],
       w[17], w[18], w[19], w[20], w[21], w[22], w[23], w[24], w[25], w[26], w[27], w[28], w[29], w[30], w[31], w[32],
@@ -234,8 +238,9 @@ static const uint32_t* run(const uint32_t* request) {
   static Argument arguments[MAX_ARGUMENTS];
   uint32_t numbers[MAX_ARGUMENTS];
   const uint32_t function = request[0], vector = request[1], twin = request[2], shift = request[3];
-  const uint32_t in_floats = request[4], most_bits = request[5], seed = request[6], count = request[7];
-  request += 8;
+  const uint32_t in_floats = request[4], most_bits = request[5], seed = request[6], count = request[8];
+  limit.it_value.tv_sec = (time_t)request[7];
+  request += 9;
   memset(arguments, 0, sizeof arguments);
   for (uint32_t n = 0; n < count; ++n) {
     Argument* each = &arguments[n];
