@@ -53,6 +53,15 @@ def test_version_against_an_empty_python() -> None:
     assert found < 2
 
 
+def test_the_first_number_of_a_kernel_against_its_imports(tmp_path: Path) -> None:
+    kernels = pytest.importorskip("tests.kernels.test_kernel_function")
+    (tmp_path / "Scale.py").write_text(kernels.HEAD + kernels.KERNELS["Scale"] + kernels.TAIL)
+    imports = python("-c", "import halide, numpy, udogen.kernels.math")
+    first, least, found = ratio(python(str(tmp_path / "Scale.py")), imports, rounds=7)
+    print(f"\nfirst number of a kernel: {first * 1e3:.0f} ms, imports {least * 1e3:.0f} ms, ratio {found:.2f}")
+    assert found < 10
+
+
 def test_an_unchanged_build_against_make_alone(tmp_path: Path) -> None:
     """make itself detects what is up to date; udogen only adds its start-up time."""
     [made] = make_packages([ONE_OP], tmp_path, chosen=["cpu"], kernels=ONE_KERNEL)
