@@ -321,13 +321,18 @@ def _judge(
         reason = next(words[2].replace("_", " ") for _, words in judged)
         return {"why_not": f"it refuses the tensors that were drawn ({reason})"}
     overflows = any(words[0] == "differs" for _, words in judged)
+    return {"elements": agreed, "note": _note(function, died, overflows=overflows)}
+
+
+def _note(function: Mapping[str, Any], died: str, *, overflows: bool) -> str:
+    """How a function was compared that agrees with its twin."""
     notes = {
         "with 32-bit numbers of 16 bits: larger ones overflow, which Halide leaves undefined": overflows,
-        "within 2^-14 of scalar code, half floats within 2^-10": not overflows
-        and _in_floats(function),  # as in twins.c
+        # The tolerance is that of twins.c.
+        "within 2^-14 of scalar code, half floats within 2^-10": not overflows and _in_floats(function),
         f"a longer call {died}": bool(died),
     }
-    return {"elements": agreed, "note": "; ".join(note for note, holds in notes.items() if holds)}
+    return "; ".join(note for note, holds in notes.items() if holds)
 
 
 def _first_fault(found: Sequence[tuple[_Call, list[str]]]) -> tuple[_Call, list[str]] | None:
