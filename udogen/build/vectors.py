@@ -234,7 +234,7 @@ def _run(functions: Sequence[Mapping[str, Any]], kernel: Path, folder: Path) -> 
 
 def _execute(program: Path, calls: Sequence[_Call], rows: Sequence[bytes]) -> dict[int, list[str]]:
     """The result of each call, as words; a function at which QEMU dies is not called again."""
-    argv = [tools.program("qemu-hexagon"), "-cpu", tools.QEMU_CPU, str(program), "request"]
+    argv = [tools.program("qemu-hexagon"), "-cpu", tools.QEMU_CPU, str(program), "request", str(_CALL_SECONDS)]
     answers: dict[int, list[str]] = {}
     dead: set[int] = set()
     while left := [n for n, call in enumerate(calls) if n not in answers and call.function not in dead]:
@@ -278,7 +278,7 @@ def _words(function: Mapping[str, Any], call: _Call, number: int, addresses: Map
         else:
             arguments += [[2, _float(drawn.choice((0.0078125, 0.05, 0.1, 1.0)))], [2, _offset(row[0], drawn)]]
     called = [number, addresses[function["name"]], addresses[function["twin"]]]
-    head = [*called, _shift(function), _in_floats(function), call.bits, call.seed, _CALL_SECONDS, len(arguments)]
+    head = [*called, _shift(function), _in_floats(function), call.bits, call.seed, len(arguments)]
     words = [*head, *(word for argument in arguments for word in argument)]
     return struct.pack(f"<{len(words)}I", *(int(word) & 0xFFFFFFFF for word in words))
 

@@ -1,11 +1,11 @@
 /* Runs vector functions that Halide has compiled against their scalar twins, on drawn data, and compares the outputs.
  *
- *   program REQUEST
+ *   program REQUEST SECONDS
  *
  * REQUEST is a row of words, little-endian: for each call its number, the addresses of the function and of its twin,
  * the bytes after an aligned address at which tensors begin (0: one element), whether it calculates in floats, the bits
- * that numbers of more than 16 bits have, the seed, the seconds after which SIGPROF ends a function, the number of
- * arguments; then each argument: kind, and of a tensor code, bits, rank, dims[rank], of a number the word.
+ * that numbers of more than 16 bits have, the seed, the number of arguments; then each argument: kind, and of a tensor
+ * code, bits, rank, dims[rank], of a number the word.  SIGPROF ends a function after SECONDS of processor time.
  * The twin is asked first which lengths its inputs need.  It prints a line for each step, so that a program that dies
  * has reported how far it came.  udogen/build/vectors.py is the other end of both. */
 #include <stdarg.h>
@@ -238,9 +238,8 @@ static const uint32_t* run(const uint32_t* request) {
   static Argument arguments[MAX_ARGUMENTS];
   uint32_t numbers[MAX_ARGUMENTS];
   const uint32_t function = request[0], vector = request[1], twin = request[2], shift = request[3];
-  const uint32_t in_floats = request[4], most_bits = request[5], seed = request[6], count = request[8];
-  limit.it_value.tv_sec = (time_t)request[7];
-  request += 9;
+  const uint32_t in_floats = request[4], most_bits = request[5], seed = request[6], count = request[7];
+  request += 8;
   memset(arguments, 0, sizeof arguments);
   for (uint32_t n = 0; n < count; ++n) {
     Argument* each = &arguments[n];
@@ -297,8 +296,9 @@ static const uint32_t* run(const uint32_t* request) {
 }
 
 int main(int argc, char** argv) {
-  FILE* file = argc == 2 ? fopen(argv[1], "rb") : NULL;
+  FILE* file = argc == 3 ? fopen(argv[1], "rb") : NULL;
   if (file == NULL) return 2;
+  limit.it_value.tv_sec = atoi(argv[2]);
   setvbuf(stdout, NULL, _IONBF, 0);
   fseek(file, 0, SEEK_END);
   const long size = ftell(file);
